@@ -1,0 +1,1 @@
+"""Fieldmark reads documents and fills databases."""

@@ -1,0 +1,1 @@
+"""Uploaded files: taken in, read into pages and words, drawn as images."""

@@ -1,0 +1,1 @@
+"""From bytes to pages: one file a format, run in a limited subprocess."""

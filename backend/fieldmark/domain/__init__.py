@@ -1,0 +1,1 @@
+"""Pure rules of the field: no input, no output, no clock."""

@@ -1,0 +1,66 @@
+"""What can go wrong, as sentences a person can act on. Each class carries its HTTP status and a stable code.
+
+FieldmarkError
+├── Unauthenticated      401  the token is missing, expired, forged or meant for somebody else
+├── NotFound             404  it does not exist, or not for this caller: both sound alike
+├── Conflict             409  it exists, but its state does not allow this
+│   └── DocumentFailed   409  the document could not be read; the sentence says why
+├── TooLarge             413  over a stated limit
+├── Invalid              422  the request is well-formed HTTP with a wrong content
+│   └── InvalidPath      422  a field path leads nowhere a value can stand
+├── Unreadable           422  the file's content cannot be read as a document
+├── Unavailable          503  something the service needs does not answer
+└── Misconfigured        500  the settings cannot work; start-up refuses them
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FieldmarkError(Exception):
+    """Base of all expected failures. `str(error)` is one sentence that may be shown to the caller."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+    title: ClassVar[str] = "Internal error"
+
+
+class Unauthenticated(FieldmarkError):
+    status, code, title = 401, "unauthenticated", "Not signed in"
+
+
+class NotFound(FieldmarkError):
+    status, code, title = 404, "not_found", "Not found"
+
+
+class Conflict(FieldmarkError):
+    status, code, title = 409, "conflict", "Not possible now"
+
+
+class DocumentFailed(Conflict):
+    code, title = "document_failed", "The document could not be read"
+
+
+class TooLarge(FieldmarkError):
+    status, code, title = 413, "too_large", "Too large"
+
+
+class Invalid(FieldmarkError):
+    status, code, title = 422, "invalid", "Invalid request"
+
+
+class InvalidPath(Invalid):
+    code, title = "invalid_path", "Invalid field path"
+
+
+class Unreadable(FieldmarkError):
+    status, code, title = 422, "unreadable", "The file cannot be read"
+
+
+class Unavailable(FieldmarkError):
+    status, code, title = 503, "unavailable", "Not available now"
+
+
+class Misconfigured(FieldmarkError):
+    code, title = "misconfigured", "Misconfigured"

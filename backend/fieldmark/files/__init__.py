@@ -1,0 +1,1 @@
+"""Where uploaded originals lie: a local folder or Supabase Storage."""

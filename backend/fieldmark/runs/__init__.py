@@ -1,0 +1,1 @@
+"""One run: launched, queued, driven through the Agent SDK, gated, recorded as events, streamed."""

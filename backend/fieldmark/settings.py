@@ -1,0 +1,74 @@
+"""Settings: the only reader of the environment. `.env.example` lists every one of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _default_home() -> Path:
+    # Root's own home is closed to every other user, and the embedded Postgres must not run as root.
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/fieldmark")
+    return Path.home() / ".fieldmark"
+
+
+def _env(name: str) -> AliasChoices:
+    return AliasChoices(name, name.lower())
+
+
+class Settings(BaseSettings):
+    """Everything that can be set from outside, read once from the environment and from `.env`."""
+
+    model_config = SettingsConfigDict(
+        env_file=".env", env_prefix="FIELDMARK_", extra="ignore", env_ignore_empty=True, populate_by_name=True
+    )
+
+    # Where local things live: the embedded database, uploads, keys, caches.
+    home: Path = Field(default_factory=_default_home)
+
+    # Database. None of the three: the embedded one.
+    database_url: SecretStr | None = Field(None, validation_alias=_env("DATABASE_URL"))
+    database_direct_url: SecretStr | None = Field(None, validation_alias=_env("DATABASE_DIRECT_URL"))
+    database_owner_url: SecretStr | None = Field(None, validation_alias=_env("DATABASE_OWNER_URL"))
+    postgres_major: Literal[16, 18] = 18
+    pool_size: Annotated[int, Field(ge=2, le=100)] = 10
+
+    # Supabase: tokens are checked against its keys, uploads go to its Storage.
+    supabase_url: str | None = Field(None, validation_alias=_env("SUPABASE_URL"))
+    supabase_secret_key: SecretStr | None = Field(None, validation_alias=_env("SUPABASE_SECRET_KEY"))
+
+    # The model. Neither key nor token: the offline model by rules.
+    anthropic_api_key: SecretStr | None = Field(None, validation_alias=_env("ANTHROPIC_API_KEY"))
+    anthropic_auth_token: SecretStr | None = Field(None, validation_alias=_env("ANTHROPIC_AUTH_TOKEN"))
+    anthropic_base_url: str | None = Field(None, validation_alias=_env("ANTHROPIC_BASE_URL"))
+    model: str = "claude-sonnet-5"
+
+    # Runs
+    max_live_agents: Annotated[int, Field(ge=1, le=64)] = 4
+    max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
+    run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
+
+    # Documents
+    max_file_mb: Annotated[int, Field(ge=1, le=1024)] = 50
+    max_pages: Annotated[int, Field(ge=1, le=10_000)] = 500
+
+    # Serving
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8731
+    cors_origins: list[str] = []
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @property
+    def offline(self) -> bool:
+        """Whether the offline model answers, because no model's key or token is set."""
+        return self.anthropic_api_key is None and self.anthropic_auth_token is None
+
+    @property
+    def embedded_database(self) -> bool:
+        """Whether Fieldmark runs its own Postgres, because no other is named."""
+        return self.database_url is None
