@@ -1,0 +1,221 @@
+"""The wire shapes of the Messages API: what a turn looks like as server-sent events and as one JSON object."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+Body = dict[str, Any]
+"""A request's JSON, as a client sent it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    thinking: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call. `arguments` is the JSON as it is streamed, so that it can be malformed on purpose."""
+
+    name: str
+    arguments: str
+    id: str = field(default_factory=lambda: "toolu_" + secrets.token_hex(10))
+
+
+Block = Text | Thinking | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the model says in one answer. `stop_reason` None: `tool_use` when it calls a tool, else `end_turn`."""
+
+    blocks: Sequence[Block]
+    stop_reason: str | None = None
+
+
+def text(words: str) -> Text:
+    return Text(words)
+
+
+def thinking(words: str) -> Thinking:
+    return Thinking(words)
+
+
+def call(name: str, arguments: dict[str, Any] | None = None) -> Call:
+    """A call of the tool that is named bare (`update_field`); the prefix it has on the wire is found in the request."""
+    return Call(name, json.dumps(arguments or {}, ensure_ascii=False))
+
+
+def raw_call(name: str, arguments: str) -> Call:
+    """A call whose arguments are sent exactly as given, JSON or not."""
+    return Call(name, arguments)
+
+
+def items(body: Body, key: str) -> list[dict[str, Any]]:
+    """The objects of a list in the request (`messages`, `tools`); none when the request has no such list."""
+    listed = body.get(key)
+    return [item for item in cast("list[Any]", listed) if isinstance(item, dict)] if isinstance(listed, list) else []
+
+
+def bare(name: str) -> str:
+    """The tool's own name: `update_field` of `mcp__fieldmark__update_field`."""
+    return name.rsplit("__", 1)[-1]
+
+
+def wire_name(name: str, body: Body) -> str:
+    """The name under which the request offers a tool, or would: an unknown one gets the others' prefix.
+
+    A name that already carries a prefix, or begins with a capital as the CLI's own tools do, is sent as it is.
+    """
+    if "__" in name or name[:1].isupper():
+        return name
+    offered = [str(tool.get("name", "")) for tool in items(body, "tools")]
+    for known in offered:
+        if bare(known) == name:
+            return known
+    return next((known.removesuffix(bare(known)) + name for known in offered if "__" in known), name)
+
+
+def message(body: Body, turn: Turn) -> dict[str, Any]:
+    """The whole answer as one JSON object, for a request that does not stream."""
+    return _envelope(body) | {
+        "content": [_whole(block, body) for block in turn.blocks],
+        "stop_reason": _stop_reason(turn),
+        "usage": _usage(body) | {"output_tokens": _output_tokens(turn.blocks)},
+    }
+
+
+def opening(body: Body) -> Iterator[str]:
+    """The events before any block."""
+    yield _event("message_start", message=_envelope(body))
+    yield _event("ping")
+
+
+def block_events(index: int, block: Block, body: Body, *, unfinished: bool = False) -> Iterator[str]:
+    """One block in several pieces; `unfinished` breaks off in the middle, without the block's stop."""
+    match block:
+        case Text():
+            start: dict[str, Any] = {"type": "text", "text": ""}
+            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block.text)]
+        case Thinking():
+            start = {"type": "thinking", "thinking": "", "signature": ""}
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block.thinking)]
+            deltas.append({"type": "signature_delta", "signature": _signature(block)})
+        case Call():
+            start = {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": {}}
+            # The real service opens with an empty piece.
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *_pieces(block.arguments)]]
+    yield _event("content_block_start", index=index, content_block=start)
+    for delta in deltas[: len(deltas) // 2] if unfinished else deltas:
+        yield _event("content_block_delta", index=index, delta=delta)
+    if not unfinished:
+        yield _event("content_block_stop", index=index)
+
+
+def closing(turn: Turn) -> Iterator[str]:
+    """The events after the last block."""
+    yield _event(
+        "message_delta",
+        delta={"stop_reason": _stop_reason(turn), "stop_sequence": None},
+        usage={"output_tokens": _output_tokens(turn.blocks)},
+    )
+    yield _event("message_stop")
+
+
+def input_tokens(body: Body) -> int:
+    """An estimate of the request's tokens: a quarter of its characters."""
+    parts = (body.get("system"), body.get("tools"), body.get("messages"))
+    return max(1, sum(len(json.dumps(part, ensure_ascii=False)) for part in parts if part) // 4)
+
+
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def error(status: int, words: str) -> dict[str, Any]:
+    """The body of an answer with an error status."""
+    return {"type": "error", "error": {"type": _ERROR_TYPES.get(status, "api_error"), "message": words}}
+
+
+def _event(name: str, **data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps({'type': name, **data}, ensure_ascii=False)}\n\n"
+
+
+def _envelope(body: Body) -> dict[str, Any]:
+    return {
+        "id": "msg_" + secrets.token_hex(12),
+        "type": "message",
+        "role": "assistant",
+        "model": str(body.get("model", "offline")),
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": _usage(body),
+    }
+
+
+def _usage(body: Body) -> dict[str, int]:
+    return {
+        "input_tokens": input_tokens(body),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": 1,
+    }
+
+
+def _whole(block: Block, body: Body) -> dict[str, Any]:
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text}
+        case Thinking():
+            return {"type": "thinking", "thinking": block.thinking, "signature": _signature(block)}
+        case Call():
+            try:
+                arguments = json.loads(block.arguments)
+            except ValueError:
+                arguments = block.arguments  # malformed on purpose: it has no whole form, so the client gets the text
+            return {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": arguments}
+
+
+def _stop_reason(turn: Turn) -> str:
+    return turn.stop_reason or ("tool_use" if any(isinstance(block, Call) for block in turn.blocks) else "end_turn")
+
+
+def _output_tokens(blocks: Sequence[Block]) -> int:
+    length = 0
+    for block in blocks:
+        match block:
+            case Text():
+                length += len(block.text)
+            case Thinking():
+                length += len(block.thinking)
+            case Call():
+                length += len(block.name) + len(block.arguments)
+    return max(1, length // 4)
+
+
+def _signature(block: Thinking) -> str:
+    return base64.b64encode(f"offline:{len(block.thinking)}".encode()).decode()
+
+
+def _pieces(whole: str) -> list[str]:
+    # A few pieces whatever the length: enough to be real, and a large call does not become thousands of events.
+    size = max(8, -(-len(whole) // 4))
+    return [whole[at : at + size] for at in range(0, len(whole), size)]

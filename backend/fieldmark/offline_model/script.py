@@ -1,0 +1,125 @@
+"""A model that follows a script, with the faults a real service has: for tests."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fieldmark.offline_model.messages import Block, Body, Turn, items
+
+
+@dataclass(frozen=True, slots=True)
+class HttpError:
+    """The request is refused with this status. `retry_after` is the header's value in seconds."""
+
+    status: int
+    retry_after: float | None = None
+    message: str = "The script says so."
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The stream breaks off in the middle of its last block (of nothing, without any), after `seconds` of silence."""
+
+    blocks: Sequence[Block] = ()
+    seconds: float = 0
+
+
+Fault = HttpError | Cut
+Reply = Sequence[Block] | Turn | Fault
+Step = Reply | Callable[[Body], Reply | Awaitable[Reply]]
+
+
+def http_error(status: int, retry_after: float | None = None, message: str = "The script says so.") -> HttpError:
+    return HttpError(status, retry_after, message)
+
+
+def drop(*blocks: Block) -> Cut:
+    """The connection breaks in mid-stream."""
+    return Cut(blocks)
+
+
+def stall(seconds: float, *blocks: Block) -> Cut:
+    """The stream falls silent for `seconds` and then breaks."""
+    return Cut(blocks, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Endless:
+    step: Step
+
+
+def endless(step: Step) -> Endless:
+    """This turn for ever, from here on."""
+    return Endless(step)
+
+
+class Script:
+    """Answers each conversation with the turns in order; a fault is served once, before the turn that follows it.
+
+    Where a conversation stands is read from the request itself: the n-th turn answers a request that holds n answers
+    of the model (neighbouring assistant messages count as one). So a request that is repeated, by the client's own
+    retries or by a second process that resumes the conversation, gets the same turn again, a turn with several calls
+    counts once, and conversations beside each other never take each other's turns. Only how many faults were served is
+    remembered, by conversation (the CLI's session, else the first message) and place.
+
+    A step is a list of blocks, a `Turn`, a fault, or a function of the request's body that gives one of them (it may
+    be async, so a test can hold the model's answer back). Past the last turn the answer is an error 400 that says so.
+    A Script is itself a function of the body, so a test with two kinds of conversation chooses between two scripts in
+    a function of its own.
+    """
+
+    def __init__(self, steps: Sequence[Step | Endless]) -> None:
+        self._turns: list[tuple[list[Fault], Step]] = []
+        self._endless = False
+        faults: list[Fault] = []
+        for step in steps:
+            if isinstance(step, HttpError | Cut):
+                faults.append(step)
+                continue
+            self._endless = isinstance(step, Endless)
+            self._turns.append((faults, step.step if isinstance(step, Endless) else step))
+            faults = []
+        self._faults_after_the_last = faults
+        self._served: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+    async def __call__(self, body: Body) -> Reply:
+        place = answers_so_far(body)
+        beyond = place >= len(self._turns)
+        if beyond and self._endless and self._turns:
+            faults, step = [], self._turns[-1][1]
+        elif beyond:
+            faults = self._faults_after_the_last if place == len(self._turns) else []
+            step = HttpError(
+                400, message=f"The script has {len(self._turns)} turns and was asked for number {place + 1}."
+            )
+        else:
+            faults, step = self._turns[place]
+        key = (conversation(body), place)
+        served = self._served.get(key, 0)
+        if served < len(faults):
+            self._served[key] = served + 1
+            return faults[served]
+        if not callable(step):
+            return step
+        reply = step(body)
+        return await reply if inspect.isawaitable(reply) else reply
+
+
+def answers_so_far(body: Body) -> int:
+    """How many answers of the model the conversation holds."""
+    roles = [role for message in items(body, "messages") if (role := message.get("role")) != "system"]
+    return sum(role == "assistant" and (at == 0 or roles[at - 1] != "assistant") for at, role in enumerate(roles))
+
+
+def conversation(body: Body) -> str:
+    """What tells two conversations apart: the client's session, else a digest of the first message."""
+    metadata: dict[str, Any] = body.get("metadata") or {}
+    session = metadata.get("user_id")
+    first = session if session else json.dumps(items(body, "messages")[:1], sort_keys=True)
+    return hashlib.sha256(str(first).encode()).hexdigest()

@@ -1,0 +1,165 @@
+"""The Messages API on loopback, inside the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import secrets
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self, cast
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from fieldmark.offline_model import messages
+from fieldmark.offline_model.messages import Body, Turn
+from fieldmark.offline_model.script import Cut, HttpError, Reply
+
+_log = logging.getLogger(__name__)
+_KEPT_BYTES = 16 * 1024 * 1024
+
+
+class OfflineModel:
+    """Serves `answer` as a Messages API at `base_url` for as long as the `async with` block lasts.
+
+    `answer` is a function of the request's body to the next turn (`rules.answer`, a `Script`); it may be async. The
+    address holds an unguessable token, so another user of the machine cannot ask: outside its path all is 404.
+    `requests` keeps the bodies that were sent, newest last, the oldest dropped beyond 16 MB.
+    """
+
+    def __init__(self, answer: Callable[[Body], Reply | Awaitable[Reply]]) -> None:
+        self.base_url = ""
+        self.requests: list[Body] = []
+        self._answer = answer
+        self._kept: deque[int] = deque()
+
+    async def __aenter__(self) -> Self:
+        token = secrets.token_urlsafe(24)
+        listener = socket.create_server(("127.0.0.1", 0))
+        # The protocol in pure Python, because it can be told not to log; `startup` alone, because `serve` takes the
+        # process's signals and wakes ten times a second.
+        config = uvicorn.Config(self._app(token), http=_SilentProtocol, ws="none", lifespan="off", log_config=None)
+        config.load()
+        self._server = uvicorn.Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+        self._listener = listener
+        await self._server.startup(sockets=[listener])
+        self.base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/{token}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for answering in list(self._server.server_state.tasks):
+            answering.cancel()  # a stalled stream would be waited for
+        await self._server.shutdown(sockets=[self._listener])
+
+    def _app(self, token: str) -> FastAPI:
+        app = FastAPI(openapi_url=None)
+        app.post(f"/{token}/v1/messages")(self._messages)
+        app.post(f"/{token}/v1/messages/count_tokens")(self._count_tokens)
+        app.exception_handler(404)(_not_found)
+        return app
+
+    async def _count_tokens(self, request: Request) -> Response:
+        body = await _read(request)
+        return _refuse(400, "The request is not a JSON object.") if body is None else JSONResponse(_count(body))
+
+    async def _messages(self, request: Request) -> Response:
+        body = await _read(request)
+        if body is None:
+            return _refuse(400, "The request is not a JSON object.")
+        self._keep(body, len(await request.body()))
+        try:
+            reply = self._answer(body)
+            if inspect.isawaitable(reply):
+                reply = await reply
+        except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer
+            # 400, because asking again would fail again.
+            _log.exception("the offline model could not answer")
+            return _refuse(400, "The offline model failed to answer.")
+        match reply:
+            case HttpError():
+                headers = {} if reply.retry_after is None else {"retry-after": f"{reply.retry_after:g}"}
+                return JSONResponse(messages.error(reply.status, reply.message), reply.status, headers)
+            case Cut():
+                return StreamingResponse(_cut(body, reply), media_type="text/event-stream")
+            case Turn():
+                turn = reply
+            case _:
+                turn = Turn(reply)
+        if not body.get("stream"):
+            return JSONResponse(messages.message(body, turn))
+        return StreamingResponse(_stream(body, turn), media_type="text/event-stream")
+
+    def _keep(self, body: Body, size: int) -> None:
+        self.requests.append(body)
+        self._kept.append(size)
+        while len(self._kept) > 1 and sum(self._kept) > _KEPT_BYTES:
+            del self.requests[0]
+            self._kept.popleft()
+
+
+class _SilentProtocol(H11Protocol):
+    """HTTP without a line in the log: a scripted drop is no error, and the server around has its own access log."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.logger = _SILENT
+        self.access_log = False
+
+
+_SILENT = logging.getLogger(f"{__name__}.http")
+_SILENT.disabled = True
+
+
+class _BrokenOffError(Exception):
+    """Ends a response in the middle: the connection closes without the last chunk."""
+
+
+async def _stream(body: Body, turn: Turn) -> AsyncIterator[str]:
+    for event in messages.opening(body):
+        yield event
+    for index, block in enumerate(turn.blocks):
+        for event in messages.block_events(index, block, body):
+            yield event
+    for event in messages.closing(turn):
+        yield event
+
+
+async def _cut(body: Body, cut: Cut) -> AsyncIterator[str]:
+    for event in messages.opening(body):
+        yield event
+    last = len(cut.blocks) - 1
+    for index, block in enumerate(cut.blocks):
+        for event in messages.block_events(index, block, body, unfinished=index == last):
+            yield event
+    await asyncio.sleep(cut.seconds)
+    raise _BrokenOffError
+
+
+async def _read(request: Request) -> Body | None:
+    try:
+        body = json.loads(await request.body())
+    except ValueError:
+        return None
+    return cast("Body", body) if isinstance(body, dict) else None
+
+
+def _count(body: Body) -> dict[str, int]:
+    return {"input_tokens": messages.input_tokens(body)}
+
+
+def _refuse(status: int, words: str) -> Response:
+    return JSONResponse(messages.error(status, words), status)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _refuse(404, "Not found.")
