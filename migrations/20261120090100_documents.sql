@@ -1,0 +1,100 @@
+-- Documents: the uploaded file, its pages with their words, and where the originals lie.
+
+create table public.documents (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  filename text not null check (char_length(filename) between 1 and 255),
+  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files.
+  storage_path text not null check (storage_path like org_id::text || '/' || id::text || '/_%'),
+  media_type text,
+  byte_size bigint check (byte_size >= 0),
+  status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
+  -- Why it failed: one sentence a person can act on.
+  error text,
+  page_count integer check (page_count > 0),
+  unique (id, org_id),
+  check ((status = 'failed') = (error is not null)),
+  check (status <> 'ready' or (media_type is not null and page_count is not null))
+);
+create index documents_org_id on public.documents (org_id, created_at desc, id);
+
+create table public.document_pages (
+  document_id uuid not null,
+  org_id uuid not null,
+  number integer not null check (number > 0),
+  -- Points for paged formats, pixels for images.
+  width real not null check (width > 0),
+  height real not null check (height > 0),
+  text text not null,
+  -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
+  words jsonb not null,
+  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
+  engine text not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (document_id, number),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index document_pages_org_id on public.document_pages (org_id);
+
+-- A document's whole text, for front ends: derived from its pages, so that the two cannot disagree.
+create view public.ocr_results with (security_invoker = true) as
+  select
+    document_id, org_id,
+    string_agg(text, E'\n\n' order by number) as raw_text,
+    count(*)::integer as page_count,
+    string_agg(distinct engine, '+' order by engine) as engine,
+    min(created_at) as created_at
+  from public.document_pages
+  group by document_id, org_id;
+
+alter table public.documents enable row level security;
+alter table public.documents force row level security;
+alter table public.document_pages enable row level security;
+alter table public.document_pages force row level security;
+
+revoke all on public.documents, public.document_pages, public.ocr_results from anon, authenticated;
+grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
+-- What a reading finds is the service's to write: the policies below say so, column rights cannot.
+grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
+grant select, insert, delete on public.document_pages to authenticated;
+grant select on public.ocr_results to authenticated;
+
+create policy "members read their documents" on public.documents
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "members add documents of their own" on public.documents
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "the service records what a reading found" on public.documents
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()))
+  with check (org_id in (select private.my_org_ids()));
+create policy "owners delete documents, members their own" on public.documents
+  for delete to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
+  );
+
+create policy "members read their pages" on public.document_pages
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service writes pages" on public.document_pages
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service replaces pages" on public.document_pages
+  for delete to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Originals on Supabase Storage: the first folder of an object's name is its organisation.
+insert into storage.buckets (id, name, public) values ('documents', 'documents', false) on conflict (id) do nothing;
+
+create policy "members read their organisation's originals" on storage.objects
+  for select to authenticated
+  using (bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id));
+create policy "members upload originals for their organisation" on storage.objects
+  for insert to authenticated
+  with check (
+    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id)
+  );

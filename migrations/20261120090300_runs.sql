@@ -1,0 +1,270 @@
+-- Runs: one agent at work on one thing, its events, its ledger of calls, and the triggers that put work into the queue.
+
+create table public.runs (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  agent text not null default 'extraction' check (agent in ('extraction')),
+  task text not null default 'extract' check (task in ('extract', 'correct')),
+  document_id uuid not null,
+  extraction_id uuid not null,
+  -- What the person wrote: instructions of an extraction, the message of a correction.
+  instructions text check (char_length(instructions) <= 20000),
+  approval text not null default 'auto' check (approval in ('auto')),
+  auto_approved_tools text[] not null default '{}',
+  model text check (char_length(model) between 1 and 200),
+  max_cost_usd numeric(12, 6) check (max_cost_usd > 0),
+  idempotency_key text check (char_length(idempotency_key) between 1 and 200),
+  status text not null default 'queued'
+    check (status in ('queued', 'running', 'awaiting_approval', 'completed', 'failed', 'cancelled')),
+  -- The fence: rises each time a worker takes the run; a worker of a lower attempt can write nothing more.
+  attempt integer not null default 0,
+  started_at timestamptz,
+  finished_at timestamptz,
+  answer text,
+  error text,
+  error_code text,
+  cost_usd numeric(12, 6),
+  usage jsonb,
+  unique (id, org_id),
+  unique (org_id, created_by, idempotency_key),
+  check ((status = 'failed') = (error is not null)),
+  foreign key (extraction_id, document_id, org_id)
+    references public.extractions (id, document_id, org_id) on delete cascade
+);
+create index runs_org_id on public.runs (org_id, created_at desc, id);
+create index runs_extraction_id on public.runs (extraction_id);
+create index runs_waiting_for_document on public.runs (document_id) where status = 'queued';
+
+create table public.run_events (
+  run_id uuid not null,
+  -- 1, 2, 3 … without a gap, in the order of commit.
+  number integer not null check (number > 0),
+  org_id uuid not null,
+  -- One flat object of the stream, as text: it is only ever passed on.
+  body json not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, number),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+
+create table public.calls (
+  run_id uuid not null,
+  -- The model's own id of the tool call.
+  id text not null check (char_length(id) between 1 and 200),
+  org_id uuid not null,
+  tool text not null,
+  arguments jsonb not null,
+  -- SHA-256 of the arguments' canonical JSON: what was admitted is what may run.
+  arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
+  status text not null check (status in ('admitted', 'refused', 'done', 'failed')),
+  -- Who let it pass, or why not.
+  admitted_by text check (admitted_by in ('policy')),
+  reason text,
+  -- The tool's answer to the model, repeated word for word if the call comes again.
+  result text,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  finished_at timestamptz,
+  primary key (run_id, id),
+  check ((status = 'refused') = (admitted_by is null)),
+  check ((status in ('done', 'failed')) = (result is not null)),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+
+alter table public.runs enable row level security;
+alter table public.runs force row level security;
+alter table public.run_events enable row level security;
+alter table public.run_events force row level security;
+alter table public.calls enable row level security;
+alter table public.calls force row level security;
+
+revoke all on public.runs, public.run_events, public.calls from anon, authenticated;
+-- A front end may start a run by inserting it; every column that tells of its course is the service's.
+grant select, insert (
+  id, org_id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd,
+  idempotency_key
+) on public.runs to authenticated;
+grant update (status, attempt, started_at, finished_at, answer, error, error_code, cost_usd, usage)
+  on public.runs to authenticated;
+grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
+grant select, insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason),
+  update (status, result, finished_at) on public.calls to authenticated;
+
+create policy "members read their runs" on public.runs
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "members start runs of their own" on public.runs
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "the service records the course of runs" on public.runs
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()))
+  with check (org_id in (select private.my_org_ids()));
+
+create policy "members read the events of their runs" on public.run_events
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service adds events" on public.run_events
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+create policy "members read the calls of their runs" on public.calls
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service enters calls" on public.calls
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service records the results of calls" on public.calls
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()))
+  with check (org_id in (select private.my_org_ids()));
+
+-- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
+-- commits, so a reader that has seen number n has seen all before it.
+create function private.append_event(p_run_id uuid, p_body json) returns integer
+language plpgsql set search_path = ''
+as $$
+declare
+  v_org uuid;
+  v_number integer;
+begin
+  select org_id into v_org from public.runs where id = p_run_id for no key update;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
+  select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
+  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
+  perform pg_notify('fieldmark_run_events', p_run_id::text);
+  return v_number;
+end $$;
+
+-- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
+create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  update public.runs set status = 'failed', error = p_error, error_code = p_code, finished_at = now()
+  where id = p_run_id and status in ('queued', 'running');
+  if found then
+    perform private.append_event(p_run_id, json_build_object('error', p_error, 'code', p_code, 'run_id', p_run_id));
+  end if;
+end $$;
+
+-- Whose run, whose document: a worker asks before it enters through the one door.
+create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
+language sql stable security definer set search_path = ''
+as $$ select created_by, org_id from public.runs where id = p_run_id $$;
+
+create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
+language sql stable security definer set search_path = ''
+as $$ select created_by, org_id from public.documents where id = p_document_id $$;
+
+-- Fails a document that no worker can read any more, whoever its user is.
+create function private.fail_document(p_document_id uuid, p_error text) returns void
+language sql security definer set search_path = ''
+as $$
+  update public.documents set status = 'failed', error = p_error where id = p_document_id and status = 'reading'
+$$;
+
+-- The queue -----------------------------------------------------------------------------------------------------------
+
+create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
+language plpgsql security definer set search_path = queue, pg_temp
+as $$
+begin
+  if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
+    raise exception 'The job queue is not set up: run `fieldmark migrate` once.' using errcode = 'PT503';
+  end if;
+  perform queue.procrastinate_defer_jobs_v1(
+    array[row(p_queue, p_task, 0, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+end $$;
+
+-- Security definer, all three: whoever inserts a row may have no right on the queue.
+create function private.enqueue_reading() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  perform private.enqueue('documents', 'read_document', jsonb_build_object('document_id', new.id), new.id::text);
+  return null;
+end $$;
+
+create function private.enqueue_run() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  v_document public.documents;
+begin
+  -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
+  select * into v_document from public.documents where id = new.document_id for share;
+  if v_document.status = 'failed' then
+    raise exception '%', v_document.error using errcode = 'PT409';
+  end if;
+  if v_document.status = 'ready' then
+    perform private.enqueue('runs', 'execute_run', jsonb_build_object('run_id', new.id), new.extraction_id::text);
+  end if;
+  return null;
+end $$;
+
+create function private.release_waiting_runs() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  v_run record;
+begin
+  for v_run in
+    select id, extraction_id from public.runs where document_id = new.id and status = 'queued' order by created_at, id
+  loop
+    if new.status = 'ready' then
+      perform private.enqueue('runs', 'execute_run', jsonb_build_object('run_id', v_run.id), v_run.extraction_id::text);
+    else
+      perform private.fail_run(v_run.id, new.error, 'document_failed');
+    end if;
+  end loop;
+  perform pg_notify('fieldmark_documents', new.id::text);
+  return null;
+end $$;
+
+create trigger enqueue_reading after insert on public.documents
+  for each row when (new.status = 'reading') execute function private.enqueue_reading();
+create trigger enqueue_run after insert on public.runs
+  for each row when (new.status = 'queued') execute function private.enqueue_run();
+create trigger release_waiting_runs after update of status on public.documents
+  for each row when (old.status = 'reading' and new.status <> 'reading') execute function private.release_waiting_runs();
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.append_event(uuid, json) to authenticated;
+grant execute on function
+  private.fail_run(uuid, text, text), private.scope_of_run(uuid), private.scope_of_document(uuid),
+  private.fail_document(uuid, text)
+  to fieldmark_app;
+
+-- Front ends follow progress without the service.
+do $$
+declare
+  v_table text;
+begin
+  foreach v_table in array array['documents', 'extractions', 'runs', 'run_events'] loop
+    if not exists (
+      select from pg_publication_tables
+      where pubname = 'supabase_realtime' and schemaname = 'public' and tablename = v_table
+    ) then
+      execute format('alter publication supabase_realtime add table public.%I', v_table);
+    end if;
+  end loop;
+end $$;
+
+-- An owner that is neither superuser nor BYPASSRLS is subject to forced row security, and the security definer functions
+-- above act as the owner.
+do $$
+declare
+  v_table text;
+begin
+  if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
+    foreach v_table in array array['organizations', 'memberships', 'documents', 'document_pages', 'extractions',
+      'extraction_journal', 'runs', 'run_events', 'calls'] loop
+      execute format(
+        'create policy "definer functions act as the owner" on public.%I to %I using (true) with check (true)',
+        v_table, current_user);
+    end loop;
+  end if;
+end $$;
