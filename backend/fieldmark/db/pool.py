@@ -1,0 +1,241 @@
+"""The door to the database: transactions as a user, as the service, and what the database calls out (NOTIFY)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+from uuid import UUID
+
+from psycopg import AsyncConnection, OperationalError, ProgrammingError, errors, sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from fieldmark.db.hearing import Hearing, Listener
+from fieldmark.errors import Misconfigured, Unavailable
+from fieldmark.scope import Scope
+
+Connection: TypeAlias = AsyncConnection[DictRow]
+"""A connection whose rows are dicts, inside the one transaction that it was handed out for."""
+
+_WAIT_SECONDS: Final = 10.0  # for a free connection
+_CONNECT_SECONDS: Final = 10
+# A connection that sits idle for hours must notice when the other end is gone without a word.
+KEEPALIVE: Final[dict[str, Any]] = {
+    "connect_timeout": _CONNECT_SECONDS,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "application_name": "fieldmark",
+}
+
+_AS_USER: Final = sql.SQL(
+    "begin; select set_config('role', 'authenticated', true), set_config('request.jwt.claims', {}, true)"
+)
+_AS_SERVICE: Final = sql.SQL("begin")
+
+# Roles that come with Postgres and amount to a superuser's reach.
+_STRONG_ROLES: Final = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files", "service_role")
+
+
+class Database:
+    """Postgres as the service sees it: an async context manager around a pool of connections.
+
+    `url` logs in as the service's role. Where it is a transaction pooler (port 6543, or `pgbouncer=true` in the URL),
+    statements are not prepared, and `direct_url` must reach the same database past the pooler, because LISTEN needs
+    a session of its own.
+    """
+
+    def __init__(self, url: str, direct_url: str | None = None, size: int = 10) -> None:
+        self._url, pooled = plain_url(url)
+        direct, direct_pooled = plain_url(direct_url or url)
+        if direct_pooled:
+            raise Misconfigured(
+                "DATABASE_URL leads to a transaction pooler, where LISTEN does not work. Set DATABASE_DIRECT_URL to "
+                "the same database without the pooler (port 5432)."
+            )
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            self._url,
+            kwargs={
+                **KEEPALIVE,
+                "autocommit": True,  # the door says begin itself, in the same round trip as who acts
+                "row_factory": dict_row,
+                "prepare_threshold": None if pooled else 5,
+            },
+            min_size=1,
+            max_size=size,
+            timeout=_WAIT_SECONDS,
+            open=False,
+        )
+        self._size = size
+        self._hearing = Hearing(direct, KEEPALIVE)
+
+    async def __aenter__(self) -> Self:
+        try:
+            # A first connection by hand, because the pool would keep to itself why it cannot connect.
+            async with await AsyncConnection.connect(self._url, **KEEPALIVE):
+                pass
+        except OperationalError as error:
+            raise Unavailable(f"The database cannot be reached: {_reason(error)}") from error
+        await self._pool.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._hearing.close()
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def as_user(self, scope: Scope) -> AsyncGenerator[Connection]:
+        """One transaction in which the row policies see this user in this organisation. Commits when the block ends
+        well, else rolls back. Raises Unavailable where the database does not answer."""
+        async with self._transaction(_as(scope.user_id, scope.org_id)) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def as_newcomer(self, user_id: UUID) -> AsyncGenerator[Connection]:
+        """Like `as_user`, for `private.enter` alone: who acts is known, in which organisation not yet."""
+        async with self._transaction(_as(user_id, None)) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def as_service(self) -> AsyncGenerator[Connection]:
+        """One transaction as the service's own role, for functions of `private` and for `queue`. It reaches no
+        tenant's rows by itself."""
+        async with self._transaction(_AS_SERVICE) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, door: sql.SQL | sql.Composed) -> AsyncGenerator[Connection]:
+        try:
+            # A pooled connection may have died in its sleep. The door is its first statement, and nothing has happened
+            # before it: so a lost one is given back, and the next is tried. All of them may be lost at once.
+            for left in range(self._size, -1, -1):
+                async with self._pool.connection() as connection:
+                    try:
+                        await connection.execute(door, prepare=False)
+                    except OperationalError as error:
+                        if left and _is_lost(error):
+                            continue
+                        raise
+                    yield connection
+                    return
+        except OperationalError as error:
+            if _is_lost(error):
+                raise Unavailable(f"The database does not answer: {_reason(error)}") from error
+            raise
+
+    @asynccontextmanager
+    async def listen(self, channel: str, payload: str | None = None) -> AsyncGenerator[AsyncIterator[str | None]]:
+        """Hear what is notified on a channel from the moment this context is entered (so: enter, then read what there
+        is already, then iterate).
+
+        Yields an iterator of payloads; only of those equal to `payload` if that is given. None stands for a gap:
+        something may have been missed, read again. All listeners of a process share one connection; a listener
+        holds none. Raises Unavailable where the database does not answer.
+        """
+        listener = Listener(channel, payload)
+        await self._hearing.add(listener)
+        try:
+            yield listener
+        finally:
+            self._hearing.remove(listener)
+
+    async def check_role(self) -> None:
+        """Refuse (Misconfigured) a login that row policies would not bind, or that cannot become a user at all."""
+        async with self.as_service() as connection:
+            cursor = await connection.execute(_ROLE, {"strong": list(_STRONG_ROLES)})
+            role = await cursor.fetchone()
+        assert role is not None
+        too_strong = next((why for name, why in _TOO_STRONG.items() if role[name]), None)
+        if too_strong:
+            raise Misconfigured(
+                f"DATABASE_URL logs in as {role['name']!r}, which {too_strong.format(**role)}: row policies would not "
+                "bind it. Log in as 'fieldmark_app', which `fieldmark migrate` makes, and give the owner's URL as "
+                "DATABASE_OWNER_URL."
+            )
+        if not role["may_act"]:
+            raise Misconfigured(
+                f"DATABASE_URL logs in as {role['name']!r}, which may not act as 'authenticated'. Run "
+                "`fieldmark migrate`, and log in as 'fieldmark_app'."
+            )
+
+
+_TOO_STRONG: Final = {
+    "superuser": "is a superuser",
+    "bypasses": "has BYPASSRLS",
+    "other_powers": "has CREATEROLE or REPLICATION",
+    "strong_role": "is a member of {strong_role!r}",
+    "owned": "owns {owned!r}, itself or through a role that it is a member of",
+}
+
+_ROLE: Final = """
+with me as (select * from pg_catalog.pg_roles where rolname = session_user)
+select
+  me.rolname as name,
+  me.rolsuper as superuser,
+  me.rolbypassrls as bypasses,
+  me.rolcreaterole or me.rolreplication as other_powers,
+  (select r.rolname from pg_catalog.pg_roles r
+    where r.oid <> me.oid and pg_catalog.pg_has_role(me.oid, r.oid, 'member')
+      and (r.rolsuper or r.rolbypassrls or r.rolcreaterole or r.rolreplication or r.rolname = any (%(strong)s))
+    order by 1 limit 1) as strong_role,
+  (select o.name from (
+      select n.nspname || '.' || c.relname as name, c.relowner as owner
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+      where n.nspname in ('public', 'private') and c.relkind in ('r', 'p', 'v', 'm', 'f')
+      union all
+      select 'schema ' || nspname, nspowner from pg_catalog.pg_namespace where nspname in ('public', 'private')
+    ) o where pg_catalog.pg_has_role(me.oid, o.owner, 'member') order by 1 limit 1) as owned,
+  exists (select from pg_catalog.pg_roles r
+    where r.rolname = 'authenticated' and pg_catalog.pg_has_role(me.oid, r.oid, 'member')) as may_act
+from me
+"""
+
+
+def plain_url(url: str) -> tuple[str, bool]:
+    """A URL as libpq understands it, and whether it leads to a transaction pooler: port 6543 (Supabase's), or
+    `pgbouncer=true` in it, which libpq itself would refuse. Raises Misconfigured for what is no Postgres URL."""
+    if url.startswith(("postgres://", "postgresql://")):
+        before, _, query = url.partition("?")
+        options = [option for option in query.split("&") if option]
+        kept = [option for option in options if not option.startswith("pgbouncer=")]
+        said = "pgbouncer=true" in options
+        url = f"{before}?{'&'.join(kept)}" if kept else before
+    else:
+        said = False
+    try:
+        parameters = conninfo_to_dict(url)
+    except ProgrammingError:
+        # libpq's own words would repeat the password.
+        raise Misconfigured(
+            "A database URL cannot be understood. It looks like postgresql://user:password@host:5432/database, with "
+            "special characters of the password percent-encoded."
+        ) from None
+    return url, said or str(parameters.get("port", "")) == "6543"
+
+
+def _as(user_id: UUID, org_id: UUID | None) -> sql.Composed:
+    claims = {"sub": str(user_id), "role": "authenticated"}
+    if org_id is not None:
+        claims["org_id"] = str(org_id)
+    return _AS_USER.format(json.dumps(claims))
+
+
+def _is_lost(error: OperationalError) -> bool:
+    """Whether the connection failed, rather than the statement."""
+    if isinstance(error, (PoolTimeout, PoolClosed, TooManyRequests)) or error.sqlstate is None:
+        return True
+    shut_down = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.TooManyConnections)
+    return isinstance(error, shut_down) or error.sqlstate.startswith("08")
+
+
+def _reason(error: OperationalError) -> str:
+    if isinstance(error, PoolTimeout):
+        return f"no connection became free within {_WAIT_SECONDS:.0f} seconds."
+    text = str(error).strip().splitlines()
+    return text[0] if text else "the connection was closed."
