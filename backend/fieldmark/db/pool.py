@@ -24,7 +24,7 @@ Connection: TypeAlias = AsyncConnection[DictRow]
 _WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
 # A connection that sits idle for hours must notice when the other end is gone without a word.
-KEEPALIVE: Final[dict[str, Any]] = {
+CONNECTING: Final[dict[str, Any]] = {
     "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -60,7 +60,7 @@ class Database:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._url,
             kwargs={
-                **KEEPALIVE,
+                **CONNECTING,
                 "autocommit": True,  # the door says begin itself, in the same round trip as who acts
                 "row_factory": dict_row,
                 "prepare_threshold": None if pooled else 5,
@@ -71,12 +71,12 @@ class Database:
             open=False,
         )
         self._size = size
-        self._hearing = Hearing(direct, KEEPALIVE)
+        self._hearing = Hearing(direct, CONNECTING)
 
     async def __aenter__(self) -> Self:
         try:
             # A first connection by hand, because the pool would keep to itself why it cannot connect.
-            async with await AsyncConnection.connect(self._url, **KEEPALIVE):
+            async with await AsyncConnection.connect(self._url, **CONNECTING):
                 pass
         except OperationalError as error:
             raise Unavailable(f"The database cannot be reached: {_reason(error)}") from error
