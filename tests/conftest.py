@@ -1,0 +1,137 @@
+"""Shared: one real Postgres for a session, one migrated template in it, and a clone of it for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from fieldmark.db.embedded import Embedded, running
+from fieldmark.db.migrate import migrate
+from fieldmark.db.pool import Database
+from fieldmark.scope import Scope
+
+_HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+_TEMPLATE = "fieldmark_template"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
+    parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
+
+
+# Under xdist the first process makes the home, tells the workers, and clears it away when all of them have ended.
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[_HOME] = tempfile.TemporaryDirectory(prefix="fieldmark-tests-", ignore_cleanup_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    node.workerinput["fieldmark_home"] = node.config.stash[_HOME].name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _HOME in config.stash:
+        config.stash[_HOME].cleanup()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_major(pytestconfig: pytest.Config) -> int:
+    return pytestconfig.getoption("--postgres-major")
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config, postgres_major: int) -> Iterator[Embedded]:
+    """The server that the session's workers share. Started by the first, stopped by the last."""
+    worker = getattr(pytestconfig, "workerinput", None)
+    home = worker["fieldmark_home"] if worker else pytestconfig.stash[_HOME].name
+    with running(Path(home), postgres_major) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _administration(postgres: Embedded) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
+        # Nothing here outlives the session, so nothing waits for the disk.
+        for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
+            connection.execute(f"alter system set {setting} = off")
+        connection.execute("select pg_reload_conf()")
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def _template(postgres: Embedded, _administration: psycopg.Connection) -> str:
+    """The name of the migrated database that clones are made of. The first worker makes it, the others wait."""
+    _administration.execute("select pg_advisory_lock(1)")
+    try:
+        found = _administration.execute("select 1 from pg_database where datname = %s", [_TEMPLATE]).fetchone()
+        if found is None:
+            unfinished = f"{_TEMPLATE}_unfinished"
+            _administration.execute(f"drop database if exists {unfinished}")
+            _administration.execute(f"create database {unfinished}")
+            asyncio.run(migrate(_at(postgres.owner_url, unfinished), app_password=postgres.app_password))
+            _administration.execute(f"alter database {unfinished} rename to {_TEMPLATE}")
+    finally:
+        _administration.execute("select pg_advisory_unlock(1)")
+    return _TEMPLATE
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A migrated database of one test: reached as its owner (a superuser), and as the service's role."""
+
+    owner_url: str
+    app_url: str
+
+
+@pytest.fixture
+def clone(postgres: Embedded, _administration: psycopg.Connection, _template: str) -> Iterator[Clone]:
+    name = f"test_{uuid4().hex}"
+    quoted = sql.Identifier(name)
+    _administration.execute(
+        sql.SQL("create database {} template {} strategy wal_log").format(quoted, sql.Identifier(_template))
+    )
+    yield Clone(owner_url=_at(postgres.owner_url, name), app_url=_at(postgres.app_url, name))
+    _administration.execute(sql.SQL("drop database {} with (force)").format(quoted))
+
+
+@pytest.fixture
+async def database(anyio_backend: str, clone: Clone) -> AsyncIterator[Database]:
+    """A clone as the service sees it."""
+    async with Database(clone.app_url, size=5) as database:
+        yield database
+
+
+@pytest.fixture
+def make_user(database: Database) -> Callable[[], Awaitable[Scope]]:
+    """Makes users, each seen for the first time and acting in the personal organisation that this gives them."""
+
+    async def make() -> Scope:
+        user_id = uuid4()
+        async with database.as_newcomer(user_id) as connection:
+            row = await (await connection.execute("select private.enter() as org_id")).fetchone()
+        assert row is not None
+        return Scope(user_id=user_id, org_id=row["org_id"])
+
+    return make
+
+
+def _at(url: str, database: str) -> str:
+    return urlsplit(url)._replace(path=f"/{database}").geturl()

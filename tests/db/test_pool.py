@@ -1,0 +1,248 @@
+"""The door: who a transaction acts as, what it leaves behind, whom it refuses, and what it does without Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from conftest import Clone
+from fieldmark.db.pool import Connection, Database, plain_url
+from fieldmark.errors import Misconfigured, Unavailable
+from fieldmark.scope import Scope
+
+pytestmark = pytest.mark.anyio
+MakeUser = Callable[[], Awaitable[Scope]]
+
+
+async def _one(connection: Connection, query: str) -> dict[str, object]:
+    row = await (await connection.execute(query.encode())).fetchone()
+    assert row is not None
+    return row
+
+
+async def test_a_user_acts_as_authenticated_with_the_claims_of_the_scope(database: Database) -> None:
+    scope = Scope(uuid4(), uuid4())
+    async with database.as_user(scope) as connection:
+        row = await _one(
+            connection,
+            "select current_user::text as role, session_user::text as login, auth.uid() as uid, auth.jwt() as jwt",
+        )
+    assert row == {
+        "role": "authenticated",
+        "login": "fieldmark_app",
+        "uid": scope.user_id,
+        "jwt": {"sub": str(scope.user_id), "role": "authenticated", "org_id": str(scope.org_id)},
+    }
+
+
+async def test_nothing_of_a_user_is_left_for_the_next_borrower(clone: Clone) -> None:
+    async with Database(clone.app_url, size=1) as database:  # one connection: the next borrower gets the same
+        async with database.as_user(Scope(uuid4(), uuid4())) as connection:
+            first = await _one(connection, "select pg_backend_pid() as pid")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            async with database.as_user(Scope(uuid4(), uuid4())) as connection:
+                await connection.execute("select 1 / 0")
+        async with database.as_service() as connection:
+            row = await _one(
+                connection,
+                "select pg_backend_pid() as pid, current_user::text as role,"
+                " nullif(current_setting('request.jwt.claims', true), '') as claims",
+            )
+    assert row == {**first, "role": "fieldmark_app", "claims": None}
+
+
+async def test_a_users_rows_are_seen_by_that_user_and_by_nobody_else(database: Database, make_user: MakeUser) -> None:
+    alice, bob = await make_user(), await make_user()
+    query = "select array_agg(id) as ids from public.organizations"
+    async with database.as_user(alice) as connection:
+        assert await _one(connection, query) == {"ids": [alice.org_id]}
+    async with database.as_user(bob) as connection:
+        assert await _one(connection, query) == {"ids": [bob.org_id]}
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        async with database.as_service() as connection:
+            await connection.execute(query.encode())
+
+
+async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
+    database: Database, make_user: MakeUser
+) -> None:
+    scope = await make_user()
+    async with database.as_user(scope) as connection:
+        await connection.execute("update public.organizations set name = 'kept'")
+    with pytest.raises(ZeroDivisionError):
+        async with database.as_user(scope) as connection:
+            await connection.execute("update public.organizations set name = 'lost'")
+            raise ZeroDivisionError
+    task = asyncio.create_task(_rename_and_wait(database, scope))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with database.as_user(scope) as connection:
+        assert await _one(connection, "select name from public.organizations") == {"name": "kept"}
+
+
+async def _rename_and_wait(database: Database, scope: Scope) -> None:
+    async with database.as_user(scope) as connection:
+        await connection.execute("update public.organizations set name = 'cancelled'")
+        await connection.execute("select pg_sleep(60)")
+
+
+async def test_a_user_id_cannot_bring_sql_or_claims_along(database: Database) -> None:
+    hostile = '\'; reset role; select \'","role":"service_role'
+    async with database.as_user(Scope(hostile, uuid4())) as connection:  # pyright: ignore[reportArgumentType]
+        row = await _one(
+            connection, "select current_user::text as role, current_setting('request.jwt.claims') as claims"
+        )
+    assert row["role"] == "authenticated"
+    claims = json.loads(str(row["claims"]))
+    assert (claims["sub"], claims["role"]) == (hostile, "authenticated")
+
+
+async def test_connections_lost_while_idle_are_replaced_unseen(clone: Clone) -> None:
+    async with Database(clone.app_url, size=3) as database:
+        async with database.as_service() as a, database.as_service() as b, database.as_service() as c:
+            pids = [(await _one(each, "select pg_backend_pid() as pid"))["pid"] for each in (a, b, c)]
+        async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
+            await owner.execute("select pg_terminate_backend(pid, 5000) from unnest(%s::int[]) as pid", [pids])
+        async with database.as_service() as connection:
+            assert (await _one(connection, "select pg_backend_pid() as pid"))["pid"] not in pids
+
+
+async def test_a_connection_lost_in_a_transaction_is_unavailable(clone: Clone, database: Database) -> None:
+    with pytest.raises(Unavailable, match="database does not answer"):
+        async with database.as_service() as connection:
+            row = await _one(connection, "select pg_backend_pid() as pid")
+            async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
+                await owner.execute("select pg_terminate_backend(%s, 5000)", [row["pid"]])
+            await connection.execute("select 1")
+
+
+async def test_a_statement_that_fails_is_not_called_unavailable(database: Database) -> None:
+    with pytest.raises(psycopg.errors.QueryCanceled):  # an OperationalError, as a lost connection is
+        async with database.as_service() as connection:
+            await connection.execute("set local statement_timeout = '20ms'")
+            await connection.execute("select pg_sleep(10)")
+
+
+async def test_no_database_is_unavailable_and_the_password_is_not_told() -> None:
+    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+        async with Database("postgresql://someone:s3cret@127.0.0.1:1/none"):
+            pass
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_wrong_password_is_unavailable_with_the_servers_reason(clone: Clone) -> None:
+    with pytest.raises(Unavailable, match="password authentication failed"):
+        async with Database(clone.app_url.replace("fieldmark_app:", "fieldmark_app:x")):
+            pass
+
+
+# --- who may log in
+
+
+async def test_the_services_own_role_is_accepted(database: Database) -> None:
+    await database.check_role()
+
+
+async def test_the_owner_is_refused(clone: Clone) -> None:
+    async with Database(clone.owner_url) as database:
+        with pytest.raises(Misconfigured, match="'postgres', which is a superuser"):
+            await database.check_role()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("alter role {} bypassrls", "has BYPASSRLS"),
+        ("alter role {} createrole", "has CREATEROLE"),
+        ("alter role {} replication", "REPLICATION"),
+        ("grant service_role to {}", "member of 'service_role'"),
+        ("grant postgres to {}", "member of 'postgres'"),
+        ("grant pg_write_server_files to {}", "member of 'pg_write_server_files'"),
+        ("alter table public.documents owner to {}", "owns 'public.documents'"),
+        ("create table private.mine (); alter table private.mine owner to {}", "owns 'private.mine'"),
+        ("alter schema private owner to {}", "owns 'schema private'"),
+        ("revoke authenticated from {}", "may not act as 'authenticated'"),
+    ],
+)
+async def test_a_login_that_policies_would_not_bind_is_refused(clone: Clone, made: str, said: str) -> None:
+    role = f"probe_{uuid4().hex}"
+    name = sql.Identifier(role)
+    with psycopg.connect(clone.owner_url, autocommit=True) as owner:
+        owner.execute(
+            sql.SQL("create role {} login noinherit password 'probe'; grant authenticated to {}").format(name, name)
+        )
+        url = clone.app_url.replace("fieldmark_app:", f"{role}:").replace(_password(clone.app_url), "probe")
+        try:
+            async with Database(url) as database:
+                await database.check_role()  # the control: before it is made strong, it is accepted
+                owner.execute(sql.SQL(made).format(name))  # pyright: ignore[reportArgumentType]
+                with pytest.raises(Misconfigured, match=said):
+                    await database.check_role()
+        finally:
+            owner.execute(
+                sql.SQL("reassign owned by {} to postgres; drop owned by {}; drop role {}").format(name, name, name)
+            )
+
+
+async def test_a_role_that_inherits_a_strong_one_through_another_is_refused(clone: Clone) -> None:
+    with psycopg.connect(clone.owner_url, autocommit=True) as owner:
+        middle, role = f"middle_{uuid4().hex}", f"probe_{uuid4().hex}"
+        owner.execute(
+            f"create role {middle}; create role {role} login noinherit password 'probe';"
+            f"grant service_role to {middle}; grant {middle}, authenticated to {role}".encode()
+        )
+        url = clone.app_url.replace("fieldmark_app:", f"{role}:").replace(_password(clone.app_url), "probe")
+        try:
+            async with Database(url) as database:
+                with pytest.raises(Misconfigured, match="member of 'service_role'"):
+                    await database.check_role()
+        finally:
+            owner.execute(f"drop role {role}; drop role {middle}".encode())
+
+
+def _password(url: str) -> str:
+    return url.split("://", 1)[1].split("@", 1)[0].split(":", 1)[1]
+
+
+# --- poolers
+
+
+@pytest.mark.parametrize(
+    ("url", "plain", "pooled"),
+    [
+        ("postgresql://u:p@h:5432/d", "postgresql://u:p@h:5432/d", False),
+        ("postgresql://u:p@h:6543/d", "postgresql://u:p@h:6543/d", True),
+        ("postgres://u:p@h/d?pgbouncer=true&sslmode=require", "postgres://u:p@h/d?sslmode=require", True),
+        ("postgresql://u:p@h/d?pgbouncer=true", "postgresql://u:p@h/d", True),
+        ("postgresql://u:p@h/d?pgbouncer=false", "postgresql://u:p@h/d", False),
+        ("postgresql://u:p@h/d?options=-c%20a%3Db", "postgresql://u:p@h/d?options=-c%20a%3Db", False),
+        ("host=h port=6543", "host=h port=6543", True),
+    ],
+)
+async def test_a_transaction_pooler_is_known_by_its_url(url: str, plain: str, pooled: bool) -> None:
+    assert plain_url(url) == (plain, pooled)
+
+
+async def test_a_pooler_alone_is_refused_and_beside_a_direct_address_accepted(clone: Clone) -> None:
+    pooler = f"{clone.app_url}?pgbouncer=true"
+    with pytest.raises(Misconfigured, match="DATABASE_DIRECT_URL"):
+        Database(pooler)
+    async with Database(pooler, clone.app_url) as database:
+        for _ in range(8):  # past psycopg's threshold for preparing a statement
+            async with database.as_service() as connection:
+                row = await _one(connection, "select count(*) as prepared from pg_prepared_statements")
+        assert row == {"prepared": 0}
+
+
+async def test_what_is_no_url_is_refused_without_telling_the_password() -> None:
+    with pytest.raises(Misconfigured) as caught:
+        Database("postgresql://u:s3cret@h:port/d?no_such_thing=1")
+    assert "s3cret" not in str(caught.value)
