@@ -1,0 +1,242 @@
+"""The subprocess that looks at an untrusted file: standard input is the file, standard output what was found in it.
+
+A job comes as JSON in the first argument. Answers are JSON lines: `{"pages": n, "media_type"}` first, then for reading
+`{"page": {…}}` for each page and `{"done": true, "scans": [numbers left for OCR]}`, for drawing `{"png": size}` and
+that many bytes; or, at any time, `{"error": sentence, "not_found"?: true, "detail"?: what a developer wants to know}`.
+Whatever the work needs is imported and loaded first; then the process is sealed; only then the file is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.seal import limit, seal
+from fieldmark.errors import FieldmarkError, NotFound
+
+# A page image is for eyes, not for print: 100 megapixels of one would only fill the browser's memory.
+MAX_DRAWN_PIXELS = 16_000_000
+MAX_DRAWN_SIDE = 4000
+OCR_THREADS = 2
+
+Send = Callable[[dict[str, Any]], None]
+Task = Callable[[bytes], None]
+_NAMES = {
+    sniff.PDF: "PDF",
+    sniff.PNG: "PNG image",
+    sniff.JPEG: "JPEG image",
+    sniff.TIFF: "TIFF image",
+    sniff.WEBP: "WebP image",
+    sniff.DOCX: "Word document",
+    sniff.XLSX: "Excel workbook",
+    sniff.HTML: "HTML file",
+    sniff.EML: "email",
+    sniff.CSV: "CSV file",
+    sniff.TXT: "text file",
+}
+
+
+def main() -> None:
+    """Do the job. The exit code says nothing; the last line does."""
+    job: dict[str, Any] = json.loads(sys.argv[1])
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not get between the lines
+    kind = ""
+
+    def send(message: dict[str, Any]) -> None:
+        out.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
+        out.flush()
+
+    try:
+        limits = Limits(**job["limits"])
+        data = sys.stdin.buffer.read(limits.max_bytes + 1)
+        kind = job["media_type"] or sniff.media_type(data, job["filename"])
+        task = _prepared(job, kind, limits, send, out)
+        cpu = limits.seconds + limits.seconds_per_page * limits.max_pages
+        seal(job["memory_bytes"], OCR_THREADS * math.ceil(cpu), job["parent"])
+        task(data)
+    except FieldmarkError as error:
+        send({"error": str(error), "not_found": isinstance(error, NotFound)})
+    except MemoryError:
+        send({"error": "The file needs more memory to be read than a document may."})
+    except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
+        name = _NAMES.get(kind, "file")
+        detail = f"{type(error).__name__}: {error}"[:500]
+        send({"error": f"The {name} is damaged: its content cannot be read.", "detail": detail})
+
+
+def _prepared(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
+    """The job as a function of the file's bytes that imports and opens nothing any more."""
+
+    def begin(page_count: int) -> None:
+        cpu = limits.seconds + limits.seconds_per_page * page_count
+        limit(resource.RLIMIT_CPU, OCR_THREADS * math.ceil(cpu))
+        send({"pages": page_count, "media_type": kind})
+
+    def send_png(png: bytes) -> None:
+        send({"png": len(png)})
+        out.write(png)
+        out.flush()
+
+    if job["task"] == "draw":
+        return _drawing(job["number"], job["dpi"], kind, limits, begin, send_png)
+    if kind == sniff.PDF:
+        return _pdf_reading(job["scans"], limits, begin, send)
+    if kind in sniff.IMAGES:
+        return _image_reading(kind, limits, begin, send)
+    paginate = _paginating(kind, limits)
+
+    def read_text(data: bytes) -> None:
+        pages = paginate(data)
+        begin(len(pages))
+        for page in pages:
+            send({"page": page.pack()})
+        send({"done": True, "scans": []})
+
+    return read_text
+
+
+def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
+    """Every page's text layer; or, given the pages that have none, OCR of those."""
+    from fieldmark.documents.reading.pdf import Pdf
+
+    if scans is None:
+
+        def read_layers(data: bytes) -> None:
+            pdf = Pdf(data, limits)
+            begin(pdf.page_count)
+            left: list[int] = []
+            for number in range(1, pdf.page_count + 1):
+                page = pdf.read_page(number)
+                if page is None:
+                    left.append(number)
+                else:
+                    send({"page": page.pack()})
+            send({"done": True, "scans": left})
+
+        return read_layers
+
+    from PIL import Image
+
+    from fieldmark.documents.reading.ocr import DPI, LONGEST_SIDE, Ocr
+
+    ocr = Ocr()
+
+    def read_scans(data: bytes) -> None:
+        pdf = Pdf(data, limits)
+        begin(pdf.page_count)
+        for number in scans:
+            pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
+            image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
+            send({"page": ocr.read_page(number, image, *pdf.size(number)).pack()})
+        send({"done": True, "scans": []})
+
+    return read_scans
+
+
+def _image_reading(kind: str, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
+    from PIL import Image
+
+    from fieldmark.documents.reading.image import Images
+    from fieldmark.documents.reading.ocr import LONGEST_SIDE, Ocr
+
+    Image.init()
+    ocr = Ocr()
+
+    def read_frames(data: bytes) -> None:
+        images = Images(data, kind, limits)
+        begin(images.page_count)
+        for number in range(1, images.page_count + 1):
+            image, width, height = images.frame(number, LONGEST_SIDE)
+            send({"page": ocr.read_page(number, image, width, height).pack()})
+        send({"done": True, "scans": []})
+
+    return read_frames
+
+
+def _paginating(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
+    """How the pages of a format without pages of its own are made."""
+    from fieldmark.documents.reading.grid import typeset
+
+    parts: Callable[[bytes], Sequence[Sequence[str]]]
+    if kind in (sniff.DOCX, sniff.XLSX):
+        from fieldmark.documents.reading import office
+
+        office_parts = office.prepared(kind)
+
+        def parts(data: bytes) -> Sequence[Sequence[str]]:
+            return office_parts(data, limits)
+
+        engine = "docx" if kind == sniff.DOCX else "xlsx"
+    elif kind == sniff.HTML:
+        from fieldmark.documents.reading.markup import html_parts as parts
+
+        engine = "html"
+    elif kind == sniff.EML:
+        from fieldmark.documents.reading.mail import mail_parts as parts
+
+        engine = "email"
+    elif kind == sniff.CSV:
+        from fieldmark.documents.reading.text import csv_parts as parts
+
+        engine = "csv"
+    else:
+        from fieldmark.documents.reading.text import plain_parts as parts
+
+        engine = "text"
+    if kind in (sniff.HTML, sniff.EML):
+        _load_encodings()
+    return lambda data: typeset(parts(data), engine, limits)
+
+
+def _load_encodings() -> None:
+    """Python imports an encoding when it is first named, which a sealed process cannot."""
+    import encodings
+    import importlib
+    import pkgutil
+
+    for module in pkgutil.iter_modules(encodings.__path__):
+        if module.name not in ("mbcs", "oem"):  # Windows only
+            importlib.import_module(f"encodings.{module.name}")
+
+
+def _drawing(
+    number: int, dpi: float, kind: str, limits: Limits, begin: Callable[[int], None], send_png: Callable[[bytes], None]
+) -> Task:
+    from PIL import Image
+
+    from fieldmark.documents.reading.drawing import draw_text_page, image_png, png
+    from fieldmark.documents.reading.image import Images
+    from fieldmark.documents.reading.pdf import Pdf
+
+    Image.init()
+    paginate = None if kind == sniff.PDF or kind in sniff.IMAGES else _paginating(kind, limits)
+
+    def check(page_count: int) -> None:
+        begin(page_count)
+        if not 1 <= number <= page_count:
+            raise NotFound(f"The document has no page {number}; it has {page_count}.")
+
+    def draw(data: bytes) -> None:
+        if kind in sniff.IMAGES:
+            images = Images(data, kind, limits)
+            check(images.page_count)
+            return send_png(image_png(images.frame(number, MAX_DRAWN_SIDE)[0]))
+        at = number
+        if paginate:
+            pages = paginate(data)
+            check(len(pages))
+            data, at = draw_text_page(pages[number - 1]), 1
+        pdf = Pdf(data, limits)
+        if not paginate:
+            check(pdf.page_count)
+        return send_png(png(*pdf.draw_page(at, dpi, MAX_DRAWN_PIXELS)))
+
+    return draw

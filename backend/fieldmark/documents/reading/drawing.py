@@ -1,0 +1,75 @@
+"""Draw a page of text as its boxes say, for documents that have no pages of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import unicodedata
+from typing import Any
+
+import pypdfium2.raw as pdfium
+from PIL import Image
+
+from fieldmark.documents.reading.grid import CHARACTER, FONT_SIZE, LINE
+from fieldmark.documents.reading.pages import Page
+
+_BASELINE = 9.5  # points below the top of a line
+
+
+def draw_text_page(page: Page) -> bytes:
+    """A PDF of one page with the words in Courier where their boxes are.
+
+    PDFium carries that font, so no machine needs one; it knows the letters of Western Europe, and what it lacks is
+    drawn as a question mark. The page's text keeps the right characters.
+    """
+    pdfium.FPDF_InitLibrary()
+    document: Any = pdfium.FPDF_CreateNewDocument()
+    try:
+        sheet: Any = pdfium.FPDFPage_New(document, 0, page.width, page.height)
+        font: Any = pdfium.FPDFText_LoadStandardFont(document, b"Courier")
+        for word in page.words:
+            left, top = word.x0 * page.width, word.y0 * page.height
+            columns = max(1, round((word.x1 - word.x0) * page.width / CHARACTER))
+            rows = round((word.y1 - word.y0) * page.height / LINE)
+            for row in range(rows):
+                text = word.text[row * columns : (row + 1) * columns] if rows > 1 else word.text
+                _put(document, sheet, font, text, left, page.height - (top + row * LINE + _BASELINE))
+        pdfium.FPDFPage_GenerateContent(sheet)
+        pdfium.FPDF_ClosePage(sheet)
+        return _saved(document)
+    finally:
+        pdfium.FPDF_CloseDocument(document)
+
+
+def png(pixels: bytes, width: int, height: int) -> bytes:
+    """RGBX pixels as a PNG."""
+    return image_png(Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX"))
+
+
+def image_png(image: Image.Image) -> bytes:
+    """The image as a PNG, quickly rather than small."""
+    out = io.BytesIO()
+    image.save(out, "PNG", compress_level=3)
+    return out.getvalue()
+
+
+def _put(document: Any, sheet: Any, font: Any, text: str, x: float, y: float) -> None:
+    shown = unicodedata.normalize("NFC", text).encode("cp1252", "replace").decode("cp1252", "replace")
+    units = (shown + "\0").encode("utf-16-le")
+    label: Any = pdfium.FPDFPageObj_CreateTextObj(document, font, FONT_SIZE)
+    pdfium.FPDFText_SetText(label, (ctypes.c_ushort * (len(units) // 2)).from_buffer_copy(units))
+    pdfium.FPDFPageObj_Transform(label, 1, 0, 0, 1, x, y)
+    pdfium.FPDFPage_InsertObject(sheet, label)
+
+
+def _saved(document: Any) -> bytes:
+    chunks: list[bytes] = []
+
+    def write(_: Any, data: Any, size: int) -> int:
+        chunks.append(ctypes.string_at(data, size))
+        return 1
+
+    sink: Any = pdfium.FPDF_FILEWRITE(version=1)
+    sink.WriteBlock = type(sink.WriteBlock)(write)
+    pdfium.FPDF_SaveAsCopy(document, ctypes.byref(sink), pdfium.FPDF_NO_INCREMENTAL)
+    return b"".join(chunks)

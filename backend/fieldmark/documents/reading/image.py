@@ -1,0 +1,83 @@
+"""PNG, JPEG, TIFF and WebP: each frame as it is meant to be seen, within the limits, without unpacking it first."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+from PIL import Image, ImageOps
+
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sniff import JPEG, PNG, TIFF, WEBP
+from fieldmark.errors import Unreadable
+
+_FORMATS = {PNG: "PNG", JPEG: "JPEG", TIFF: "TIFF", WEBP: "WEBP"}
+_SWAPS_SIDES = frozenset({5, 6, 7, 8})  # EXIF orientations that turn the image by a quarter
+
+
+class Images:
+    """The frames of an image file. Only a TIFF has more than one: other formats' frames are an animation."""
+
+    def __init__(self, data: bytes, media_type: str, limits: Limits) -> None:
+        """Raises Unreadable for what is damaged or over the limit of pages."""
+        warnings.simplefilter("ignore")  # Pillow's own limit on pixels is lower than ours and only warns.
+        Image.MAX_IMAGE_PIXELS = None
+        self._limits = limits
+        self._kind = _FORMATS[media_type]
+        self._image = Image.open(io.BytesIO(data), formats=[self._kind])
+        self.page_count = 1
+        if self._kind == "TIFF":
+            self.page_count = self._count()
+
+    def _count(self) -> int:
+        # n_frames would follow the whole chain before the limit is looked at.
+        count = 0
+        while count <= self._limits.max_pages:
+            try:
+                self._image.seek(count)
+            except EOFError:
+                break
+            count += 1
+        if count > self._limits.max_pages:
+            raise Unreadable(f"The TIFF has more than {self._limits.max_pages} pages.")
+        return count
+
+    def frame(self, number: int, longest_side: int) -> tuple[Image.Image, int, int]:
+        """One frame as RGB on white, turned as EXIF says and no longer than asked, and its full width and height."""
+        image: Any = self._image
+        if self._kind == "TIFF":
+            image.seek(number - 1)
+        width, height = image.size
+        if width * height > self._limits.max_pixels:
+            raise Unreadable(
+                f"Page {number} has {width * height / 1e6:,.0f} megapixels ({width:,} × {height:,}); "
+                f"the limit is {self._limits.max_pixels / 1e6:,.0f}."
+            )
+        orientation = image.getexif().get(0x0112, 1)
+        shrink = max(width, height) / longest_side
+        if self._kind == "JPEG" and shrink > 2:
+            image.draft("RGB", (int(width / shrink), int(height / shrink)))  # unpacks a half, quarter or eighth
+        image.load()
+        shrink = max(image.size) / longest_side
+        if shrink >= 2:
+            image = image.reduce(int(shrink))
+        image = _on_white(image)
+        if max(image.size) > longest_side:
+            image.thumbnail((longest_side, longest_side))
+        if orientation != 1:
+            image.getexif()[0x0112] = orientation
+            image = ImageOps.exif_transpose(image)
+        return image, *((height, width) if orientation in _SWAPS_SIDES else (width, height))
+
+
+def _on_white(image: Any) -> Any:
+    if image.mode in ("I", "F", "I;16", "I;16B", "I;16L"):
+        low, high = image.getextrema()
+        spread = (high - low) or 1
+        image = image.convert("F").point(lambda value: (value - low) * (255 / spread)).convert("L")
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    return image.convert("RGB")

@@ -1,0 +1,48 @@
+"""EML: the headers a reader is shown, the body, and the names of the attachments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+
+from fieldmark.documents.reading.grid import expand_tabs
+from fieldmark.documents.reading.markup import html_lines
+from fieldmark.documents.reading.text import decode
+
+_SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
+
+
+def mail_parts(data: bytes) -> list[Sequence[str]]:
+    """The lines of a mail. The plain body is taken, the HTML one where there is no other; attachments are named only."""
+    # Created with the default policy, message_from_bytes makes EmailMessage throughout.
+    message: EmailMessage = message_from_bytes(data, policy=default)
+    lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]
+    lines.append("")
+    lines.extend(_body(message))
+    names = [_attachment(part) for part in message.iter_attachments()] if message.is_multipart() else []
+    if names:
+        lines += ["", *names]
+    return [lines]
+
+
+def _body(message: EmailMessage) -> list[str]:
+    plain = message.get_body(("plain",))
+    if isinstance(plain, EmailMessage):
+        lines = [expand_tabs(line) for line in _content(plain).splitlines()]
+        if any(line.strip() for line in lines):
+            return lines
+    rich = message.get_body(("html",))
+    return html_lines(_content(rich)) if isinstance(rich, EmailMessage) else []
+
+
+def _content(part: EmailMessage) -> str:
+    payload = part.get_payload(decode=True)
+    return decode(payload, part.get_content_charset()) if isinstance(payload, bytes) else ""
+
+
+def _attachment(part: EmailMessage) -> str:
+    payload = part.get_payload(decode=True)
+    size = f", {len(payload):,} bytes" if isinstance(payload, bytes) else ""
+    return f"Attachment: {part.get_filename() or 'without a name'} ({part.get_content_type()}{size})"

@@ -1,0 +1,250 @@
+"""Run the reader in a limited subprocess: the file may be hostile, so the parent only handles text that it has checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from fieldmark.documents.reading.pages import ENGINES, MIB, Limits, Page, Reading
+from fieldmark.documents.reading.sniff import IMAGES, MEDIA_TYPES, PDF
+from fieldmark.errors import NotFound, Unreadable
+
+# onnxruntime and the models map about 1.2 GiB of address space, of which 600 MiB are used.
+OCR_MEMORY_BYTES = 2048 * MIB
+MAX_LINE = 64 * MIB
+_ROOT = Path(__file__).parents[3]
+# -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
+_START = "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading.child import main; main()"
+# Libraries would otherwise start a thread, with its own share of address space, for each core.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+
+Progress = Callable[[int, int], Awaitable[None] | None]
+
+
+async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress | None = None) -> Reading:
+    """Read a document into pages of words with boxes.
+
+    `filename` is what the uploader called it; its content decides what it is. `on_page(done, total)` is called after
+    each page. Raises Unreadable, with one sentence that says why, for every file that cannot be read within the limits.
+    Cancelling kills the subprocess.
+    """
+    pages: dict[int, Page] = {}
+    media_type = ""
+    total = 0
+
+    async with _Clock(limits) as clock:
+        scans: list[int] | None = None
+        while scans is None or scans:
+            job = {"task": "read", "filename": Path(filename).name, "media_type": media_type or None, "scans": scans}
+            async with _subprocess(path, job, limits) as process:
+                async for message in _messages(process, limits):
+                    with _distrusted():
+                        if "pages" in message:
+                            total, media_type = _counted(message["pages"], limits), _known(message["media_type"])
+                            clock.allow(total)
+                        elif "scans" in message:
+                            scans = [_counted(number, limits) for number in message["scans"]] if scans is None else []
+                        else:
+                            page = _checked(Page.unpack(message["page"]), total)
+                            pages[page.number] = page
+                    if "page" in message and on_page and inspect.isawaitable(told := on_page(len(pages), total)):
+                        await told
+    if sorted(pages) != list(range(1, total + 1)):
+        raise Unreadable("The file could not be read to its end.")
+    if not any(page.words for page in pages.values()):
+        raise Unreadable("No text was found in the document.")
+    return Reading(media_type, [pages[number] for number in sorted(pages)])
+
+
+async def draw_page(path: Path, media_type: str, number: int, limits: Limits, dpi: float) -> bytes:
+    """One page as a PNG. Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file`."""
+    if media_type not in MEDIA_TYPES:
+        raise NotFound(f"A file of type {media_type} has no page images.")
+    job = {"task": "draw", "filename": "", "media_type": media_type, "number": number, "dpi": dpi}
+    async with _Clock(limits) as clock, _subprocess(path, job, limits) as process:
+        async for message in _messages(process, limits):
+            if "pages" in message:
+                clock.allow(1)
+            else:
+                with _distrusted():
+                    size = int(message["png"])
+                png = await _exactly(process, size)
+                if not png.startswith(b"\x89PNG\r\n\x1a\n"):
+                    raise Unreadable("The page could not be drawn.")
+                return png
+    raise Unreadable("The page could not be drawn.")
+
+
+class _Clock:
+    """The time a document may take: it is known how long only once its pages are counted."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._seconds = limits.seconds
+        self._started = asyncio.get_running_loop().time()
+        self._timeout = asyncio.timeout(limits.seconds)
+
+    def allow(self, page_count: int) -> None:
+        self._seconds = self._limits.seconds + self._limits.seconds_per_page * page_count
+        self._timeout.reschedule(self._started + self._seconds)
+
+    async def __aenter__(self) -> _Clock:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        try:
+            await self._timeout.__aexit__(*raised)
+        except TimeoutError as error:
+            raise Unreadable(f"The file took longer to read than the {self._seconds:g} seconds it may.") from error
+
+
+@asynccontextmanager
+async def _subprocess(path: Path, job: dict[str, Any], limits: Limits) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The child at work on the file, in a process group of its own; however this ends, the group is killed."""
+    reads_scan = job["task"] == "read" and (job["scans"] or job["media_type"] in IMAGES or job["media_type"] is None)
+    job |= {
+        "limits": asdict(limits),
+        "memory_bytes": limits.memory_bytes + (OCR_MEMORY_BYTES if reads_scan else 0),
+        "parent": os.getpid(),
+    }
+    # The file is handed over open: the child's user need not be able to reach it.
+    file = await asyncio.to_thread(_opened, path, limits)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-I", "-B", "-X", "utf8", "-c", _START, json.dumps(job), str(_ROOT)),
+            stdin=file,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=_ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+            limit=MAX_LINE,
+        )
+    finally:
+        os.close(file)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # Until its pipe is read to the end, the transport stays open.
+        await _stdout(process).read()
+        await process.wait()
+
+
+def _opened(path: Path, limits: Limits) -> int:
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable("This is no file.")
+        if status.st_size == 0:
+            raise Unreadable("The file is empty.")
+        if status.st_size > limits.max_bytes:
+            raise Unreadable(
+                f"The file has {status.st_size / MIB:,.1f} MiB; the limit is {limits.max_bytes / MIB:,.0f} MiB."
+            )
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> AsyncIterator[dict[str, Any]]:
+    """What the child says, up to and without its end. Raises what it reports, and Unreadable if it just died."""
+    received = 0
+    while True:
+        try:
+            line = await _stdout(process).readline()
+        except ValueError as error:
+            raise Unreadable("A page of the file holds more than a page may.") from error
+        received += len(line)
+        if received > limits.max_decoded_bytes:
+            raise Unreadable(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
+        if not line.endswith(b"\n"):
+            raise Unreadable(await _death(process))
+        with _distrusted():
+            message = dict[str, Any](json.loads(line))
+        if "error" in message:
+            error = (NotFound if message.get("not_found") else Unreadable)(str(message["error"])[:500])
+            if "detail" in message:
+                error.add_note(str(message["detail"])[:500])
+            raise error
+        yield message
+        if message.get("done"):
+            return
+
+
+@contextmanager
+def _distrusted() -> Iterator[None]:
+    """A file may have taken the child over: what it then says need not even have the right shape."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise Unreadable("The file made its reader answer nonsense.") from error
+
+
+async def _death(process: asyncio.subprocess.Process) -> str:
+    code = await process.wait()
+    if code == -signal.SIGXCPU:
+        return "The file took more computing time to read than it may."
+    if code == -signal.SIGKILL:
+        return "The reader was killed while it read the file, most likely because memory ran out."
+    if code < 0:
+        return f"The file made its reader crash ({signal.Signals(-code).name}); it is most likely damaged."
+    return f"The reader stopped before the file's end (exit code {code})."
+
+
+async def _exactly(process: asyncio.subprocess.Process, size: int) -> bytes:
+    if not 0 < size <= MAX_LINE:
+        raise Unreadable("The page's image is too large.")
+    try:
+        return await _stdout(process).readexactly(size)
+    except asyncio.IncompleteReadError as error:
+        raise Unreadable(await _death(process)) from error
+
+
+def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
+    if process.stdout is None:
+        raise AssertionError("The child's standard output is a pipe.")
+    return process.stdout
+
+
+def _counted(value: Any, limits: Limits) -> int:
+    if not isinstance(value, int) or not 0 <= value <= limits.max_pages:
+        raise ValueError(value)
+    return value
+
+
+def _known(media_type: Any) -> str:
+    if media_type not in MEDIA_TYPES:
+        raise ValueError(media_type)
+    return media_type
+
+
+def _checked(page: Page, total: int) -> Page:
+    """The page, if it is one that can be stored and shown."""
+    if page.number not in range(1, total + 1) or not all(0 < side < inf for side in (page.width, page.height)):
+        raise ValueError(page.number)
+    if page.text.split() != [word.text for word in page.words] or "\0" in page.text or page.engine not in ENGINES:
+        raise ValueError(page.number)
+    page.text.encode()
+    for word in page.words:
+        # Comparing so refuses NaN, too, and what is no number.
+        if not (0 <= word.x0 <= word.x1 <= 1 and 0 <= word.y0 <= word.y1 <= 1 and 0 <= (word.confidence or 0) <= 1):
+            raise ValueError(word)
+    return page

@@ -1,0 +1,63 @@
+"""Shut a process in before it looks at an untrusted file: no new files, sockets, processes or privileges.
+
+What holds afterwards, also when the file has taken the process over:
+
+- everywhere: no file, socket or other descriptor can be opened (a limit of zero descriptors, which only root could
+  raise again), so there is no network and no reading of other files; no core dump; bounded CPU time;
+- on Linux: bounded memory; no process or thread can be started; no set-user-id program gives privileges; the process
+  dies with the one that started it;
+- on Linux as root: the process runs as nobody, in a network namespace without interfaces where the container allows
+  making one. It cannot touch what belongs to anybody.
+
+Not prevented where the service does not run as root: system calls that need no descriptor, such as deleting or
+renaming the user's own files. Run the service as a user that owns little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+
+NOBODY = 65_534
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_CLONE_NEWNET = 0x4000_0000
+
+
+def seal(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
+    """Seal this process for good. Everything it will need must be imported, loaded and open already."""
+    linux = sys.platform == "linux"
+    library = ctypes.CDLL(None, use_errno=True) if linux else None
+    if library:
+        library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        library.unshare(_CLONE_NEWNET)  # needs privileges; without them the limit on descriptors has to do
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, 0)
+    limit(resource.RLIMIT_CPU, cpu_seconds)
+    if linux:
+        limit(resource.RLIMIT_AS, memory_bytes)
+    if linux and os.geteuid() == 0:
+        # A container may have taken root the right to change its user; then root is no more than a name in it.
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+        with contextlib.suppress(OSError):
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+    if linux:
+        limit(resource.RLIMIT_NPROC, 0)
+    limit(resource.RLIMIT_NOFILE, 0)
+    if library:
+        # After the change of user, which takes it back.
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def limit(kind: int, value: int) -> None:
+    """Lower a resource limit, soft and hard, to the value or to what it already is."""
+    _, hard = resource.getrlimit(kind)
+    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (bound, bound))
