@@ -78,7 +78,8 @@ class OfflineModel:
             return _refuse(400, "The request is not a JSON object.")
         self._keep(body, len(await request.body()))
         try:
-            reply = self._answer(body)
+            # A function may take its time over a long document; the loop goes on.
+            reply = await asyncio.to_thread(self._answer, body)
             if inspect.isawaitable(reply):
                 reply = await reply
         except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer
