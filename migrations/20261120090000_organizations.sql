@@ -13,9 +13,8 @@ grant authenticated, anon to fieldmark_app;
 create schema if not exists private;
 create schema if not exists queue;
 revoke all on schema private, queue from public;
-grant usage on schema private to authenticated, anon, fieldmark_app;
+grant usage on schema private to authenticated, fieldmark_app;
 grant usage on schema queue to fieldmark_app;
-alter default privileges in schema private revoke execute on functions from public;
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
@@ -36,19 +35,30 @@ create table public.memberships (
 );
 create index memberships_user_id on public.memberships (user_id);
 
--- Security definer, because a policy on memberships that read memberships would call itself.
-create function private.my_org_ids() returns setof uuid
-language sql stable security definer set search_path = ''
-as $$ select org_id from public.memberships where user_id = (select auth.uid()) $$;
-
-create function private.my_owned_org_ids() returns setof uuid
-language sql stable security definer set search_path = ''
-as $$ select org_id from public.memberships where user_id = (select auth.uid()) and role = 'owner' $$;
-
 -- Whether this is a connection of the service (and not PostgREST's): set role does not change session_user.
 create function private.is_service() returns boolean
 language sql stable set search_path = ''
 as $$ select pg_catalog.pg_has_role(session_user, 'fieldmark_app', 'member') $$;
+
+-- The caller's memberships that count here. The service acts in one organisation at a time, which it names beside the
+-- user, so that a request in one organisation never reaches another of the same user; a front end acts in all.
+-- Security definer, because a policy on memberships that read memberships would call itself.
+create function private.my_memberships() returns setof public.memberships
+language sql stable security definer set search_path = ''
+as $$
+  select * from public.memberships
+  where user_id = (select auth.uid())
+    and org_id::text = coalesce(
+      (select case when private.is_service() then auth.jwt() ->> 'org_id' end), org_id::text)
+$$;
+
+create function private.my_org_ids() returns setof uuid
+language sql stable security definer set search_path = ''
+as $$ select org_id from private.my_memberships() $$;
+
+create function private.my_owned_org_ids() returns setof uuid
+language sql stable security definer set search_path = ''
+as $$ select org_id from private.my_memberships() where role = 'owner' $$;
 
 -- The caller enters: makes a personal organisation on first sight and answers the organisation to act in, or null where
 -- `p_org` is not one of the caller's.
@@ -103,9 +113,20 @@ create policy "members see who belongs to their organisations" on public.members
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "owners add members to their organisations" on public.memberships
   for insert to authenticated with check (org_id in (select private.my_owned_org_ids()));
+-- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
 create policy "owners change roles in their organisations" on public.memberships
-  for update to authenticated using (org_id in (select private.my_owned_org_ids()))
+  for update to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    and user_id is distinct from (select o.personal_of from public.organizations as o where o.id = org_id)
+  )
   with check (org_id in (select private.my_owned_org_ids()));
 create policy "owners remove members and members leave" on public.memberships
   for delete to authenticated
-  using (org_id in (select private.my_owned_org_ids()) or user_id = (select auth.uid()));
+  using (
+    (
+      org_id in (select private.my_owned_org_ids())
+      or (org_id in (select private.my_org_ids()) and user_id = (select auth.uid()))
+    )
+    and user_id is distinct from (select o.personal_of from public.organizations as o where o.id = org_id)
+  );

@@ -6,9 +6,12 @@ create table public.documents (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
-  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files.
-  storage_path text not null check (storage_path like org_id::text || '/' || id::text || '/_%'),
-  media_type text,
+  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
+  -- a front end chooses it, and `..` would lead to the files of others.
+  storage_path text not null check (
+    storage_path ~ ('^' || org_id::text || '/' || id::text || '/[^/\\[:cntrl:]]{1,255}$') and storage_path !~ '/\.\.?$'
+  ),
+  media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
   -- Why it failed: one sentence a person can act on.
@@ -25,11 +28,12 @@ create table public.document_pages (
   org_id uuid not null,
   number integer not null check (number > 0),
   -- Points for paged formats, pixels for images.
-  width real not null check (width > 0),
-  height real not null check (height > 0),
+  -- NaN counts as greater than every number, so an upper bound is what refuses it.
+  width real not null check (width > 0 and width < 'Infinity'),
+  height real not null check (height > 0 and height < 'Infinity'),
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
-  words jsonb not null,
+  words jsonb not null check (jsonb_typeof(words) = 'array'),
   -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
   engine text not null,
   created_by uuid default auth.uid(),
@@ -59,7 +63,8 @@ revoke all on public.documents, public.document_pages, public.ocr_results from a
 grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
 -- What a reading finds is the service's to write: the policies below say so, column rights cannot.
 grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
-grant select, insert, delete on public.document_pages to authenticated;
+grant select, insert (document_id, org_id, number, width, height, text, words, engine), delete on public.document_pages
+  to authenticated;
 grant select on public.ocr_results to authenticated;
 
 create policy "members read their documents" on public.documents

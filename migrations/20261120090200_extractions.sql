@@ -49,20 +49,20 @@ create index extraction_journal_extraction_id on public.extraction_journal (extr
 -- Paths -----------------------------------------------------------------------------------------------------------
 
 -- The name of one key below a parent's name: `a` + b → `a.b`; keys that would not read back stand quoted: `["a.b"]`.
--- Twin of fieldmark.domain.paths.
+-- Twin of fieldmark.domain.paths. (A body that is parsed now needs no search_path, and can be inlined without one.)
 create function private.child_name(p_parent text, p_key text) returns text
-language sql immutable set search_path = ''
-as $$
-  select case
+language sql immutable
+return
+  case
     when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
       then case when p_parent = '' then p_key else p_parent || '.' || p_key end
     else p_parent || '[' || to_jsonb(p_key)::text || ']'
-  end
-$$;
+  end;
 
--- Every node below the root of a document: its path, steps, name, value, and whether it is a leaf.
+-- Every node below the root of a document. What lies beyond the
+-- bounds of private.check_json is not followed further: there a long key would be repeated for each of its children.
 create function private.nodes(p_doc jsonb)
-returns table (path text[], steps text, name text, value jsonb, leaf boolean)
+returns table (path text[], steps text, name text, value jsonb)
 language sql immutable set search_path = ''
 as $$
   with recursive node as (
@@ -85,12 +85,95 @@ as $$
       from jsonb_array_elements(case jsonb_typeof(node.value) when 'array' then node.value else '[]'::jsonb end)
         with ordinality as a (value, position)
     ) as child
+    where length(node.steps) <= 32 and char_length(node.name) <= 1000
   )
-  select path, steps, name, value,
-    jsonb_typeof(value) not in ('object', 'array') or value in ('{}'::jsonb, '[]'::jsonb)
-  from node
-  where steps <> ''
+  select path, steps, name, value from node where steps <> ''
 $$;
+
+-- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
+-- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
+-- 12.50 are the same, and to a reader they are not. Bounded as private.nodes is.
+create function private.changes(p_old jsonb, p_new jsonb)
+returns table (path text[], steps text, name text, old jsonb, new jsonb)
+language sql immutable set search_path = ''
+as $$
+  with recursive node as (
+    select array[]::text[] as path, '' as steps, '' as name, p_old as old, p_new as new
+    union all
+    select
+      node.path || child.key,
+      node.steps || child.step,
+      case child.step
+        when 'k' then private.child_name(node.name, child.key)
+        else node.name || '[' || child.key || ']'
+      end,
+      child.old, child.new
+    from node
+    cross join lateral (
+      select key, 'k' as step, o.value as old, n.value as new
+      from jsonb_each(case jsonb_typeof(node.old) when 'object' then node.old else '{}'::jsonb end) as o
+      full join jsonb_each(case jsonb_typeof(node.new) when 'object' then node.new else '{}'::jsonb end) as n using (key)
+      where o.value::text is distinct from n.value::text
+      union all
+      select (position - 1)::text, 'i', o.value, n.value
+      from jsonb_array_elements(case jsonb_typeof(node.old) when 'array' then node.old else '[]'::jsonb end)
+        with ordinality as o (value, position)
+      full join jsonb_array_elements(case jsonb_typeof(node.new) when 'array' then node.new else '[]'::jsonb end)
+        with ordinality as n (value, position) using (position)
+      where o.value::text is distinct from n.value::text
+    ) as child
+    where length(node.steps) <= 32 and char_length(node.name) <= 1000
+  )
+  select path, steps, name, old, new from node where steps <> ''
+$$;
+
+create function private.is_leaf(p_value jsonb) returns boolean
+language sql immutable
+return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
+
+-- Refuses what would be small to send and ruinous to keep: 4 MB, 32 levels, 100,000 values, and numbers of 100 digits a
+-- side (1e131071 has eight characters, and 131,072 when it is read back).
+create function private.check_json(p_value jsonb, p_what text) returns void
+language plpgsql immutable set search_path = ''
+as $$
+declare
+  v_values integer;
+begin
+  if pg_column_size(p_value) > 4194304 then
+    raise exception '% may not exceed 4 MB.', p_what using errcode = 'PT422';
+  end if;
+  if jsonb_path_exists(p_value, 'strict $.**{33}') then
+    raise exception '% may be nested at most 32 deep.', p_what using errcode = 'PT422';
+  end if;
+  -- (jsonb_path_query would take a time that grows with the square of the number.)
+  v_values := jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()'));
+  if v_values > 100000 then
+    raise exception '% may hold at most 100,000 values.', p_what using errcode = 'PT422';
+  end if;
+  if exists (
+    select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
+    where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
+  ) then
+    raise exception '%: a number may have at most 100 digits before and after its point.', p_what using errcode = 'PT422';
+  end if;
+end $$;
+
+-- A path as a plain list of 1 to 32 steps. (An array of SQL may also have two dimensions, or begin at index 0.)
+create function private.checked_path(p_path text[]) returns text[]
+language plpgsql immutable set search_path = ''
+as $$
+begin
+  if coalesce(cardinality(p_path), 0) = 0 then
+    raise exception 'The path is empty.' using errcode = 'PT422';
+  end if;
+  if array_ndims(p_path) > 1 or array_position(p_path, null) is not null then
+    raise exception 'A path is a list of texts; a step of this one is not a text.' using errcode = 'PT422';
+  end if;
+  if cardinality(p_path) > 32 then
+    raise exception 'A path may have at most 32 steps.' using errcode = 'PT422';
+  end if;
+  return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
+end $$;
 
 -- Puts a value at a path: makes missing objects on the way, appends to a list only at its end, refuses everything else.
 -- (jsonb_set would do nothing where a parent is missing, append for [999999999], prepend for [-999], and lose the whole
@@ -109,9 +192,6 @@ begin
   if coalesce(array_length(p_path, 1), 0) = 0 then
     return p_value;
   end if;
-  if v_key is null then
-    raise exception 'A step of the path is null.' using errcode = 'PT422';
-  end if;
   -- What does not exist yet becomes a list where its first step is 0, else an object.
   if p_doc is null then
     p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
@@ -121,7 +201,9 @@ begin
       v_name := private.child_name(p_name, v_key);
       v_child := p_doc -> v_key;
       if v_child is null and v_rest[1] ~ '^[0-9]+$' and v_rest[1] <> '0' then
-        raise exception 'Path % is past the end of %: it has no items yet.', v_name || '[' || v_rest[1] || ']', v_name
+        raise exception
+          'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
+          v_name || '[' || v_rest[1] || ']', v_name, v_rest[1], v_name
           using errcode = 'PT422';
       end if;
       return p_doc || jsonb_build_object(v_key, private.put(v_child, v_rest, p_value, v_name));
@@ -182,45 +264,52 @@ as $$
   select case
     when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
       p_old || coalesce(
-        (select jsonb_object_agg(key, private.merge(p_old -> key, value)) from jsonb_each(p_new)), '{}'::jsonb)
+        (
+          select jsonb_object_agg(
+            key, case jsonb_typeof(value) when 'object' then private.merge(p_old -> key, value) else value end)
+          from jsonb_each(p_new)
+        ), '{}'::jsonb)
     else p_new
   end
 $$;
 
--- A document as it stood at a version, from its journal.
+-- A document as it stood at a version, from its journal: the latest leaf of each path, then level by level upwards, the
+-- objects and lists that held them. (Putting leaf after leaf would copy the whole document for each.)
+create type private.node as (path text[], steps text, value jsonb);
+
 create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb
 language plpgsql stable set search_path = ''
 as $$
 declare
-  v_doc jsonb := '{}';
-  v_leaf record;
-  v_depth integer;
+  v_nodes private.node[];
+  v_level integer;
 begin
-  for v_leaf in
-    select latest.path, latest.steps, latest.new
+  select array_agg(row(latest.path, latest.steps, latest.new)::private.node), max(length(latest.steps))
+  into v_nodes, v_level
+  from (
+    select distinct on (path, steps) path, steps, new
+    from public.extraction_journal
+    where extraction_id = p_extraction_id and version <= p_version
+    order by path, steps, version desc, id desc
+  ) as latest
+  where latest.new is not null;
+  while v_level > 0 loop
+    select array_agg(row(up.path, up.steps, up.value)::private.node) into v_nodes
     from (
-      select distinct on (path, steps) path, steps, new
-      from public.extraction_journal
-      where extraction_id = p_extraction_id and version <= p_version
-      order by path, steps, version desc, id desc
-    ) as latest
-    where latest.new is not null
-    -- Lists fill from their first item on.
-    order by array(
-      select case substr(latest.steps, n::integer, 1) when 'i' then lpad(step, 9, '0') else step end
-      from unnest(latest.path) with ordinality as s (step, n)
-    )
-  loop
-    -- Containers on the way, each as the object or list that it was.
-    for v_depth in 1 .. length(v_leaf.steps) - 1 loop
-      if v_doc #> v_leaf.path[1:v_depth] is null then
-        v_doc := private.put(v_doc, v_leaf.path[1:v_depth],
-          case substr(v_leaf.steps, v_depth + 1, 1) when 'i' then '[]'::jsonb else '{}'::jsonb end);
-      end if;
-    end loop;
-    v_doc := private.put(v_doc, v_leaf.path, v_leaf.new);
+      select path, steps, value from unnest(v_nodes) where length(steps) < v_level
+      union all
+      select path[:v_level - 1], left(steps, v_level - 1),
+        case right(steps, 1)
+          when 'i' then jsonb_agg(value order by lpad(path[v_level], 9, '0') collate "C")
+          else jsonb_object_agg(path[v_level], value)
+        end
+      from unnest(v_nodes)
+      where length(steps) = v_level
+      group by path[:v_level - 1], left(steps, v_level - 1), right(steps, 1)
+    ) as up;
+    v_level := v_level - 1;
   end loop;
-  return v_doc;
+  return coalesce(v_nodes[1].value, '{}');
 end $$;
 
 -- Before and after a change -----------------------------------------------------------------------------------------
@@ -228,43 +317,70 @@ end $$;
 create function private.check_extraction() returns trigger
 language plpgsql set search_path = ''
 as $$
+declare
+  v_old public.extractions;
+  v_stale text[] := '{}';
+  v_longest integer;
 begin
-  if tg_op = 'UPDATE' and new.version <> old.version then
+  if tg_op = 'UPDATE' then
+    v_old := old;
+    new.updated_at := now();
+  else
+    v_old.version := new.version;
+    v_old.extracted_fields := '{}';
+    v_old.confidence_scores := '{}';
+    v_old.evidence := '{}';
+    perform private.check_json(new.schema, 'A schema');
+  end if;
+  if new.version <> v_old.version then
     raise exception 'The version of an extraction counts by itself.' using errcode = 'PT422';
   end if;
-  if pg_column_size(new.extracted_fields) > 4194304 then
-    raise exception 'The fields of one extraction may not exceed 4 MB.' using errcode = 'PT422';
-  end if;
-  if tg_op = 'INSERT' or new.extracted_fields is distinct from old.extracted_fields then
-    if exists (select from private.nodes(new.extracted_fields) where length(steps) > 32) then
-      raise exception 'Fields may be nested at most 32 deep.' using errcode = 'PT422';
-    end if;
-  end if;
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction');
+  perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+  perform private.check_json(new.evidence, 'The evidence of an extraction');
   if exists (
     select from jsonb_each(new.confidence_scores)
-    where jsonb_typeof(value) <> 'number' or value::text::numeric not between 0 and 1
+    where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
   ) then
     raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
   end if;
-  if tg_op = 'UPDATE' then
-    new.updated_at := now();
-    if new.extracted_fields is distinct from old.extracted_fields then
+  if new.extracted_fields::text <> v_old.extracted_fields::text then
+    if tg_op = 'UPDATE' then
       new.version := old.version + 1;
-      -- What scores or proves a value goes with it.
-      new.confidence_scores := private.only_nodes_of(new.extracted_fields, new.confidence_scores);
-      new.evidence := private.only_nodes_of(new.extracted_fields, new.evidence);
+    end if;
+    select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
+    from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
+    if v_longest > 1000 then
+      raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
     end if;
   end if;
+  new.confidence_scores := private.still_true(
+    new.extracted_fields, v_stale, v_old.confidence_scores, new.confidence_scores);
+  new.evidence := private.still_true(new.extracted_fields, v_stale, v_old.evidence, new.evidence);
   return new;
 end $$;
 
-create function private.only_nodes_of(p_doc jsonb, p_by_name jsonb) returns jsonb
-language sql immutable set search_path = ''
+-- What scores or proves a value goes with it. Of the entries by name those remain that are as they were, where the value
+-- is too, and those just given, where something stands.
+create function private.still_true(p_doc jsonb, p_stale text[], p_before jsonb, p_now jsonb) returns jsonb
+language plpgsql immutable set search_path = ''
 as $$
-  select coalesce(jsonb_object_agg(key, value), '{}'::jsonb)
-  from jsonb_each(p_by_name)
-  where key in (select name from private.nodes(p_doc))
-$$;
+declare
+  v_given text[] := array(select key from jsonb_each(p_now) where value is distinct from p_before -> key);
+  v_gone text[];
+begin
+  if p_now = '{}' then
+    return p_now;
+  end if;
+  if cardinality(v_given) > 0 then
+    v_gone := array(select unnest(v_given) except select name from private.nodes(p_doc));
+  end if;
+  return (
+    select coalesce(jsonb_object_agg(key, value), '{}')
+    from jsonb_each(p_now)
+    where key not in (select unnest(v_gone))
+      and (key not in (select unnest(p_stale)) or key in (select unnest(v_given))));
+end $$;
 
 create trigger check_extraction before insert or update on public.extractions
   for each row execute function private.check_extraction();
@@ -281,20 +397,20 @@ declare
 begin
   insert into public.extraction_journal
     (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
-  select new.org_id, new.id, new.version, path, steps, was.value, now.value,
+  select new.org_id, new.id, new.version, c.path, c.steps,
+    case when private.is_leaf(c.old) then c.old end, case when private.is_leaf(c.new) then c.new end,
     case when v_agent then 'agent' else 'user' end,
     case when v_agent then v_run::uuid end, case when v_agent then v_call end, auth.uid()
-  from (select path, steps, value from private.nodes(v_before) where leaf) as was
-  full join (select path, steps, value from private.nodes(new.extracted_fields) where leaf) as now using (path, steps)
-  where was.value is distinct from now.value
-  order by path;
+  from private.changes(v_before, new.extracted_fields) as c
+  where private.is_leaf(c.old) or private.is_leaf(c.new)
+  order by c.path;
   return null;
 end $$;
 
 create trigger keep_journal_of_insert after insert on public.extractions
   for each row when (new.extracted_fields <> '{}') execute function private.keep_journal();
 create trigger keep_journal_of_update after update on public.extractions
-  for each row when (new.extracted_fields is distinct from old.extracted_fields) execute function private.keep_journal();
+  for each row when (new.version <> old.version) execute function private.keep_journal();
 
 -- The functions of the field: security invoker, so the caller's policies hold; also the RPCs of a Supabase front end. ---
 
@@ -304,11 +420,34 @@ as $$
 declare
   v_row public.extractions;
 begin
-  select * into v_row from public.extractions where id = p_extraction_id for update;
+  select * into v_row from public.extractions where id = p_extraction_id for no key update;
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;
   return v_row;
+end $$;
+
+-- Adds scores and evidence to an extraction as it stands. A second update after that of the fields, because the first
+-- takes away what scored the values that it replaced.
+create function private.scored(p_extraction_id uuid, p_confidences jsonb, p_evidence jsonb) returns void
+language plpgsql set search_path = ''
+as $$
+declare
+  v_row public.extractions;
+  v_nowhere text;
+begin
+  update public.extractions set
+    confidence_scores = confidence_scores || p_confidences, evidence = evidence || p_evidence
+  where id = p_extraction_id
+  returning * into v_row;
+  select min(key) into v_nowhere from (
+    select key from jsonb_object_keys(p_confidences) as key where not v_row.confidence_scores ? key
+    union all
+    select key from jsonb_object_keys(p_evidence) as key where not v_row.evidence ? key
+  ) as given;
+  if v_nowhere is not null then
+    raise exception 'There is no field at path % to score or to prove.', left(v_nowhere, 200) using errcode = 'PT422';
+  end if;
 end $$;
 
 create function public.save_extraction_fields(
@@ -319,20 +458,21 @@ as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
   if p_fields is null or jsonb_typeof(p_fields) <> 'object' then
     raise exception 'Fields must be an object.' using errcode = 'PT422';
   end if;
-  if jsonb_typeof(coalesce(p_confidences, '{}')) <> 'object' or jsonb_typeof(coalesce(p_evidence, '{}')) <> 'object' then
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
     raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
   end if;
-  -- A value that is written anew keeps no score and no proof of the value it replaces.
-  update public.extractions set
-    extracted_fields = private.merge(extracted_fields, p_fields),
-    confidence_scores = (confidence_scores - array(select name from private.nodes(p_fields) where leaf))
-      || coalesce(p_confidences, '{}'),
-    evidence = (evidence - array(select name from private.nodes(p_fields) where leaf)) || coalesce(p_evidence, '{}')
+  perform private.check_json(p_fields, 'Fields');
+  update public.extractions set extracted_fields = private.merge(extracted_fields, p_fields)
   where id = v_row.id
   returning * into v_row;
+  if p_confidences <> '{}' or p_evidence <> '{}' then
+    perform private.scored(v_row.id, p_confidences, p_evidence);
+  end if;
   return jsonb_build_object('value', v_row.extracted_fields, 'version', v_row.version);
 end $$;
 
@@ -344,93 +484,82 @@ language plpgsql set search_path = ''
 as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
-  v_doc jsonb;
+  v_path text[] := private.checked_path(p_field_path);
   v_name text;
-  v_stale text[];
 begin
-  if coalesce(array_length(p_field_path, 1), 0) = 0 then
-    raise exception 'The path is empty.' using errcode = 'PT422';
-  end if;
   if p_value is null then
     raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
-      array_to_string(p_field_path, '.') using errcode = 'PT422';
+      left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
   if p_confidence is not null and (p_confidence = 'NaN' or p_confidence not between 0 and 1) then
-    raise exception 'Confidence must be 0.0 to 1.0, got %.', p_confidence using errcode = 'PT422';
+    raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
-  v_doc := private.put(v_row.extracted_fields, p_field_path, p_value);
-  v_name := private.name_at(v_doc, p_field_path);
-  v_stale := array(
-    select key from jsonb_object_keys(v_row.confidence_scores || v_row.evidence) as key
-    where key = v_name or starts_with(key, v_name || '.') or starts_with(key, v_name || '['));
-  update public.extractions set
-    extracted_fields = v_doc,
-    confidence_scores = confidence_scores - v_stale
-      || case when p_confidence is null then '{}' else jsonb_build_object(v_name, p_confidence) end,
-    evidence = evidence - v_stale
-      || case when p_evidence is null then '{}' else jsonb_build_object(v_name, p_evidence) end
+  perform private.check_json(p_value, 'A value');
+  update public.extractions set extracted_fields = private.put(extracted_fields, v_path, p_value)
   where id = v_row.id
   returning * into v_row;
-  return jsonb_build_object(
-    'path', v_name, 'value', v_row.extracted_fields #> p_field_path, 'version', v_row.version);
+  v_name := private.name_at(v_row.extracted_fields, v_path);
+  if p_confidence is not null or p_evidence is not null then
+    perform private.scored(
+      v_row.id,
+      case when p_confidence is null then '{}' else jsonb_build_object(v_name, p_confidence) end,
+      case when p_evidence is null then '{}' else jsonb_build_object(v_name, p_evidence) end);
+  end if;
+  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path, 'version', v_row.version);
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
 language plpgsql set search_path = ''
 as $$
 declare
-  v_row public.extractions := private.locked_extraction(p_extraction_id);
-  v_name text := private.name_at(v_row.extracted_fields, p_field_path);
-  v_parent_path text[] := p_field_path[1:array_length(p_field_path, 1) - 1];
-  v_parent text;
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_list_path text[] := v_path[:cardinality(v_path) - 1];
+  v_list text;
   v_index integer;
-  v_removed jsonb := v_row.extracted_fields #> p_field_path;
 begin
-  if coalesce(array_length(p_field_path, 1), 0) = 0 then
-    raise exception 'The path is empty.' using errcode = 'PT422';
-  end if;
   if v_name is null then
-    raise exception 'Nothing stands at path %.', array_to_string(p_field_path, '.') using errcode = 'PT422';
+    raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
-  v_row.confidence_scores := private.without(v_row.confidence_scores, v_name);
-  v_row.evidence := private.without(v_row.evidence, v_name);
-  if jsonb_typeof(v_row.extracted_fields #> v_parent_path) = 'array' then
-    v_parent := private.name_at(v_row.extracted_fields, v_parent_path);
-    v_index := p_field_path[array_length(p_field_path, 1)]::integer;
-    v_row.confidence_scores := private.closed_up(v_row.confidence_scores, v_parent, v_index);
-    v_row.evidence := private.closed_up(v_row.evidence, v_parent, v_index);
-  end if;
-  update public.extractions set
-    extracted_fields = extracted_fields #- p_field_path,
-    confidence_scores = v_row.confidence_scores,
-    evidence = v_row.evidence
-  where id = v_row.id
+  update public.extractions set extracted_fields = extracted_fields #- v_path
+  where id = v_was.id
   returning * into v_row;
-  return jsonb_build_object('path', v_name, 'removed', v_removed, 'version', v_row.version);
+  if jsonb_typeof(v_was.extracted_fields #> v_list_path) = 'array' then
+    v_list := private.name_at(v_was.extracted_fields, v_list_path);
+    v_index := v_path[cardinality(v_path)]::integer;
+    update public.extractions set
+      confidence_scores = private.closed_up(confidence_scores, v_was.confidence_scores, v_list, v_index),
+      evidence = private.closed_up(evidence, v_was.evidence, v_list, v_index)
+    where id = v_was.id;
+  end if;
+  return jsonb_build_object(
+    'path', v_name, 'removed', v_was.extracted_fields #> v_path, 'version', v_row.version);
 end $$;
 
--- Without the entries at a name and below it.
-create function private.without(p_by_name jsonb, p_name text) returns jsonb
+-- After item `p_index` of a list went, what stood behind it has moved up by one, and so do its scores: taken as they were
+-- before, since the items now hold other values than under the same name before.
+create function private.closed_up(p_now jsonb, p_before jsonb, p_list text, p_index integer) returns jsonb
 language sql immutable set search_path = ''
 as $$
-  select p_by_name - array(
-    select key from jsonb_object_keys(p_by_name) as key
-    where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['))
-$$;
-
--- After item `p_index` of a list went: what stood behind it moves up by one.
-create function private.closed_up(p_by_name jsonb, p_list text, p_index integer) returns jsonb
-language sql immutable set search_path = ''
-as $$
-  select coalesce(jsonb_object_agg(
-    case
-      when starts_with(key, p_list || '[') and substr(key, length(p_list) + 2) ~ '^[0-9]+\]'
-        and substring(substr(key, length(p_list) + 2) from '^[0-9]+')::integer > p_index
-      then p_list || '[' || (substring(substr(key, length(p_list) + 2) from '^[0-9]+')::integer - 1)::text
-        || regexp_replace(substr(key, length(p_list) + 2), '^[0-9]+', '')
-      else key
-    end, value), '{}'::jsonb)
-  from jsonb_each(p_by_name)
+  with item as (
+    select key, value, p_list || '[' as opening,
+      substring(substr(key, length(p_list) + 2) from '^([0-9]{1,9})\]')::integer as index
+    from jsonb_each(p_before)
+    where starts_with(key, p_list || '[')
+  )
+  select coalesce(jsonb_object_agg(key, value), '{}'::jsonb) from (
+    select key, value from jsonb_each(p_now) where not starts_with(key, p_list || '[')
+    union all
+    select
+      case when index > p_index
+        then opening || (index - 1)::text || substr(key, length(opening || index::text) + 1)
+        else key
+      end, value
+    from item
+    where index <> p_index
+  ) as kept
 $$;
 
 create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
@@ -461,24 +590,12 @@ language plpgsql set search_path = ''
 as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
-  v_doc jsonb;
-  v_kept text[];
 begin
   if p_version is null or p_version not between 0 and v_row.version then
     raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_row.version
       using errcode = 'PT422';
   end if;
-  v_doc := private.fields_at(v_row.id, p_version);
-  -- Scores and evidence stay with the values that do not change by this.
-  v_kept := array(
-    select name from private.nodes(v_doc) intersect
-    select was.name from private.nodes(v_row.extracted_fields) as was
-    join private.nodes(v_doc) as is_now on is_now.name = was.name and is_now.value = was.value);
-  update public.extractions set
-    extracted_fields = v_doc,
-    confidence_scores = coalesce(
-      (select jsonb_object_agg(key, value) from jsonb_each(confidence_scores) where key = any (v_kept)), '{}'),
-    evidence = coalesce((select jsonb_object_agg(key, value) from jsonb_each(evidence) where key = any (v_kept)), '{}')
+  update public.extractions set extracted_fields = private.fields_at(v_row.id, p_version)
   where id = v_row.id
   returning * into v_row;
   return jsonb_build_object('value', v_row.extracted_fields, 'version', v_row.version);
@@ -492,16 +609,19 @@ alter table public.extraction_journal enable row level security;
 alter table public.extraction_journal force row level security;
 
 revoke all on public.extractions, public.extraction_journal from anon, authenticated;
+-- Supabase gives every new sequence to everybody, and setval with it.
+revoke all on sequence public.extraction_journal_id_seq from anon, authenticated;
 grant select, delete, insert (id, org_id, document_id, schema),
   update (document_type, status, extracted_fields, confidence_scores, evidence) on public.extractions to authenticated;
 grant select on public.extraction_journal to authenticated;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.child_name(text, text), private.nodes(jsonb), private.put(jsonb, text[], jsonb, text),
+  private.child_name(text, text), private.nodes(jsonb), private.check_json(jsonb, text), private.checked_path(text[]),
+  private.put(jsonb, text[], jsonb, text),
   private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.fields_at(uuid, integer),
-  private.only_nodes_of(jsonb, jsonb), private.locked_extraction(uuid), private.without(jsonb, text),
-  private.closed_up(jsonb, text, integer)
+  private.still_true(jsonb, text[], jsonb, jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb), private.locked_extraction(uuid), private.scored(uuid, jsonb, jsonb),
+  private.closed_up(jsonb, jsonb, text, integer)
   to authenticated;
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),

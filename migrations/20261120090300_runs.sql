@@ -12,9 +12,11 @@ create table public.runs (
   -- What the person wrote: instructions of an extraction, the message of a correction.
   instructions text check (char_length(instructions) <= 20000),
   approval text not null default 'auto' check (approval in ('auto')),
-  auto_approved_tools text[] not null default '{}',
+  auto_approved_tools text[] not null default '{}'
+    check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
   model text check (char_length(model) between 1 and 200),
-  max_cost_usd numeric(12, 6) check (max_cost_usd > 0),
+  -- NaN counts as greater than every number: without the upper bound it would be a budget without end.
+  max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
   status text not null default 'queued'
     check (status in ('queued', 'running', 'awaiting_approval', 'completed', 'failed', 'cancelled')),
@@ -25,7 +27,7 @@ create table public.runs (
   answer text,
   error text,
   error_code text,
-  cost_usd numeric(12, 6),
+  cost_usd numeric(12, 6) check (cost_usd >= 0 and cost_usd < 1000000),
   usage jsonb,
   unique (id, org_id),
   unique (org_id, created_by, idempotency_key),
@@ -43,7 +45,7 @@ create table public.run_events (
   number integer not null check (number > 0),
   org_id uuid not null,
   -- One flat object of the stream, as text: it is only ever passed on.
-  body json not null,
+  body json not null check (json_typeof(body) = 'object'),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
   primary key (run_id, number),
