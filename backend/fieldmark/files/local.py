@@ -1,0 +1,141 @@
+"""Originals in a folder of this machine: never followed through a link, never replaced, never half written."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from fieldmark.errors import Conflict, NotFound, Unavailable
+from fieldmark.files.stored_path import StoredPath, parse_stored_path
+
+# Beside the organisations' folders, whose names are UUIDs: what is being written before it has its name.
+_INCOMING = ".incoming"
+_ABANDONED_AFTER_S = 24 * 3600
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class LocalFiles:
+    """Originals below `root`: folders are the owner's alone (0700), files too (0600).
+
+    Every folder on the way is opened from the one above it without following links, so a link planted below `root`
+    leads nowhere. `Unavailable` when the disk is full or the folder cannot be used.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def put(self, path: str, source: Path) -> None:
+        """Copy `source` to `path`, whole or not at all. `Conflict` when something lies there already."""
+        await asyncio.to_thread(self._put, parse_stored_path(path), source)
+
+    @asynccontextmanager
+    async def local(self, path: str) -> AsyncGenerator[Path]:
+        """The original itself, to be read and left as it is. `NotFound` when there is none."""
+        where = parse_stored_path(path)
+        if await asyncio.to_thread(self._size, where) is None:
+            raise NotFound("The original of this document is gone.")
+        yield self._root / str(where)
+
+    async def size(self, path: str) -> int | None:
+        """Bytes of the original, or None when there is none."""
+        return await asyncio.to_thread(self._size, parse_stored_path(path))
+
+    async def remove(self, path: str) -> None:
+        """Remove the original and its then empty folder. Nothing there is no error."""
+        await asyncio.to_thread(self._remove, parse_stored_path(path))
+
+    def _put(self, where: StoredPath, source: Path) -> None:
+        with _disk(), self._folders(where, create=True) as (_, folder), self._incoming() as incoming:
+            arriving = secrets.token_hex(16)
+            try:
+                written = os.open(arriving, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=incoming)
+                with os.fdopen(written, "wb") as target, source.open("rb") as original:
+                    shutil.copyfileobj(original, target, 1 << 20)
+                    target.flush()
+                    os.fsync(written)
+                # A link, unlike a rename, refuses to take the place of what is there.
+                os.link(arriving, where.name, src_dir_fd=incoming, dst_dir_fd=folder, follow_symlinks=False)
+                os.fsync(folder)
+            except FileExistsError:
+                raise Conflict("An original already lies at this path, and originals are never replaced.") from None
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(arriving, dir_fd=incoming)
+
+    def _size(self, where: StoredPath) -> int | None:
+        with _disk(), _absence_is_an_answer(), self._folders(where) as (_, folder):
+            found = os.stat(where.name, dir_fd=folder, follow_symlinks=False)
+            return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return None
+
+    def _remove(self, where: StoredPath) -> None:
+        with _disk(), _absence_is_an_answer(), self._folders(where) as (organisation, folder):
+            # Also after a removal that died half-way: the file is gone, its folder is not.
+            with suppress(FileNotFoundError):
+                os.unlink(where.name, dir_fd=folder)
+            try:
+                os.rmdir(str(where.document_id), dir_fd=organisation)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+
+    @contextmanager
+    def _folders(self, where: StoredPath, *, create: bool = False) -> Generator[tuple[int, int]]:
+        """Descriptors of the organisation's and the document's folder."""
+        if create:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ExitStack() as open_folders:
+            root = _open(open_folders, self._root)
+            organisation = _open(open_folders, str(where.org_id), within=root, create=create)
+            yield organisation, _open(open_folders, str(where.document_id), within=organisation, create=create)
+
+    @contextmanager
+    def _incoming(self) -> Generator[int]:
+        with ExitStack() as open_folders:
+            root = _open(open_folders, self._root)
+            incoming = _open(open_folders, _INCOMING, within=root, create=True)
+            # A process that died while it wrote has left its piece here.
+            for name in os.listdir(incoming):  # noqa: PTH208 - a descriptor has no Path
+                with suppress(FileNotFoundError):
+                    written = os.stat(name, dir_fd=incoming, follow_symlinks=False).st_mtime
+                    if written < time.time() - _ABANDONED_AFTER_S:
+                        os.unlink(name, dir_fd=incoming)
+            yield incoming
+
+
+@contextmanager
+def _disk() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(f"The folder for originals cannot be used: {error.strerror}.") from error
+
+
+@contextmanager
+def _absence_is_an_answer() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        # A link where a folder should be is as good as nothing: O_NOFOLLOW answers ENOTDIR or ELOOP.
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+
+
+def _open(open_folders: ExitStack, name: str | Path, *, within: int | None = None, create: bool = False) -> int:
+    if create:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=within)
+            if within is not None:
+                os.fsync(within)
+    # `root` itself may well be a link that the operator made.
+    folder = os.open(name, _FOLDER if within is None else _FOLDER | os.O_NOFOLLOW, dir_fd=within)
+    open_folders.callback(os.close, folder)
+    return folder

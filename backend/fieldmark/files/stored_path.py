@@ -1,0 +1,120 @@
+"""Where one original lies, `<org_id>/<document_id>/<name>`, and the names that may stand there."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from uuid import UUID
+
+from fieldmark.errors import Invalid
+
+MAX_NAME_BYTES = 255
+_MAX_STORED_NAME = 120
+_MAX_SUFFIX_BYTES = 20
+_NAMELESS = "document"
+
+# A key of Supabase Storage may have ASCII letters, digits and _ / ! - . * ' ( ) space & $ @ = ; : + , ?
+# (`isValidKey` in its src/storage/limits.ts). Of these, the ones that need no quoting in a URL or a header.
+_NOT_STORABLE = re.compile(r"[^A-Za-z0-9.()_-]+")
+
+_CONTROL = {"Cc", "Cs", "Zl", "Zp"}
+_UNSEEN = {"Zs", "Cf"}
+_DIRECTION = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPath:
+    """A path that has been checked: two UUIDs and one plain name. `str()` gives it back as it was."""
+
+    org_id: UUID
+    document_id: UUID
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.org_id}/{self.document_id}/{self.name}"
+
+
+def parse_stored_path(path: str) -> StoredPath:
+    """Check a path that came from outside or from the database.
+
+    Exactly three parts: two UUIDs as Postgres prints them, and a name of 1 to 255 bytes of UTF-8 without separators,
+    control characters or percent signs that is not made of dots alone. Raises `Invalid`.
+    """
+    parts = path.split("/")
+    if len(parts) != 3:
+        raise Invalid("A stored path has three parts: the organisation's id, the document's id and a name.")
+    org_id, document_id, name = parts
+    _check_name(name)
+    return StoredPath(_uuid(org_id), _uuid(document_id), name)
+
+
+def stored_path(org_id: UUID, document_id: UUID, filename: str) -> StoredPath:
+    """Where the original of a new document goes, under a name that both disk and Supabase Storage accept.
+
+    The name keeps what it can of `filename` ("März 1.pdf" becomes "Marz_1.pdf"); the filename itself belongs into
+    `documents.filename`.
+    """
+    suffix, stem = _split(_storable(filename))
+    stem = stem[: _MAX_STORED_NAME - len(suffix)].strip("_.")
+    return StoredPath(org_id, document_id, (stem or _NAMELESS) + suffix)
+
+
+def safe_name(filename: str) -> str:
+    """What a user calls a file, made safe to keep and to show: `documents.filename`.
+
+    Unicode stays; separators, control characters, lone surrogates and marks that reorder text become `_`. 1 to 255
+    bytes of UTF-8, never dots alone; the suffix survives when a long name is cut.
+    """
+    cleaned = "".join("_" if _unsafe(character) else character for character in filename).strip()
+    if all(c == "." or unicodedata.category(c) in _UNSEEN for c in cleaned):
+        return _NAMELESS
+    suffix, stem = _split(cleaned)
+    room = MAX_NAME_BYTES - len(suffix.encode())
+    return stem.encode()[:room].decode(errors="ignore") + suffix
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        value = UUID(text)
+    except ValueError:
+        value = None
+    # UUID() also reads braces, "urn:uuid:", capitals and missing hyphens: then one original would have many paths.
+    if value is None or str(value) != text:
+        raise Invalid("A stored path begins with the ids of its organisation and its document, as lower-case UUIDs.")
+    return value
+
+
+def _check_name(name: str) -> None:
+    if not name.strip("."):
+        raise Invalid("The name in a stored path is empty or made of dots alone.")
+    # Lone surrogates cannot be encoded, so they are looked for before the length is.
+    if any(_unsafe(character) for character in name):
+        raise Invalid("The name in a stored path contains a separator or a control character.")
+    # storage3 decodes percent signs before it sends a path: "..%2F" would then name another object.
+    if "%" in name:
+        raise Invalid("The name in a stored path contains a percent sign.")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise Invalid(f"The name in a stored path is longer than {MAX_NAME_BYTES} bytes.")
+
+
+def _unsafe(character: str) -> bool:
+    return (
+        character in "/\\"
+        or unicodedata.category(character) in _CONTROL
+        or unicodedata.bidirectional(character) in _DIRECTION
+    )
+
+
+def _storable(filename: str) -> str:
+    plain = "".join(c for c in unicodedata.normalize("NFKD", filename) if not unicodedata.combining(c))
+    return _NOT_STORABLE.sub("_", plain)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The suffix (".pdf", or nothing when there is none worth keeping) and what stands before it."""
+    suffix = PurePosixPath(name).suffix
+    if not suffix[1:].isalnum() or len(suffix.encode()) > _MAX_SUFFIX_BYTES:
+        suffix = ""
+    return suffix, name.removesuffix(suffix)

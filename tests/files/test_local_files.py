@@ -1,0 +1,177 @@
+"""Originals on disk: links lead nowhere, nothing is half written, nobody else may read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from fieldmark.errors import Conflict, NotFound, Unavailable
+from fieldmark.files import LocalFiles
+
+pytestmark = pytest.mark.anyio
+
+ORG, DOCUMENT = str(uuid4()), str(uuid4())
+PATH = f"{ORG}/{DOCUMENT}/a.pdf"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def files(root: Path) -> LocalFiles:
+    return LocalFiles(root)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    upload = tmp_path / "upload"
+    upload.write_bytes(b"content")
+    upload.chmod(0o644)
+    return upload
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+async def test_only_the_owner_may_look(files: LocalFiles, root: Path, source: Path) -> None:
+    before = os.umask(0)
+    try:
+        await files.put(PATH, source)
+    finally:
+        os.umask(before)
+    assert {mode(root), mode(root / ORG), mode(root / ORG / DOCUMENT)} == {0o700}
+    assert mode(root / PATH) == 0o600
+    assert (root / PATH).stat().st_nlink == 1
+
+
+async def test_the_file_itself_is_handed_out(files: LocalFiles, root: Path, source: Path) -> None:
+    await files.put(PATH, source)
+    async with files.local(PATH) as original:
+        assert original == root / PATH
+    assert original.exists()
+
+
+@pytest.mark.parametrize("planted", [ORG, f"{ORG}/{DOCUMENT}"])
+async def test_a_planted_folder_link_leads_nowhere(
+    files: LocalFiles, root: Path, source: Path, tmp_path: Path, planted: str
+) -> None:
+    outside = tmp_path / "outside"
+    (root / planted).parent.mkdir(parents=True)
+    target = outside / PATH.removeprefix(planted).lstrip("/")
+    target.parent.mkdir(parents=True)
+    target.write_bytes(b"not theirs")
+    (root / planted).symlink_to(outside)
+    assert (root / PATH).read_bytes() == b"not theirs"  # the link itself works
+
+    assert await files.size(PATH) is None
+    with pytest.raises(NotFound):
+        async with files.local(PATH):
+            pass
+    await files.remove(PATH)
+    with pytest.raises(Unavailable):
+        await files.put(PATH.replace("a.pdf", "b.pdf"), source)
+    assert [p.name for p in outside.rglob("*") if p.is_file()] == ["a.pdf"]
+
+    (root / planted).unlink()
+    await files.put(PATH, source)
+    assert await files.size(PATH) == 7
+
+
+async def test_a_planted_file_link_is_no_original(files: LocalFiles, root: Path, source: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"not theirs")
+    (root / PATH).parent.mkdir(parents=True)
+    (root / PATH).symlink_to(outside)
+    assert await files.size(PATH) is None
+    with pytest.raises(NotFound):
+        async with files.local(PATH):
+            pass
+    with pytest.raises(Conflict):
+        await files.put(PATH, source)
+    await files.remove(PATH)
+    assert outside.read_bytes() == b"not theirs"
+    await files.put(PATH, source)
+    assert await files.size(PATH) == 7
+
+
+async def test_what_is_no_plain_file_is_no_original(files: LocalFiles, root: Path) -> None:
+    (root / PATH).parent.mkdir(parents=True)
+    os.mkfifo(root / PATH)
+    assert await files.size(PATH) is None
+    with pytest.raises(NotFound):
+        async with files.local(PATH):
+            pass
+
+
+async def test_a_root_that_the_operator_linked_is_followed(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "files").symlink_to(tmp_path / "elsewhere")
+    await LocalFiles(tmp_path / "files").put(PATH, source)
+    assert (tmp_path / "elsewhere" / PATH).read_bytes() == b"content"
+
+
+async def test_a_removed_original_takes_its_folder_along(files: LocalFiles, root: Path, source: Path) -> None:
+    await files.put(PATH, source)
+    await files.remove(PATH)
+    assert list((root / ORG).iterdir()) == []
+    assert list((root / ".incoming").iterdir()) == []
+
+
+async def test_of_several_at_once_one_is_stored_whole(files: LocalFiles, tmp_path: Path) -> None:
+    contents = [bytes([n]) * 1_000_000 for n in range(6)]
+    for n, content in enumerate(contents):
+        (tmp_path / str(n)).write_bytes(content)
+    results = await asyncio.gather(*(files.put(PATH, tmp_path / str(n)) for n in range(6)), return_exceptions=True)
+    assert [type(result) for result in results if result is not None] == [Conflict] * 5
+    async with files.local(PATH) as original:
+        assert original.read_bytes() == contents[results.index(None)]
+
+
+def killed_while_it_puts(root: Path, pipe: Path) -> None:
+    os.mkfifo(pipe)
+    code = (
+        "import asyncio, sys; from pathlib import Path; from fieldmark.files import LocalFiles;"
+        "asyncio.run(LocalFiles(Path(sys.argv[1])).put(sys.argv[2], Path(sys.argv[3])))"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, root, PATH, pipe], env={"PYTHONPATH": ":".join(sys.path)})
+    with pipe.open("wb", buffering=0) as feed:  # opens when the writer reads
+        feed.write(b"half")
+        writer.send_signal(signal.SIGKILL)
+        assert writer.wait(10) == -signal.SIGKILL
+
+
+async def test_a_process_killed_while_it_writes_leaves_no_original(
+    files: LocalFiles, root: Path, source: Path, tmp_path: Path
+) -> None:
+    killed_while_it_puts(root, tmp_path / "pipe")
+    [left] = (root / ".incoming").iterdir()
+    assert await files.size(PATH) is None
+
+    await files.put(PATH, source)
+    assert (root / PATH).read_bytes() == b"content"
+    assert left.exists()  # it could still be somebody's who is slow
+    long_ago = time.time() - 2 * 24 * 3600
+    os.utime(left, (long_ago, long_ago))
+    await files.put(PATH.replace("a.pdf", "b.pdf"), source)
+    assert not left.exists()
+
+
+async def test_a_folder_that_cannot_be_used_is_said(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(Unavailable, match="folder for originals"):
+        await LocalFiles(tmp_path / "file").put(PATH, source)
+    with pytest.raises(Unavailable, match="No such file"):
+        await LocalFiles(tmp_path / "files").put(PATH, tmp_path / "missing")
+    assert await LocalFiles(tmp_path / "files").size(PATH) is None

@@ -1,0 +1,124 @@
+"""What both places for originals promise, the local folder and Supabase Storage (an imitation of it)."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from storage_imitation import SECRET_KEY, storage
+
+from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.files import Files, LocalFiles, SupabaseFiles, files_for
+from fieldmark.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["local", "supabase"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Files]:
+    if request.param == "local":
+        yield LocalFiles(tmp_path / "home" / "files")
+    else:
+        with storage() as state:
+            yield SupabaseFiles(state.url + "/", SECRET_KEY, max_bytes=10_000_000)
+
+
+@pytest.fixture
+def path() -> str:
+    return f"{uuid4()}/{uuid4()}/a name (1)?+&=;@.pdf"
+
+
+CONTENT = b"%PDF-1.7\r\n\0\xff--boundary" * 100_000
+
+
+def upload(folder: Path, content: bytes) -> Path:
+    (folder / "upload").write_bytes(content)
+    return folder / "upload"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return upload(tmp_path, CONTENT)
+
+
+async def read(files: Files, path: str) -> bytes:
+    async with files.local(path) as original:
+        return await asyncio.to_thread(original.read_bytes)
+
+
+async def test_an_original_comes_back_as_it_was_put(files: Files, path: str, source: Path) -> None:
+    await files.put(path, source)
+    assert await files.size(path) == len(CONTENT)
+    assert await read(files, path) == CONTENT
+
+
+async def test_an_empty_original_is_one(files: Files, path: str, tmp_path: Path) -> None:
+    await files.put(path, upload(tmp_path, b""))
+    assert await files.size(path) == 0
+    assert await read(files, path) == b""
+
+
+async def test_an_original_is_never_replaced(files: Files, path: str, source: Path, tmp_path: Path) -> None:
+    await files.put(path, source)
+    other = upload(tmp_path, b"other")
+    with pytest.raises(Conflict):
+        await files.put(path, other)
+    assert await read(files, path) == CONTENT
+    await files.put(path.replace("(1)", "(2)"), other)
+
+
+async def test_what_is_not_there_has_no_size_and_no_bytes(files: Files, path: str, source: Path) -> None:
+    await files.put(path, source)
+    for absent in (path + "x", f"{uuid4()}/{uuid4()}/a"):
+        assert await files.size(absent) is None
+        with pytest.raises(NotFound):
+            await read(files, absent)
+    assert await files.size(path)
+
+
+async def test_a_removed_original_is_gone_and_can_be_removed_again(files: Files, path: str, source: Path) -> None:
+    await files.put(path, source)
+    beside = path.replace("(1)", "(2)")
+    await files.put(beside, source)
+    await files.remove(path)
+    assert await files.size(path) is None
+    assert await files.size(beside)
+    await files.remove(path)
+    await files.remove(beside)
+    await files.remove(f"{uuid4()}/{uuid4()}/never")
+    await files.put(path, source)
+    assert await files.size(path)
+
+
+@pytest.mark.parametrize(
+    "bad", ["a.pdf", "../a/b", f"{uuid4()}/{uuid4()}/..", f"{uuid4()}/{uuid4()}/a%2Fb", "/etc/passwd"]
+)
+async def test_no_other_path_is_touched(files: Files, source: Path, bad: str) -> None:
+    with pytest.raises(Invalid):
+        await files.put(bad, source)
+    with pytest.raises(Invalid):
+        await files.size(bad)
+    with pytest.raises(Invalid):
+        await files.remove(bad)
+    with pytest.raises(Invalid):
+        await read(files, bad)
+
+
+def test_settings_say_where_originals_lie(tmp_path: Path) -> None:
+    here = {"_env_file": None, "home": tmp_path}
+    assert isinstance(files_for(Settings(**here)), LocalFiles)
+    assert isinstance(files_for(Settings(**here, supabase_url="https://a.supabase.co")), LocalFiles)
+    both = Settings(**here, supabase_url="https://a.supabase.co", supabase_secret_key="sb_secret_x")
+    assert isinstance(files_for(both), SupabaseFiles)
+
+
+def test_the_storage_client_is_not_imported_before_it_is_used() -> None:
+    code = "import sys, fieldmark.files as f; print(f.SupabaseFiles.__name__, {'httpx', 'storage3'} & set(sys.modules))"
+    env = {"PYTHONPATH": ":".join(sys.path)}
+    shown = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
+    assert shown.split() == ["SupabaseFiles", "{'httpx'}"]

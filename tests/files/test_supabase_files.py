@@ -1,0 +1,190 @@
+"""Originals in Supabase Storage: what its answers mean here. Against an imitation of its REST API."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from storage_imitation import SECRET_KEY, Storage, storage
+
+from fieldmark.errors import Conflict, FieldmarkError, Misconfigured, NotFound, TooLarge, Unavailable
+from fieldmark.files import SupabaseFiles
+
+pytestmark = pytest.mark.anyio
+
+PATH = f"{uuid4()}/{uuid4()}/a.pdf"
+LIMIT = 100_000
+
+
+@pytest.fixture
+def bucket() -> Iterator[Storage]:
+    with storage() as state:
+        yield state
+
+
+@pytest.fixture
+def files(bucket: Storage) -> SupabaseFiles:
+    return SupabaseFiles(bucket.url, SECRET_KEY, max_bytes=LIMIT)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    upload = tmp_path / "upload"
+    upload.write_bytes(b"content")
+    return upload
+
+
+async def read(files: SupabaseFiles) -> bytes:
+    async with files.local(PATH) as original:
+        return original.read_bytes()
+
+
+async def every_failure(files: SupabaseFiles, source: Path) -> list[FieldmarkError]:
+    failures: list[FieldmarkError] = []
+    for call in (files.put(PATH, source), files.size(PATH), files.remove(PATH), read(files)):
+        with pytest.raises(FieldmarkError) as caught:
+            await call
+        failures.append(caught.value)
+    return failures
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (400, {"statusCode": "403", "error": "Unauthorized", "message": "Invalid API key"}, "SUPABASE_SECRET_KEY"),
+        (401, {"message": "Invalid API key"}, "SUPABASE_SECRET_KEY"),
+        (403, {"code": "AccessDenied", "message": "no"}, "SUPABASE_SECRET_KEY"),
+        (400, {"statusCode": "404", "error": "Bucket not found", "message": "Bucket not found"}, "no such bucket"),
+        (500, {"statusCode": "500", "error": "Internal", "message": "Internal Server Error"}, "status 500"),
+        (503, None, "status 503"),
+        (544, {"statusCode": "544", "error": "DatabaseTimeout", "message": "timed out"}, "status 544"),
+        (302, None, "status 302"),
+    ],
+)
+async def test_what_only_the_operator_can_mend_is_unavailable(
+    bucket: Storage, files: SupabaseFiles, source: Path, status: int, body: object, says: str
+) -> None:
+    content = b"<html>no</html>" if body is None else json.dumps(body).encode()
+    bucket.answer = (status, {"Content-Length": str(len(content)), "Location": bucket.url}, content)
+    failures = await every_failure(files, source)
+    assert {type(failure) for failure in failures} == {Unavailable}
+    assert all(says in str(failure) and SECRET_KEY not in str(failure) for failure in failures)
+    assert len(bucket.asked) == 4  # a redirect is not followed: the key stays here
+    bucket.answer = None
+    await files.put(PATH, source)
+    assert await read(files) == b"content"
+
+
+async def test_nobody_listening_is_unavailable(source: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refuses
+        files = SupabaseFiles(f"http://127.0.0.1:{taken.getsockname()[1]}", SECRET_KEY, max_bytes=LIMIT)
+        failures = await every_failure(files, source)
+    assert {type(failure) for failure in failures} == {Unavailable}
+    assert all("does not answer (ConnectError)" in str(failure) for failure in failures)
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+async def test_missing_and_existing_are_told_apart_in_both_shapes_of_error(
+    bucket: Storage, files: SupabaseFiles, source: Path, wrapped: bool
+) -> None:
+    bucket.wrapped = wrapped
+    assert await files.size(PATH) is None
+    with pytest.raises(NotFound):
+        await read(files)
+    await files.put(PATH, source)
+    with pytest.raises(Conflict):
+        await files.put(PATH, source)
+    assert await files.size(PATH) == 7
+
+
+async def test_the_bucket_s_own_limit_is_told(bucket: Storage, files: SupabaseFiles, source: Path) -> None:
+    body = json.dumps({"statusCode": "413", "error": "Payload too large", "message": "exceeded"}).encode()
+    bucket.answer = (400, {"Content-Length": str(len(body))}, body)
+    with pytest.raises(TooLarge):
+        await files.put(PATH, source)
+
+
+async def test_a_download_ends_at_the_limit(bucket: Storage, files: SupabaseFiles) -> None:
+    bucket.objects[PATH] = b"x" * LIMIT
+    assert len(await read(files)) == LIMIT
+    bucket.objects[PATH] = b"x" * (LIMIT + 1)
+    with pytest.raises(TooLarge, match="100,000 bytes"):
+        await read(files)
+    bucket.answer = (200, {}, b"x" * (LIMIT + 1))  # no length told beforehand
+    with pytest.raises(TooLarge):
+        await read(files)
+
+
+async def test_a_body_in_another_encoding_is_not_taken(bucket: Storage, files: SupabaseFiles) -> None:
+    small = gzip.compress(b"x" * 10_000_000)
+    bucket.answer = (200, {"Content-Encoding": "gzip", "Content-Length": str(len(small))}, small)
+    with pytest.raises(Unavailable, match="encoding"):
+        await read(files)
+    assert bucket.asked[-1][2]["Accept-Encoding"] == "identity"
+
+
+async def test_a_download_cut_short_is_no_original(bucket: Storage, files: SupabaseFiles) -> None:
+    bucket.objects[PATH] = b"x" * 1000
+    bucket.drops_after = 500
+    with pytest.raises(Unavailable, match="does not answer"):
+        await read(files)
+    bucket.drops_after = None
+    assert len(await read(files)) == 1000
+
+
+async def test_the_download_ends_with_its_context(bucket: Storage, files: SupabaseFiles) -> None:
+    bucket.objects[PATH] = b"content"
+    with pytest.raises(RuntimeError, match="the reader failed"):
+        async with files.local(PATH) as original:
+            assert original.parent.stat().st_mode & 0o77 == 0
+            raise RuntimeError("the reader failed")
+    assert not original.parent.exists()
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>hotel wifi</html>", b"[]", b"null", b'{"size": "7"}', b'{"Id": 1}'])
+async def test_another_kind_of_server_is_noticed(
+    bucket: Storage, files: SupabaseFiles, source: Path, body: bytes
+) -> None:
+    bucket.answer = (200, {"Content-Length": str(len(body))}, body)
+    with pytest.raises(Unavailable, match="SUPABASE_URL"):
+        await files.put(PATH, source)
+    with pytest.raises(Unavailable, match="SUPABASE_URL"):
+        await files.size(PATH)
+
+
+async def test_an_upload_under_way_has_no_size_yet(bucket: Storage, files: SupabaseFiles) -> None:
+    body = b'{"size": null}'
+    bucket.answer = (200, {"Content-Length": str(len(body))}, body)
+    assert await files.size(PATH) is None
+
+
+async def test_a_new_key_is_sent_as_a_key_and_an_old_one_as_a_token_too(bucket: Storage, source: Path) -> None:
+    await SupabaseFiles(bucket.url, SECRET_KEY, max_bytes=LIMIT).put(PATH, source)
+    headers = bucket.asked[-1][2]
+    assert (headers["apikey"], headers.get("Authorization")) == (SECRET_KEY, None)
+    bucket.answer = (200, {"Content-Length": "2"}, b"[]")
+    await SupabaseFiles(bucket.url, "a.b.c", max_bytes=LIMIT).remove(PATH)
+    headers = bucket.asked[-1][2]
+    assert (headers["apikey"], headers.get("Authorization")) == ("a.b.c", "Bearer a.b.c")
+
+
+async def test_an_upload_replaces_nothing_and_names_no_type(
+    bucket: Storage, files: SupabaseFiles, source: Path
+) -> None:
+    await files.put(PATH, source)
+    method, _, headers = bucket.asked[-1]
+    assert (method, headers["x-upsert"]) == ("POST", "false")
+
+
+@pytest.mark.parametrize("key", ["sb_secret_a\n", "sb secret", "sb_secret_ü", "a\0"])
+def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        SupabaseFiles("http://127.0.0.1", key, max_bytes=LIMIT)
+    assert key not in str(caught.value)
+    SupabaseFiles("http://127.0.0.1", SECRET_KEY, max_bytes=LIMIT)
