@@ -13,11 +13,11 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.seal import limit, seal
 from fieldmark.errors import FieldmarkError, NotFound
 
@@ -25,6 +25,8 @@ from fieldmark.errors import FieldmarkError, NotFound
 MAX_DRAWN_PIXELS = 16_000_000
 MAX_DRAWN_SIDE = 4000
 OCR_THREADS = 2
+# onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
+OCR_MEMORY_BYTES = 1536 * MIB
 
 Send = Callable[[dict[str, Any]], None]
 Task = Callable[[bytes], None]
@@ -59,8 +61,10 @@ def main() -> None:
         data = sys.stdin.buffer.read(limits.max_bytes + 1)
         kind = job["media_type"] or sniff.media_type(data, job["filename"])
         task = _prepared(job, kind, limits, send, out)
+        by_ocr = job["task"] == "read" and (kind in sniff.IMAGES or bool(job["scans"]))
+        memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
         cpu = limits.seconds + limits.seconds_per_page * limits.max_pages
-        seal(job["memory_bytes"], OCR_THREADS * math.ceil(cpu), job["parent"])
+        seal(memory, OCR_THREADS * math.ceil(cpu), job["parent"])
         task(data)
     except FieldmarkError as error:
         send({"error": str(error), "not_found": isinstance(error, NotFound)})
@@ -165,35 +169,27 @@ def _paginating(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
     """How the pages of a format without pages of its own are made."""
     from fieldmark.documents.reading.grid import typeset
 
-    parts: Callable[[bytes], Sequence[Sequence[str]]]
     if kind in (sniff.DOCX, sniff.XLSX):
         from fieldmark.documents.reading import office
 
-        office_parts = office.prepared(kind)
+        parts = office.prepared(kind)
+        return lambda data: typeset(parts(data, limits), "docx" if kind == sniff.DOCX else "xlsx", limits)
+    if kind == sniff.HTML:
+        from fieldmark.documents.reading.markup import html_parts
 
-        def parts(data: bytes) -> Sequence[Sequence[str]]:
-            return office_parts(data, limits)
-
-        engine = "docx" if kind == sniff.DOCX else "xlsx"
-    elif kind == sniff.HTML:
-        from fieldmark.documents.reading.markup import html_parts as parts
-
-        engine = "html"
-    elif kind == sniff.EML:
-        from fieldmark.documents.reading.mail import mail_parts as parts
-
-        engine = "email"
-    elif kind == sniff.CSV:
-        from fieldmark.documents.reading.text import csv_parts as parts
-
-        engine = "csv"
-    else:
-        from fieldmark.documents.reading.text import plain_parts as parts
-
-        engine = "text"
-    if kind in (sniff.HTML, sniff.EML):
         _load_encodings()
-    return lambda data: typeset(parts(data), engine, limits)
+        return lambda data: typeset(html_parts(data), "html", limits)
+    if kind == sniff.EML:
+        from fieldmark.documents.reading.mail import mail_parts
+
+        _load_encodings()
+        return lambda data: typeset(mail_parts(data), "email", limits)
+
+    from fieldmark.documents.reading import text
+
+    if kind == sniff.CSV:
+        return lambda data: typeset(text.csv_parts(data), "csv", limits)
+    return lambda data: typeset(text.plain_parts(data), "text", limits)
 
 
 def _load_encodings() -> None:

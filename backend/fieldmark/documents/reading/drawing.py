@@ -7,11 +7,13 @@ import io
 import unicodedata
 from typing import Any
 
-import pypdfium2.raw as pdfium
+import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 from PIL import Image
 
 from fieldmark.documents.reading.grid import CHARACTER, FONT_SIZE, LINE
 from fieldmark.documents.reading.pages import Page
+
+pdfium: Any = pypdfium2.raw  # C functions without types
 
 _BASELINE = 9.5  # points below the top of a line
 

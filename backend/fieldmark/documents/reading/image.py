@@ -74,8 +74,12 @@ class Images:
 def _on_white(image: Any) -> Any:
     if image.mode in ("I", "F", "I;16", "I;16B", "I;16L"):
         low, high = image.getextrema()
-        spread = (high - low) or 1
-        image = image.convert("F").point(lambda value: (value - low) * (255 / spread)).convert("L")
+        scale = 255 / ((high - low) or 1)
+
+        def stretched(value: Any) -> Any:
+            return value * scale - low * scale
+
+        image = image.convert("F").point(stretched).convert("L")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")

@@ -15,7 +15,7 @@ _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
 def mail_parts(data: bytes) -> list[Sequence[str]]:
-    """The lines of a mail. The plain body is taken, the HTML one where there is no other; attachments are named only."""
+    """The lines of a mail: its plain body, or the HTML one where there is no other. Attachments are only named."""
     # Created with the default policy, message_from_bytes makes EmailMessage throughout.
     message: EmailMessage = message_from_bytes(data, policy=default)
     lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]

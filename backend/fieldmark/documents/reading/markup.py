@@ -6,17 +6,21 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from lxml import etree
+import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.grid import align
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Unreadable
 
+etree: Any = lxml.etree  # pyright: ignore
+
 _HIDDEN_TAGS = frozenset(
-    ["script", "style", "template", "noscript", "head", "title", "meta", "link", "svg", "math", "iframe", "object", "embed", "audio", "video", "canvas", "map", "datalist", "select"]
+    """script style template noscript head title meta link svg math iframe object embed audio video canvas map datalist
+    select""".split()  # noqa: SIM905
 )
 _INLINE_TAGS = frozenset(
-    ["a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "input", "button", "output"]
+    """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr output q s
+    samp small span strike strong sub sup time tt u var wbr""".split()  # noqa: SIM905
 )
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])",
@@ -118,14 +122,16 @@ def _walk(node: Any, block: _Block, keep_space: bool) -> None:
 
 
 def _hidden(node: Any) -> bool:
-    if node.get("hidden") is not None or (node.tag == "input" and node.get("type", "").lower() in ("hidden", "password")):
+    if node.get("hidden") is not None:
+        return True
+    if node.tag == "input" and node.get("type", "").lower() in ("hidden", "password"):
         return True
     style = node.get("style")
     return bool(style and _HIDDEN_STYLE.search(style))
 
 
 def _table(table: Any) -> list[str]:
-    """Rows as aligned lines; a row with a cell of many lines (a page laid out with tables) as one cell after the other."""
+    """Rows as aligned lines. Where cells differ in lines, a table lays out the page: one cell comes after the other."""
     lines: list[str] = []
     rows: list[list[str]] = []
     for row in _rows(table):

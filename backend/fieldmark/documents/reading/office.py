@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from lxml import etree
+import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.grid import align, expand_tabs
 from fieldmark.documents.reading.pages import MIB, Limits
@@ -19,6 +19,8 @@ from fieldmark.errors import Unreadable
 
 MAX_MEMBERS = 10_000
 MAX_ROW = 160  # characters; a wider row of a sheet goes on in the next line
+
+etree: Any = lxml.etree  # pyright: ignore
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -166,7 +168,8 @@ def _within(parent: Any, name: str) -> Iterator[Any]:
 
 
 def _cells(row: Any) -> list[str]:
-    return [" ".join(line for part in _Body(cell).parts for line in part if line.strip()) for cell in _within(row, "tc")]
+    cells = [_Body(cell).parts for cell in _within(row, "tc")]
+    return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
 
 
 def xlsx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:

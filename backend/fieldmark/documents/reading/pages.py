@@ -89,7 +89,7 @@ class Limits:
     max_decoded_bytes: int = 256 * MIB  # what an archive unpacks to, and what the reader may hand back
     seconds: float = 30
     seconds_per_page: float = 2
-    memory_bytes: int = 2048 * MIB  # address space of the subprocess; OCR is given OCR_MEMORY_BYTES on top
+    memory_bytes: int = 2048 * MIB  # address space of the subprocess; where it does OCR, the models come on top
 
 
 class Piece(NamedTuple):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pypdfium2.raw as pdfium
+import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.layout import compose
 from fieldmark.documents.reading.pages import Limits, Page, Piece, clean
 from fieldmark.errors import Unreadable
+
+pdfium: Any = pypdfium2.raw  # C functions without types
 
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
@@ -71,7 +73,7 @@ class Pdf:
                 pdfium.FPDFBitmap_Destroy(bitmap)
 
     @contextmanager
-    def _page(self, number: int) -> Iterator[tuple[Any, float, float]]:
+    def _page(self, number: int) -> Generator[tuple[Any, float, float]]:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
             raise Unreadable(f"Page {number} of the PDF is damaged.")

@@ -1,4 +1,4 @@
-"""Run the reader in a limited subprocess: the file may be hostile, so the parent only handles text that it has checked."""
+"""Run the reader in a limited subprocess and check what it answers: the file may be hostile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from math import inf
@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.documents.reading.pages import ENGINES, MIB, Limits, Page, Reading
-from fieldmark.documents.reading.sniff import IMAGES, MEDIA_TYPES, PDF
+from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.errors import NotFound, Unreadable
 
-# onnxruntime and the models map about 1.2 GiB of address space, of which 600 MiB are used.
-OCR_MEMORY_BYTES = 2048 * MIB
 MAX_LINE = 64 * MIB
 _ROOT = Path(__file__).parents[3]
 # -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
@@ -112,14 +110,9 @@ class _Clock:
 
 
 @asynccontextmanager
-async def _subprocess(path: Path, job: dict[str, Any], limits: Limits) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _subprocess(path: Path, job: dict[str, Any], limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
     """The child at work on the file, in a process group of its own; however this ends, the group is killed."""
-    reads_scan = job["task"] == "read" and (job["scans"] or job["media_type"] in IMAGES or job["media_type"] is None)
-    job |= {
-        "limits": asdict(limits),
-        "memory_bytes": limits.memory_bytes + (OCR_MEMORY_BYTES if reads_scan else 0),
-        "parent": os.getpid(),
-    }
+    job |= {"limits": asdict(limits), "parent": os.getpid()}
     # The file is handed over open: the child's user need not be able to reach it.
     file = await asyncio.to_thread(_opened, path, limits)
     try:
@@ -190,7 +183,7 @@ async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> Asyn
 
 
 @contextmanager
-def _distrusted() -> Iterator[None]:
+def _distrusted() -> Generator[None]:
     """A file may have taken the child over: what it then says need not even have the right shape."""
     try:
         yield

@@ -43,7 +43,8 @@ _HTML = re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,4000}?-->\s*)*<(?:!
 _TAG = re.compile(r"<(?:html|head|body|table|div|p|h[1-6]|span|br)[\s/>]", re.I)
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,40}):")
 _MAIL_HEADERS = frozenset(
-    ["received", "return-path", "delivered-to", "from", "to", "cc", "date", "subject", "message-id", "mime-version", "content-type", "reply-to"]
+    """received return-path delivered-to from to cc date subject message-id mime-version content-type
+    reply-to""".split()  # noqa: SIM905
 )
 _UTF16_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 
