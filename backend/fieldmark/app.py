@@ -1,0 +1,60 @@
+"""The HTTP application: routers, errors, limits, and what is open while it lives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from fieldmark.routes import agent, documents, extractions, health, runs
+from fieldmark.routes.body_limit import BodyLimit
+from fieldmark.routes.problems import add_handlers
+from fieldmark.routes.tokens import tokens_for
+from fieldmark.service import open_service
+from fieldmark.settings import Settings
+from fieldmark.worker import working
+
+_ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
+
+1. `POST /api/documents` takes the file. 2. `POST /api/agent/extract` starts the agent; ask for `text/event-stream` to
+watch it. 3. `GET /api/extractions/{id}` shows the fields. 4. `POST /api/agent/correct` changes them in words.
+
+Errors are `application/problem+json` (RFC 9457) with a stable `code`. Another tenant's id answers exactly like one that
+does not exist."""
+
+
+def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
+    """The application. `with_worker`: jobs are done in this process too."""
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            service = await stack.enter_async_context(open_service(settings))
+            app.state.service = service
+            app.state.tokens = tokens_for(settings)
+            app.state.worker = await stack.enter_async_context(working(service)) if with_worker else None
+            yield
+
+    app = FastAPI(
+        title="Fieldmark",
+        version="0.1.0",
+        description=_ABOUT,
+        lifespan=lifespan,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    add_handlers(app)
+    app.add_middleware(BodyLimit, max_file_bytes=settings.max_file_mb * 1024 * 1024)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "last-event-id"],
+        )
+    for router in (agent.router, runs.router, documents.router, extractions.router, health.router):
+        app.include_router(router)
+    return app

@@ -1,0 +1,41 @@
+"""Walking the nested fields of an extraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from fieldmark.domain import paths
+
+
+class _Nothing:
+    """Stands for no value, since None is one."""
+
+
+NOTHING: Final = _Nothing()
+
+
+def value_at(fields: Any, segments: Sequence[str | int]) -> Any:
+    """What stands at a path, or NOTHING."""
+    for segment in segments:
+        if isinstance(segment, int):
+            if not isinstance(fields, list) or segment >= len(fields):
+                return NOTHING
+            fields = fields[segment]
+        else:
+            if not isinstance(fields, dict) or segment not in fields:
+                return NOTHING
+            fields = fields[segment]
+    return fields
+
+
+def leaves(fields: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """(path name, value) of every scalar and every empty object or list below the root, in the order they stand."""
+    if isinstance(fields, dict) and (fields or not above):
+        for key, value in fields.items():
+            yield from leaves(value, (*above, key))
+    elif isinstance(fields, list) and fields:
+        for index, value in enumerate(fields):
+            yield from leaves(value, (*above, index))
+    else:
+        yield paths.name(above), fields

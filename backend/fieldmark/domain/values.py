@@ -1,0 +1,62 @@
+"""Which values may be stored in a field: bounded in size, depth and digits, and sayable in Postgres."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+MAX_DEPTH = 32
+MAX_BYTES = 256 * 1024
+MAX_KEY_CHARACTERS = 200
+MAX_DIGITS = 40
+
+# NUL cannot stand in a Postgres text, a lone surrogate not in UTF-8.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def problem_with(value: JsonValue) -> str | None:
+    """Why `value` may not be stored, as a sentence; None where it may.
+
+    Bounds: 256 KB as JSON, 32 levels, 40 digits a number, keys of 1 to 200 characters.
+    """
+    for problem in _problems(value, "value", 1):
+        return problem
+    size = len(canonical(value))
+    if size > MAX_BYTES:
+        return f"The value has {size:,} bytes as JSON, at most {MAX_BYTES:,} are allowed: write it in parts."
+    return None
+
+
+def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
+    if depth > MAX_DEPTH:
+        yield f"The value is nested more than {MAX_DEPTH} levels deep."
+    elif isinstance(value, str):
+        if _UNSTORABLE.search(value):
+            yield f"The text at {where} holds a NUL or half of a surrogate pair, which cannot be stored."
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int):
+        if abs(value) >= 10**MAX_DIGITS:
+            yield f"The number at {where} has more than {MAX_DIGITS} digits: write it as text."
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield f"The number at {where} is not finite."
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _problems(item, f"{where}[{index}]", depth + 1)
+    else:
+        for key, item in value.items():
+            if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
+                yield f"A key at {where} has {len(key)} characters, 1 to {MAX_KEY_CHARACTERS} are allowed."
+            if _UNSTORABLE.search(key):
+                yield f"A key at {where} holds a NUL or half of a surrogate pair, which cannot be stored."
+            yield from _problems(item, f"{where}.{key[:40]}", depth + 1)
+
+
+def canonical(value: JsonValue) -> bytes:
+    """`value` as JSON in one spelling: sorted keys, no spaces. Lone surrogates stay escaped, so it never fails."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

@@ -1,0 +1,144 @@
+"""/api/agent: start an agent, and watch it or wait for it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from fieldmark.errors import DocumentFailed
+from fieldmark.routes.auth import TheScope, TheService
+from fieldmark.routes.extractions import Extraction
+from fieldmark.routes.problems import responses
+from fieldmark.routes.streams import event_stream
+from fieldmark.runs import launch
+from fieldmark.runs.stream import end_of
+from fieldmark.scope import Scope
+from fieldmark.service import Service
+from fieldmark.stores import extractions
+
+router = APIRouter(prefix="/api/agent", tags=["agent"])
+
+
+class RunWish(BaseModel):
+    """What every run may be asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    approval: Literal["auto"] = Field(
+        "auto", description="Who admits the agent's writes. auto: policy does, each is recorded."
+    )
+    auto_approved_tools: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
+    model: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w.:@/-]+$")] | None = Field(
+        None, description="Another model than the service's."
+    )
+    max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = None
+
+
+class ExtractRequest(RunWish):
+    """Extract the fields of a document."""
+
+    document_id: UUID
+    json_schema: dict[str, Any] | None = Field(
+        None, alias="schema", description="A JSON Schema (Draft 2020-12) that the fields shall follow."
+    )
+    instructions: Annotated[str, Field(max_length=20_000)] | None = None
+
+
+class CorrectRequest(RunWish):
+    """Correct an extraction in words."""
+
+    extraction_id: UUID
+    message: Annotated[str, Field(min_length=1, max_length=20_000)] = Field(
+        examples=["the vendor is Acme Ltd, and remove the discount"]
+    )
+
+
+class RunResult(BaseModel):
+    """How a run ended."""
+
+    run_id: UUID
+    status: str
+    extraction: Extraction
+    answer: str | None
+    cost_usd: float | None = Field(description="null where the model's price is not known.")
+    usage: dict[str, Any] | None
+    error: str | None = None
+    code: str | None = None
+
+
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": RunResult, "content": {"text/event-stream": {}}},
+    **responses(401, 404, 409, 422),
+}
+_IdempotencyKey = Annotated[
+    str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
+]
+
+
+@router.post("/extract", responses=_ANSWERS, response_model=None)
+async def extract(
+    body: ExtractRequest,
+    request: Request,
+    scope: TheScope,
+    service: TheService,
+    idempotency_key: _IdempotencyKey = None,
+) -> Response | RunResult:
+    """Read the document and write its fields. With `Accept: text/event-stream` the run's events as they come, else the
+    result when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any event."""
+    run_id = await launch.extract(
+        service.database,
+        scope,
+        body.document_id,
+        schema=body.json_schema,
+        instructions=body.instructions,
+        wish=_wish(body, idempotency_key),
+    )
+    return await _answer(request, service, scope, run_id)
+
+
+@router.post("/correct", responses=_ANSWERS, response_model=None)
+async def correct(
+    body: CorrectRequest,
+    request: Request,
+    scope: TheScope,
+    service: TheService,
+    idempotency_key: _IdempotencyKey = None,
+) -> Response | RunResult:
+    """Change exactly the fields that the message names. Answers like `extract`."""
+    run_id = await launch.correct(
+        service.database, scope, body.extraction_id, body.message, wish=_wish(body, idempotency_key)
+    )
+    return await _answer(request, service, scope, run_id)
+
+
+def _wish(body: RunWish, idempotency_key: str | None) -> launch.Wish:
+    return launch.Wish(
+        model=body.model,
+        max_cost_usd=body.max_cost_usd,
+        auto_approved_tools=tuple(body.auto_approved_tools),
+        idempotency_key=idempotency_key,
+    )
+
+
+async def _answer(request: Request, service: Service, scope: Scope, run_id: UUID) -> Response | RunResult:
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return event_stream(service, scope, run_id)
+    run = await end_of(service.database, scope, run_id)
+    if run["error_code"] == "document_failed":
+        raise DocumentFailed(run["error"])
+    async with service.database.as_user(scope) as conn:
+        extraction = await extractions.get(conn, run["extraction_id"])
+    return RunResult(
+        run_id=run_id,
+        status=run["status"],
+        extraction=Extraction.model_validate(extraction),
+        answer=run["answer"],
+        cost_usd=run["cost_usd"],
+        usage=run["usage"],
+        error=run["error"],
+        code=run["error_code"],
+    )

@@ -1,0 +1,38 @@
+"""/healthz and /readyz: does the process live, can it work."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+
+from fieldmark.errors import Unavailable
+from fieldmark.routes.auth import TheService
+from fieldmark.routes.problems import responses
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """`model` is offline where the offline model by rules answers, for want of a key."""
+
+    status: str
+    model: str | None = None
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """The process answers."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", responses=responses(503))
+async def readyz(request: Request, service: TheService) -> Health:
+    """The database answers, and the worker (if this process has one) works."""
+    async with service.database.as_service() as conn:
+        await conn.execute("select 1")
+    worker: asyncio.Task[None] | None = request.app.state.worker
+    if worker is not None and worker.done():
+        raise Unavailable("The worker has stopped; the service's log says why.")
+    return Health(status="ready", model="offline" if service.settings.offline else service.settings.model)

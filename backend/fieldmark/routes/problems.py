@@ -1,0 +1,89 @@
+"""Every error as RFC 9457 problem+json: a stable code, a title, one sentence of detail."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, cast
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from fieldmark.errors import FieldmarkError, Misconfigured, Unauthenticated, Unavailable
+
+log = structlog.get_logger()
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str = Field(examples=["urn:fieldmark:problem:not_found"])
+    title: str = Field(examples=["Not found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["There is no such document."])
+    code: str = Field(examples=["not_found"], description="Stable: programs may compare it.")
+
+
+def problem(status: int, code: str, title: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """One problem as a response."""
+    body = Problem(
+        type=f"urn:fieldmark:problem:{code}", title=title, status=status, detail=detail, code=code
+    ).model_dump()
+    return JSONResponse(body, status, headers, MEDIA_TYPE)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's OpenAPI: these statuses answer with a Problem."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in statuses
+    }
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let every error of this application leave as a problem."""
+    app.add_exception_handler(FieldmarkError, _expected)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _expected(request: Request, error: Exception) -> JSONResponse:
+    known = cast(FieldmarkError, error)
+    if isinstance(known, Misconfigured):
+        log.error("misconfigured", reason=str(known))
+        return problem(500, known.code, known.title, "The service is misconfigured; its log says how.")
+    headers: dict[str, str] = {}
+    if isinstance(known, Unauthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(known, Unavailable):
+        log.warning("unavailable", reason=str(known))
+        headers["Retry-After"] = "2"
+    return problem(known.status, known.code, known.title, str(known), headers)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    faults = cast(RequestValidationError, error).errors()
+    said = [f"{'.'.join(str(step) for step in fault['loc'][1:]) or 'body'}: {fault['msg']}" for fault in faults[:10]]
+    return problem(422, "invalid", "Invalid request", "; ".join(said) + ".")
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    known = cast(HTTPException, error)
+    phrase = HTTPStatus(known.status_code).phrase
+    code = phrase.lower().replace(" ", "_").replace("-", "_")
+    return problem(known.status_code, code, phrase, str(known.detail), dict(known.headers or {}))
+
+
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    # What it says may hold a DSN or somebody's value: it goes into the log only.
+    log.error("unexpected", path=request.url.path, exc_info=error)
+    return problem(500, "internal", "Internal error", "Something went wrong here; the service's log says what.")

@@ -1,0 +1,133 @@
+"""From the SDK's messages to the flat objects of the stream, and from there into rows, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from fieldmark.runs.options import TOOL_PREFIX
+from fieldmark.stores import runs
+from fieldmark.tools.toolkit import ToolContext, Toolkit
+
+MAX_SHOWN_CHARACTERS = 4000
+"""How much of a call's output an event repeats; the agent itself got all of it."""
+
+
+class Narrator:
+    """Turns the messages of one run into flat objects."""
+
+    def __init__(self, toolkit: Toolkit) -> None:
+        self._toolkit = toolkit
+        self._begun: dict[str, tuple[str, str, float]] = {}
+
+    def objects(self, message: Message) -> Iterator[dict[str, Any]]:
+        """The objects that a message stands for: none, one or several."""
+        if isinstance(message, AssistantMessage):
+            for block in message.content:
+                if isinstance(block, TextBlock) and block.text.strip():
+                    yield {"text": block.text}
+                elif isinstance(block, ThinkingBlock) and block.thinking.strip():
+                    yield {"thinking": block.thinking}
+                elif isinstance(block, ToolUseBlock):
+                    yield self._began(block)
+        elif isinstance(message, UserMessage) and isinstance(message.content, list):
+            for block in message.content:
+                if isinstance(block, ToolResultBlock):
+                    yield self._ended(block)
+        elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
+            yield {
+                "retry": "The model's service is busy; trying again.",
+                "wait_s": round(float(message.data.get("retry_delay_ms", 0)) / 1000, 1),
+            }
+
+    def _began(self, block: ToolUseBlock) -> dict[str, Any]:
+        name = block.name.removeprefix(TOOL_PREFIX)
+        says = self._toolkit.says(name, block.input)
+        self._begun[block.id] = (name, says, time.monotonic())
+        return {"tool": name, "call_id": block.id, "input": block.input, "status": "running", "message": says}
+
+    def _ended(self, block: ToolResultBlock) -> dict[str, Any]:
+        name, says, begun = self._begun.pop(block.tool_use_id, ("unknown", "Calling", time.monotonic()))
+        text = _text_of(block)
+        shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"
+        failed = bool(block.is_error)
+        return {
+            "tool": name,
+            "call_id": block.tool_use_id,
+            "error" if failed else "output": shown,
+            "status": "error" if failed else "complete",
+            "message": says,
+            "duration_ms": round((time.monotonic() - begun) * 1000),
+        }
+
+
+def _text_of(block: ToolResultBlock) -> str:
+    if isinstance(block.content, str):
+        return block.content
+    return "\n".join(str(part.get("text", "")) for part in block.content or [])
+
+
+class EventLog:
+    """Writes a run's events in the order they are said, several to a transaction when they come faster than it takes.
+
+    Raises runs.Fenced from `flush` and on leaving if another worker has taken the run.
+    """
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._waiting: list[dict[str, Any]] = []
+        self._writing = asyncio.Lock()
+        self._wanted = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._writer = asyncio.create_task(self._write())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._writer is not None
+        self._writer.cancel()
+        await asyncio.gather(self._writer, return_exceptions=True)
+        if kind is None:
+            await self.flush()
+
+    def say(self, body: dict[str, Any]) -> None:
+        """Put an object at the end of the run's events. Raises what the writing of earlier ones failed with."""
+        if self._writer is not None and self._writer.done() and not self._writer.cancelled():
+            self._writer.result()
+        self._waiting.append(body)
+        self._wanted.set()
+
+    async def flush(self) -> None:
+        """Write what waits. Called before a tool's transaction too, so that its own events come after these."""
+        async with self._writing:
+            if not self._waiting:
+                return
+            batch = list(self._waiting)
+            async with self._context.database.as_user(self._context.scope) as conn:
+                await runs.fence(conn, self._context.run_id, self._context.attempt)
+                for body in batch:
+                    await runs.append_event(conn, self._context.run_id, body)
+            del self._waiting[: len(batch)]
+
+    async def _write(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await asyncio.shield(self.flush())

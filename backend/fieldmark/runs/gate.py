@@ -1,0 +1,78 @@
+"""The gate: every call passes here before it runs. Reads pass; writes are validated and entered in the ledger.
+
+The gate is not the lock. The tool itself runs only with an admitted entry whose arguments hash to the same value, so a
+hook that never fires changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import structlog
+from claude_agent_sdk.types import HookContext, HookInput, SyncHookJSONOutput
+from pydantic import JsonValue
+
+from fieldmark.domain.values import problem_with
+from fieldmark.runs.options import TOOL_PREFIX
+from fieldmark.stores import calls, runs
+from fieldmark.tools.toolkit import Retry, ToolContext, Toolkit, hash_of
+
+log = structlog.get_logger()
+
+
+class Gate:
+    """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied."""
+
+    def __init__(self, toolkit: Toolkit, context: ToolContext) -> None:
+        self._toolkit = toolkit
+        self._context = context
+        self.fired = 0
+
+    async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
+        self.fired += 1
+        call = cast(dict[str, Any], given)
+        try:
+            return await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
+        except Exception:
+            log.exception("gate failed", run_id=str(self._context.run_id), call_id=call_id)
+            return _verdict("deny", "The call could not be checked. Do not repeat it.")
+
+    async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
+        name = tool_name.removeprefix(TOOL_PREFIX)
+        tool = self._toolkit.tools.get(name)
+        if tool is None or name == tool_name:
+            return _verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
+        if not tool.writes:
+            return _verdict("allow")
+        if call_id is None:
+            return _verdict("deny", "The call came without an id.")
+        refusal: str | None = None
+        try:
+            self._toolkit.check(name, arguments)
+        except Retry as retry:
+            refusal = str(retry)
+        await self._enter(name, call_id, arguments, refusal)
+        return _verdict("allow") if refusal is None else _verdict("deny", refusal)
+
+    async def _enter(self, name: str, call_id: str, arguments: dict[str, JsonValue], refusal: str | None) -> None:
+        # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
+        storable = problem_with(arguments) is None
+        async with self._context.database.as_user(self._context.scope) as conn:
+            await runs.fence(conn, self._context.run_id, self._context.attempt)
+            await calls.enter(
+                conn,
+                run_id=self._context.run_id,
+                org_id=self._context.scope.org_id,
+                call_id=call_id,
+                tool=name,
+                arguments=arguments if storable else {},
+                arguments_hash=hash_of(arguments),
+                refused_because=refusal,
+            )
+
+
+def _verdict(decision: str, reason: str | None = None) -> SyncHookJSONOutput:
+    output: dict[str, Any] = {"hookEventName": "PreToolUse", "permissionDecision": decision}
+    if reason is not None:
+        output["permissionDecisionReason"] = reason
+    return cast(SyncHookJSONOutput, {"hookSpecificOutput": output})

@@ -1,0 +1,80 @@
+"""How the Agent SDK's CLI is started: our tools and nothing else, in a sealed environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import claude_agent_sdk
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
+from claude_agent_sdk.types import HookCallback, McpSdkServerConfig
+
+from fieldmark.agents.spec import AgentSpec
+
+SERVER = "fieldmark"
+TOOL_PREFIX = f"mcp__{SERVER}__"
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""The largest single message taken from the CLI. A model's tool call is far below; more ends the run."""
+
+GATE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ModelService:
+    """Where model requests go, and what they are paid with. `offline`: the offline model answers, at no cost."""
+
+    base_url: str | None
+    api_key: str | None
+    auth_token: str | None
+    offline: bool = False
+
+
+def agent_options(
+    spec: AgentSpec,
+    *,
+    model: str,
+    service: ModelService,
+    folder: Path,
+    server: McpSdkServerConfig,
+    gate: HookCallback,
+    max_turns: int,
+    max_cost_usd: float | None,
+    cpu_seconds: int,
+    on_stderr: Callable[[str], None],
+) -> ClaudeAgentOptions:
+    """The options of one run. `folder` is an empty directory that becomes the CLI's home, cwd and config."""
+    launcher = Path(str(files("fieldmark.runs") / "sealed-cli.sh"))
+    return ClaudeAgentOptions(
+        tools=[],
+        allowed_tools=[],
+        permission_mode="dontAsk",
+        mcp_servers={SERVER: server},
+        strict_mcp_config=True,
+        setting_sources=[],
+        skills=[],
+        plugins=[],
+        # The gate is the only hook, and it sees every call: a matcher of None matches all tools.
+        hooks={"PreToolUse": [HookMatcher(matcher=None, hooks=[gate], timeout=GATE_SECONDS)]},
+        system_prompt=spec.prompt,
+        model=model,
+        verbatim_prompts=True,
+        include_partial_messages=True,
+        max_turns=max_turns,
+        max_budget_usd=max_cost_usd,
+        max_buffer_size=MAX_MESSAGE_BYTES,
+        extra_args={"disable-slash-commands": None, "restricted": None, "system-prompt-snapshot": "off"},
+        cli_path=launcher,
+        cwd=folder,
+        env={
+            "FIELDMARK_CLI": str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"),
+            "FIELDMARK_SEALED": str(folder),
+            "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
+            "FIELDMARK_MODEL_KEY": service.api_key or "",
+            "FIELDMARK_MODEL_TOKEN": service.auth_token or "",
+            "ANTHROPIC_BASE_URL": service.base_url or "",
+        },
+        stderr=on_stderr,
+    )

@@ -1,0 +1,43 @@
+#!/bin/sh
+# The only way the agent's CLI is started: nothing of the service's environment, its own empty home, limits.
+# The service names the CLI and a folder for it; what else may pass is listed here and nowhere else.
+set -eu
+ulimit -c 0
+ulimit -n 1024
+ulimit -t "$FIELDMARK_CPU_SECONDS"
+echo $$ > "$FIELDMARK_SEALED/pid"
+
+# Held open: after the change of user the CLI's own folder may be out of reach.
+exec 9< "$FIELDMARK_CLI"
+program=/proc/self/fd/9
+[ -e "$program" ] || program=$FIELDMARK_CLI
+
+set -- env -i \
+  PATH=/usr/bin:/bin LANG=C.UTF-8 HOME="$FIELDMARK_SEALED" TMPDIR="$FIELDMARK_SEALED" PWD="$FIELDMARK_SEALED" \
+  CLAUDE_CONFIG_DIR="$FIELDMARK_SEALED/config" \
+  CLAUDE_CODE_ENTRYPOINT="$CLAUDE_CODE_ENTRYPOINT" CLAUDE_AGENT_SDK_VERSION="$CLAUDE_AGENT_SDK_VERSION" \
+  CLAUDE_CODE_SDK_READS_SESSION_STATE="$CLAUDE_CODE_SDK_READS_SESSION_STATE" \
+  CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS=1 CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1 \
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_ATTACHMENTS=1 \
+  CLAUDE_CODE_DISABLE_FILE_MENTIONS=1 CLAUDE_CODE_DISABLE_AUTO_MEMORY=1 CLAUDE_CODE_DISABLE_CLAUDE_MDS=1 \
+  CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1 CLAUDE_CODE_DISABLE_CRON=1 CLAUDE_CODE_DISABLE_WORKFLOWS=1 \
+  CLAUDE_CODE_DISABLE_TERMINAL_TITLE=1 CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1 \
+  CLAUDE_CODE_ATTRIBUTION_HEADER=0 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_MAX_RETRIES=3 CLAUDE_ENABLE_BYTE_WATCHDOG=1 \
+  'CLAUDE_CODE_EXTRA_BODY={"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}' \
+  ${ANTHROPIC_BASE_URL:+ANTHROPIC_BASE_URL="$ANTHROPIC_BASE_URL"} \
+  ${FIELDMARK_MODEL_KEY:+ANTHROPIC_API_KEY="$FIELDMARK_MODEL_KEY"} \
+  ${FIELDMARK_MODEL_TOKEN:+ANTHROPIC_AUTH_TOKEN="$FIELDMARK_MODEL_TOKEN"} \
+  "$program" "$@"
+
+# A service that dies takes its CLIs along; a service that is root does not lend them its rights.
+if [ -x /usr/bin/setpriv ]; then
+  if [ "$(id -u)" = 0 ]; then
+    exec /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --pdeathsig KILL "$@"
+  fi
+  exec /usr/bin/setpriv --no-new-privs --pdeathsig KILL "$@"
+fi
+if [ "$(id -u)" = 0 ]; then
+  echo "setpriv (util-linux) is needed to start the agent without root's rights" >&2
+  exit 70
+fi
+exec "$@"

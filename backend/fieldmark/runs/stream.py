@@ -1,0 +1,63 @@
+"""A run's events as they come: what is there already, then what follows, from any number on, on any machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+from fieldmark.db.pool import Database
+from fieldmark.errors import NotFound
+from fieldmark.scope import Scope
+from fieldmark.stores import runs
+
+ENDED = frozenset({"completed", "failed", "cancelled", "awaiting_approval"})
+BATCH = 500
+POLL_SECONDS = 10
+"""How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
+
+
+async def follow(
+    database: Database, scope: Scope, run_id: UUID, after: int = 0
+) -> AsyncIterator[tuple[int, str] | None]:
+    """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then while
+    nothing happens, for a sign of life. Raises NotFound. No connection is held while the reader is slow or waits."""
+    async with database.listen(runs.EVENTS_CHANNEL, str(run_id)) as news:
+        heard = aiter(news)
+        waiting: asyncio.Task[str | None] | None = None
+        try:
+            while True:
+                async with database.as_user(scope) as conn:
+                    # The status first: if it says that the run has ended, no event comes after those read here.
+                    run = await runs.get(conn, run_id)
+                    events = await runs.events_after(conn, run_id, after, BATCH)
+                if run is None:
+                    raise NotFound("There is no such run.")
+                for event in events:
+                    after = event["number"]
+                    yield after, event["body"]
+                if len(events) == BATCH:
+                    continue
+                if run["status"] in ENDED:
+                    return
+                if waiting is None:
+                    waiting = asyncio.ensure_future(anext(heard))
+                done, _ = await asyncio.wait({waiting}, timeout=POLL_SECONDS)
+                if done:
+                    waiting = None
+                else:
+                    yield None
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+
+
+async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, object]:
+    """Wait until a run has ended and answer its row."""
+    async for _ in follow(database, scope, run_id, after=2**31 - 2):
+        pass
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+    if run is None:
+        raise NotFound("There is no such run.")
+    return run

@@ -1,0 +1,127 @@
+"""Documents and their pages in Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from fieldmark.scope import Scope
+
+Row = dict[str, Any]
+
+_COLUMNS = "id, filename, media_type, byte_size, page_count, status, error, created_at, storage_path"
+
+
+async def add(
+    conn: AsyncConnection[Row], *, document_id: UUID, org_id: UUID, filename: str, storage_path: str, byte_size: int
+) -> Row:
+    """Insert a document; its trigger puts the reading into the queue in the same transaction."""
+    cursor = await conn.execute(
+        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size)
+            values (%s, %s, %s, %s, %s) returning {_COLUMNS}""",
+        (document_id, org_id, filename, storage_path, byte_size),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return row
+
+
+async def get(conn: AsyncConnection[Row], document_id: UUID) -> Row | None:
+    """One document of the caller's organisation."""
+    cursor = await conn.execute(f"select {_COLUMNS} from public.documents where id = %s", (document_id,))
+    return await cursor.fetchone()
+
+
+async def scope_of(conn: AsyncConnection[Row], document_id: UUID) -> Scope | None:
+    """On whose behalf a document is read. Asked by the service, outside of any scope."""
+    cursor = await conn.execute("select user_id, org_id from private.scope_of_document(%s)", (document_id,))
+    row = await cursor.fetchone()
+    return Scope(row["user_id"], row["org_id"]) if row else None
+
+
+async def give_up(conn: AsyncConnection[Row], document_id: UUID, reason: str) -> None:
+    """Fail a document that no worker can read. Called by the service, outside of any scope."""
+    await conn.execute("select private.fail_document(%s, %s)", (document_id, reason))
+
+
+async def page_of(conn: AsyncConnection[Row], org_id: UUID, *, limit: int, before: UUID | None) -> list[Row]:
+    """The newest `limit` documents of an organisation, or those that follow `before` in that order."""
+    cursor = await conn.execute(
+        f"""select {_COLUMNS} from public.documents
+            where org_id = %(org)s and (
+                %(before)s::uuid is null
+                or (created_at, id) < (select created_at, id from public.documents where id = %(before)s))
+            order by created_at desc, id desc limit %(limit)s""",
+        {"org": org_id, "before": before, "limit": limit},
+    )
+    return await cursor.fetchall()
+
+
+async def remove(conn: AsyncConnection[Row], document_id: UUID) -> str | None:
+    """Delete a document with all that hangs on it; answers where its original lies, None if there was none."""
+    cursor = await conn.execute("delete from public.documents where id = %s returning storage_path", (document_id,))
+    row = await cursor.fetchone()
+    return row["storage_path"] if row else None
+
+
+async def begin_reading(conn: AsyncConnection[Row], document_id: UUID) -> Row | None:
+    """Lock a document that is to be read and drop what an interrupted reading left; None if there is none."""
+    cursor = await conn.execute(
+        f"select {_COLUMNS} from public.documents where id = %s and status = 'reading' for update", (document_id,)
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        await conn.execute("delete from public.document_pages where document_id = %s", (document_id,))
+    return row
+
+
+async def add_pages(conn: AsyncConnection[Row], document_id: UUID, org_id: UUID, pages: list[Row]) -> None:
+    """Write pages: {number, width, height, text, words, engine} each."""
+    async with conn.cursor() as cursor:
+        await cursor.executemany(
+            """insert into public.document_pages (document_id, org_id, number, width, height, text, words, engine)
+               values (%s, %s, %s, %s, %s, %s, %s, %s)""",
+            [
+                (document_id, org_id, p["number"], p["width"], p["height"], p["text"], Jsonb(p["words"]), p["engine"])
+                for p in pages
+            ],
+        )
+
+
+async def finish_reading(conn: AsyncConnection[Row], document_id: UUID, *, media_type: str, page_count: int) -> None:
+    """The document is ready; its trigger puts waiting runs into the queue in the same transaction."""
+    await conn.execute(
+        "update public.documents set status = 'ready', media_type = %s, page_count = %s where id = %s",
+        (media_type, page_count, document_id),
+    )
+
+
+async def fail_reading(conn: AsyncConnection[Row], document_id: UUID, reason: str) -> None:
+    """The document cannot be read; its trigger fails the runs that wait for it."""
+    await conn.execute(
+        "update public.documents set status = 'failed', error = %s where id = %s and status = 'reading'",
+        (reason, document_id),
+    )
+
+
+async def pages(conn: AsyncConnection[Row], document_id: UUID, first: int = 1, last: int | None = None) -> list[Row]:
+    """{number, text} of pages `first` to `last`, in order."""
+    cursor = await conn.execute(
+        """select number, text from public.document_pages
+           where document_id = %s and number between %s and %s order by number""",
+        (document_id, first, 2**31 - 1 if last is None else last),
+    )
+    return await cursor.fetchall()
+
+
+async def page(conn: AsyncConnection[Row], document_id: UUID, number: int) -> Row | None:
+    """One page with its words: {number, width, height, text, words, engine}."""
+    cursor = await conn.execute(
+        """select number, width, height, text, words, engine from public.document_pages
+           where document_id = %s and number = %s""",
+        (document_id, number),
+    )
+    return await cursor.fetchone()

@@ -1,0 +1,127 @@
+"""Runs and their events in Postgres."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
+
+from fieldmark.errors import Conflict
+from fieldmark.scope import Scope
+
+Row = dict[str, Any]
+
+EVENTS_CHANNEL = "fieldmark_run_events"
+
+_COLUMNS = (
+    "id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd, "
+    "status, attempt, created_at, started_at, finished_at, answer, error, error_code, cost_usd, usage"
+)
+
+
+class Fenced(Conflict):
+    """This worker no longer holds the run: it ended, or another worker has taken it up."""
+
+
+async def add(conn: AsyncConnection[Row], scope: Scope, **columns: Any) -> UUID:
+    """Insert a run; its trigger puts it into the queue as soon as its document is read.
+
+    With an `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
+    """
+    given = {"org_id": scope.org_id, **columns}
+    query = sql.SQL(
+        "insert into public.runs ({}) values ({}) on conflict (org_id, created_by, idempotency_key) do nothing "
+        "returning id"
+    ).format(sql.SQL(", ").join(map(sql.Identifier, given)), sql.SQL(", ").join(map(sql.Placeholder, given)))
+    cursor = await conn.execute(query, given)
+    row = await cursor.fetchone()
+    if row is None:
+        row = await by_key(conn, scope, columns["idempotency_key"])
+    assert row is not None
+    return row["id"]
+
+
+async def by_key(conn: AsyncConnection[Row], scope: Scope, idempotency_key: str) -> Row | None:
+    """The run that this user started with an idempotency key."""
+    cursor = await conn.execute(
+        f"select {_COLUMNS} from public.runs where org_id = %s and created_by = %s and idempotency_key = %s",
+        (scope.org_id, scope.user_id, idempotency_key),
+    )
+    return await cursor.fetchone()
+
+
+async def get(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
+    """One run of the caller's organisation."""
+    cursor = await conn.execute(f"select {_COLUMNS} from public.runs where id = %s", (run_id,))
+    return await cursor.fetchone()
+
+
+async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
+    """On whose behalf a run acts. Asked by the service, outside of any scope."""
+    cursor = await conn.execute("select user_id, org_id from private.scope_of_run(%s)", (run_id,))
+    row = await cursor.fetchone()
+    return Scope(row["user_id"], row["org_id"]) if row else None
+
+
+async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
+    """Take a run up: `running`, with the next attempt's number. None if it has ended or is out of sight."""
+    cursor = await conn.execute(
+        f"""update public.runs set status = 'running', attempt = attempt + 1, started_at = coalesce(started_at, now())
+            where id = %s and status in ('queued', 'running') returning {_COLUMNS}""",
+        (run_id,),
+    )
+    return await cursor.fetchone()
+
+
+async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
+    """Hold the run for this transaction, or raise Fenced if this attempt is not the one at work."""
+    cursor = await conn.execute(
+        "select 1 as held from public.runs where id = %s and status = 'running' and attempt = %s for no key update",
+        (run_id, attempt),
+    )
+    if await cursor.fetchone() is None:
+        raise Fenced("The run has ended or was taken up by another worker.")
+
+
+async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:
+    """Add one flat object to the run's events; readers hear of it when the transaction commits."""
+    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(body)))
+
+
+async def events_after(conn: AsyncConnection[Row], run_id: UUID, number: int, limit: int) -> list[Row]:
+    """The events behind `number`, in order: {number, body: JSON text}."""
+    cursor = await conn.execute(
+        """select number, body::text as body from public.run_events
+           where run_id = %s and number > %s order by number limit %s""",
+        (run_id, number, limit),
+    )
+    return await cursor.fetchall()
+
+
+async def finish(
+    conn: AsyncConnection[Row],
+    run_id: UUID,
+    status: str,
+    *,
+    answer: str | None = None,
+    error: str | None = None,
+    error_code: str | None = None,
+    cost_usd: Decimal | None = None,
+    usage: dict[str, Any] | None = None,
+) -> None:
+    """Record how a run ended."""
+    await conn.execute(
+        """update public.runs set status = %s, answer = %s, error = %s, error_code = %s, cost_usd = %s, usage = %s,
+               finished_at = now()
+           where id = %s""",
+        (status, answer, error, error_code, cost_usd, None if usage is None else Jsonb(usage), run_id),
+    )
+
+
+async def fail(conn: AsyncConnection[Row], run_id: UUID, error: str, code: str) -> None:
+    """End a run that nobody is working on. Called by the service, outside of any scope."""
+    await conn.execute("select private.fail_run(%s, %s, %s)", (run_id, error, code))

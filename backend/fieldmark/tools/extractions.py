@@ -1,0 +1,214 @@
+"""Tools that read and write the extraction: its type, its fields, its completion."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.fields import NOTHING, leaves, value_at
+from fieldmark.domain.schema import problems
+from fieldmark.errors import InvalidPath
+from fieldmark.stores import extractions
+from fieldmark.tools.toolkit import (
+    MAX_RESULT_BYTES,
+    Confidence,
+    Failed,
+    Retry,
+    Tool,
+    ToolContext,
+    ToolInput,
+    ToolResult,
+)
+
+Given = TypeVar("Given")
+
+FieldPath = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=1000,
+        description='Where the field stands: vendor.name, items[2].price, or ["a.b"].c for keys with dots.',
+    ),
+]
+Quote = Annotated[str, Field(max_length=2000, description="The words on the page that show the value, as printed.")]
+
+
+class Evidence(ToolInput):
+    """Where a value was read."""
+
+    quote: Quote
+    page: Annotated[int | None, Field(ge=1)] = None
+
+
+class GetCurrentExtraction(ToolInput):
+    """Read what has been extracted so far: document type, status, fields, confidences. Give a path to read only what
+    stands there."""
+
+    path: FieldPath | None = None
+
+
+class IdentifyDocument(ToolInput):
+    """Say what kind of document this is, such as invoice, receipt, contract or form."""
+
+    document_type: Annotated[str, Field(min_length=1, max_length=200)]
+    confidence: Confidence
+    reason: Annotated[str | None, Field(max_length=2000)] = None
+
+
+class ExtractFields(ToolInput):
+    """Save fields. Objects merge with what is there already; any other value, lists included, replaces what stood at
+    its place. Only save what the document says."""
+
+    fields: Annotated[dict[str, JsonValue], Field(min_length=1, description="Nested as the document is.")]
+    confidences: Annotated[
+        dict[str, Confidence], Field(description='By path of the field: {"vendor.name": 0.95, "items[0].price": 0.9}.')
+    ]
+    evidence: Annotated[
+        dict[str, Evidence] | None, Field(description='By path: {"vendor.name": {"quote": "Acme Ltd", "page": 1}}.')
+    ] = None
+
+
+class UpdateField(ToolInput):
+    """Update one field at a path, such as 'vendor.name' or 'items[2].price'. A list grows only at its end."""
+
+    path: FieldPath
+    value: JsonValue
+    confidence: Confidence
+    quote: Quote | None = None
+
+
+class RemoveField(ToolInput):
+    """Remove one field, or one item of a list, with everything below it."""
+
+    path: FieldPath
+    reason: Annotated[str | None, Field(max_length=2000)] = None
+
+
+class CompleteExtraction(ToolInput):
+    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema."""
+
+    summary: Annotated[str | None, Field(max_length=4000)] = None
+
+
+async def get_current_extraction(conn: Connection, context: ToolContext, args: GetCurrentExtraction) -> ToolResult:
+    row = await extractions.get(conn, context.extraction_id)
+    if row is None:
+        raise Failed("The extraction is gone.")
+    if args.path is None:
+        keys = ("document_type", "status", "version", "extracted_fields", "confidence_scores")
+        text = json.dumps({key: row[key] for key in keys}, ensure_ascii=False)
+        if len(text.encode()) > MAX_RESULT_BYTES:
+            return ToolResult(json.dumps({"too_long": "Read it by path.", "paths": _outline(row["extracted_fields"])}))
+        return ToolResult(text)
+    found = value_at(row["extracted_fields"], _parsed(args.path))
+    if found is NOTHING:
+        raise Retry(f"Nothing stands at path {args.path}.")
+    text = json.dumps(found, ensure_ascii=False)
+    if len(text.encode()) > MAX_RESULT_BYTES:
+        raise Retry(f"What stands at {args.path} is too long to show at once: read it by longer paths.")
+    return ToolResult(text)
+
+
+async def identify_document(conn: Connection, context: ToolContext, args: IdentifyDocument) -> ToolResult:
+    stored = await extractions.identify(conn, context.extraction_id, args.document_type)
+    return ToolResult(f"The document type is now {stored['value']!r}.")
+
+
+async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFields) -> ToolResult:
+    confidences = _by_name(args.fields, args.confidences, "confidences")
+    evidence = _by_name(args.fields, args.evidence or {}, "evidence")
+    proofs = {name: _proof(given.quote, given.page) for name, given in evidence.items()}
+    stored = await extractions.save_fields(conn, context.extraction_id, args.fields, confidences, proofs)
+    kept = {key: stored["value"].get(key) for key in args.fields}
+    changed = [
+        {"path": name, "value": value, "confidence": confidences.get(name), "evidence": proofs.get(name)}
+        for name, value in leaves(kept)
+    ]
+    return ToolResult(_read_back(kept, stored["version"]), changed, stored["version"])
+
+
+async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
+    segments = _parsed(args.path)
+    proof = _proof(args.quote, None) if args.quote else None
+    stored = await extractions.update_field(
+        conn, context.extraction_id, paths.to_sql(segments), args.value, args.confidence, proof
+    )
+    changed = [{"path": stored["path"], "value": stored["value"], "confidence": args.confidence, "evidence": proof}]
+    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored["version"]), changed, stored["version"])
+
+
+async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
+    stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(_parsed(args.path)))
+    changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
+    text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
+    return ToolResult(text, changed, stored["version"])
+
+
+async def complete_extraction(conn: Connection, context: ToolContext, args: CompleteExtraction) -> ToolResult:
+    schema = await extractions.schema_of(conn, context.extraction_id)
+    row = await extractions.get(conn, context.extraction_id)
+    if row is None:
+        raise Failed("The extraction is gone.")
+    if schema is not None and (faults := problems(schema, row["extracted_fields"])):
+        raise Retry("The fields do not follow the schema yet:\n" + "\n".join(f"- {fault}" for fault in faults))
+    stored = await extractions.complete(conn, context.extraction_id)
+    return ToolResult(f"The extraction is {stored['value']}. Version {stored['version']}.")
+
+
+def _parsed(path: str) -> tuple[str | int, ...]:
+    try:
+        return paths.parse(path)
+    except InvalidPath as error:
+        raise Retry(str(error)) from None
+
+
+def _by_name(fields: dict[str, JsonValue], given: dict[str, Given], what: str) -> dict[str, Given]:
+    """`given` keyed by canonical path names; Retry for a key at which `fields` has no value."""
+    named = {paths.name(_parsed(key)): value for key, value in given.items()}
+    for name in named:
+        if value_at(fields, paths.parse(name)) is NOTHING:
+            raise Retry(f"{what} names {name}, but fields holds no value there.")
+    return named
+
+
+def _proof(quote: str | None, page: int | None) -> dict[str, JsonValue]:
+    # The agent's claim as it stands: nobody has looked for it on the page.
+    return {"quote": quote, "page": page, "match": None}
+
+
+def _read_back(values: dict[str, Any], version: int) -> str:
+    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys)."""
+    return f"Stored, version {version}: {_short(values, MAX_RESULT_BYTES - 200)}"
+
+
+def _short(value: Any, limit: int = 2000) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    encoded = text.encode()
+    return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore") + " […]"
+
+
+def _outline(fields: dict[str, Any]) -> list[str]:
+    return [
+        f"{paths.name((key,))} ({len(value)} items)" if isinstance(value, list) else paths.name((key,))
+        for key, value in fields.items()
+    ][:500]
+
+
+GET_CURRENT_EXTRACTION = Tool(
+    GetCurrentExtraction, get_current_extraction, says=lambda args: "Looking at what has been extracted"
+)
+IDENTIFY_DOCUMENT = Tool(
+    IdentifyDocument, identify_document, writes=True, says=lambda args: f"It is a document of type {args.document_type}"
+)
+EXTRACT_FIELDS = Tool(
+    ExtractFields, extract_fields, writes=True, says=lambda args: f"Saving {', '.join(list(args.fields)[:6])[:200]}"
+)
+UPDATE_FIELD = Tool(UpdateField, update_field, writes=True, says=lambda args: f"Updating {args.path[:80]}")
+REMOVE_FIELD = Tool(RemoveField, remove_field, writes=True, says=lambda args: f"Removing {args.path[:80]}")
+COMPLETE_EXTRACTION = Tool(
+    CompleteExtraction, complete_extraction, writes=True, says=lambda args: "Completing the extraction"
+)

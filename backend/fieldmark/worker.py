@@ -1,0 +1,119 @@
+"""The jobs: execute a run, read a document; and the sweep that takes up what dead workers left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from uuid import UUID
+
+import structlog
+from procrastinate import App, JobContext, RetryStrategy
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.offline_model.rules import answer
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.options import ModelService
+from fieldmark.runs.queue import DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
+from fieldmark.runs.runner import Limits, Runner
+from fieldmark.service import Service
+from fieldmark.settings import Settings
+from fieldmark.stores import documents
+
+log = structlog.get_logger()
+
+SWEEP_SECONDS = 5
+GRACE_SECONDS = 1
+MAX_TRIES = 3
+
+
+@asynccontextmanager
+async def working(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
+    """Work on jobs while the block lasts; yields the task that does, which ends early only if it fails."""
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(_model_service(service.settings))
+        queue = open_queue(service.direct_url)
+        _register(queue, service, model)
+        await stack.enter_async_context(queue.open_async())
+        task = asyncio.create_task(_work(queue, service.settings), name="worker")
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
+    """Claude where there is a key or a token, else the offline model on loopback."""
+    if settings.offline:
+        async with OfflineModel(answer) as offline:
+            yield ModelService(offline.base_url, "offline", None, offline=True)
+    else:
+        key, token = settings.anthropic_api_key, settings.anthropic_auth_token
+        yield ModelService(
+            settings.anthropic_base_url,
+            key.get_secret_value() if key else None,
+            token.get_secret_value() if token else None,
+        )
+
+
+def _register(queue: App, service: Service, model: ModelService) -> None:
+    settings = service.settings
+    runner = Runner(
+        service.database,
+        model,
+        Limits(model=settings.model, max_turns=settings.max_turns, seconds=settings.run_seconds),
+    )
+    retry = RetryStrategy(max_attempts=MAX_TRIES, exponential_wait=2)
+
+    @queue.task(name="execute_run", queue=RUNS, retry=retry)
+    async def execute_run(run_id: str) -> None:
+        await runner.execute(UUID(run_id))
+
+    @queue.task(name="read_document", queue=DOCUMENTS, retry=retry, pass_context=True)
+    async def read_document(context: JobContext, document_id: str) -> None:
+        # Counted before the reading: a file that takes its worker down must not do so for ever.
+        if context.job.attempts >= MAX_TRIES:
+            async with service.database.as_service() as conn:
+                await documents.give_up(conn, UUID(document_id), "The document could not be read: reading it failed.")
+            return
+        await service.ingest.read(UUID(document_id))
+
+    del execute_run, read_document  # known to the queue by their names
+
+
+async def _work(queue: App, settings: Settings) -> None:
+    async with asyncio.TaskGroup() as group:
+        # Two workers, so that long runs do not keep documents from being read, nor many documents a run from starting.
+        for name, concurrency in ((RUNS, settings.max_live_agents), (DOCUMENTS, 2)):
+            group.create_task(
+                queue.run_worker_async(
+                    name=name,
+                    queues=[name],
+                    concurrency=concurrency,
+                    install_signal_handlers=False,
+                    delete_jobs="successful",
+                    shutdown_graceful_timeout=GRACE_SECONDS,
+                    update_heartbeat_interval=HEARTBEAT_SECONDS,
+                    stalled_worker_timeout=STALLED_SECONDS,
+                )
+            )
+        group.create_task(_repeat(SWEEP_SECONDS, lambda: _sweep(queue)))
+
+
+async def _sweep(queue: App) -> None:
+    for job in await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+        log.warning("taking up a dead worker's job", job=job.task_name, attempts=job.attempts)
+        await queue.job_manager.retry_job(job)
+
+
+async def _repeat(seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await action()
+        except FieldmarkError as error:
+            log.warning("the sweep failed", error=str(error))
+        except Exception:
+            log.exception("the sweep failed")
+        await asyncio.sleep(seconds)
