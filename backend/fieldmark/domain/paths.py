@@ -83,11 +83,13 @@ def _plain(text: str, at: int) -> tuple[str, int]:
 def _bracketed(text: str, at: int, *, first: bool) -> tuple[str | int, int]:
     step: str | int
     if text.startswith('"', at + 1):
+        key: str
         try:
-            step, end = _JSON.raw_decode(text, at + 1)
+            key, end = _JSON.raw_decode(text, at + 1)
         except json.JSONDecodeError as error:
             raise _wrong(text, at + 1, "this is not a complete JSON string") from error
-        _refuse_unstorable(step, at)
+        _refuse_unstorable(key, at)
+        step = key
     else:
         found = _INDEX.match(text, at + 1)
         if found is None or not text.startswith("]", found.end()):

@@ -1,0 +1,111 @@
+"""Paths of fields: what is read, what is refused and with which words, and that the canonical text reads back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmark.domain.paths import MAX_CHARACTERS, MAX_INDEX, MAX_STEPS, name, parse, to_sql
+from fieldmark.errors import InvalidPath
+
+READ = [
+    ("total", ("total",)),
+    ("vendor.name", ("vendor", "name")),
+    ("items[2].price", ("items", 2, "price")),
+    ("items[0][1]", ("items", 0, 1)),
+    (f"items[{MAX_INDEX}]", ("items", MAX_INDEX)),
+    ('["a.b"].c', ("a.b", "c")),
+    ('a["b.c"][0]', ("a", "b.c", 0)),
+    ('[""]', ("",)),
+    (r'["say \"hi\" \\ ä"].x', ('say "hi" \\ ä', "x")),
+    ('["\\ud83d\\ude00"]', ("😀",)),
+    ("Größe.单价", ("Größe", "单价")),
+    ("line items.unit price", ("line items", "unit price")),
+    # A key that looks like an index stays a key.
+    ("by_year.2024", ("by_year", "2024")),
+    ('a["0"]', ("a", "0")),
+]
+
+REFUSED = [
+    ("", "is empty"),
+    (".a", "character 1: a name is missing"),
+    ("a.", "character 3: a name is missing"),
+    ("a..b", "character 3: a name is missing"),
+    ('a.["b"]', "character 3: a name is missing"),
+    ("[0].a", "character 1: a path begins with a name"),
+    ("a[-1]", "character 2: in brackets stands an index"),
+    ("a[01]", "character 2: in brackets stands an index"),
+    ("a[*]", "character 2: in brackets stands an index"),
+    ("a[]", "character 2: in brackets stands an index"),
+    ("a[ 1]", "character 2: in brackets stands an index"),
+    ("a[1", "character 2: in brackets stands an index"),
+    ("a[٣]", "character 2: in brackets stands an index"),
+    ("a['b']", "character 2: in brackets stands an index"),
+    ("a[1000000000]", "character 2: an index is at most 999,999,999"),
+    ("a[" + "9" * 900 + "]", "character 2: an index is at most 999,999,999"),
+    ('a["b', "character 3: this is not a complete JSON string"),
+    ('a["b\\x"]', "character 3: this is not a complete JSON string"),
+    ('a["b"', "character 6: a closing bracket is missing"),
+    ('a["b"c]', "character 6: a closing bracket is missing"),
+    ("a[1]b", "character 5: after a closing bracket"),
+    ("a]b", r'as a JSON string in brackets, ["a]b"]'),
+    (" a", r'as a JSON string in brackets, [" a"]'),
+    ("a .b", r'as a JSON string in brackets, ["a "]'),
+    ("a  b", r'as a JSON string in brackets, ["a  b"]'),
+    ("a\nb", r'as a JSON string in brackets, ["a\nb"]'),
+    ("a\x00b", "a NUL character near character 2"),
+    ("a\ud800", "half of a surrogate pair near character 2"),
+    ('a["\\u0000"]', "a NUL character"),
+    ('a["\\ud800"]', "half of a surrogate pair"),
+]
+
+
+@pytest.mark.parametrize(("text", "steps"), READ)
+def test_reads_a_path(text: str, steps: tuple[str | int, ...]) -> None:
+    assert parse(text) == steps
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED)
+def test_refuses_and_says_what_is_wrong_and_where(text: str, said: str) -> None:
+    with pytest.raises(InvalidPath, match=re.escape(said)) as refused:
+        parse(text)
+    # The sentence goes into answers and logs: it must be encodable, whatever was refused.
+    assert str(refused.value).encode().endswith(b".")
+
+
+def test_bounds_the_number_of_steps_and_of_characters() -> None:
+    assert len(parse(".".join("a" * MAX_STEPS))) == MAX_STEPS
+    with pytest.raises(InvalidPath, match="more than 32 steps"):
+        parse(".".join("a" * (MAX_STEPS + 1)))
+    assert parse("a" * MAX_CHARACTERS) == ("a" * MAX_CHARACTERS,)
+    with pytest.raises(InvalidPath, match="1,001 characters; 1,000 is the most"):
+        parse("a" * (MAX_CHARACTERS + 1))
+
+
+KEY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12) | st.text(
+    '.[]"\\ a0\n\x7f', max_size=6
+)
+PATH = st.tuples(KEY, st.lists(KEY | st.integers(0, MAX_INDEX), max_size=8)).map(lambda drawn: (drawn[0], *drawn[1]))
+
+
+@given(PATH)
+def test_the_canonical_text_reads_back(path: tuple[str | int, ...]) -> None:
+    assert parse(name(path)) == path
+
+
+@given(st.text(max_size=30) | st.text('ab.[]"\\ 019-\n', max_size=12))
+def test_any_text_is_read_or_refused_and_what_is_read_has_one_canonical_text(text: str) -> None:
+    try:
+        path = parse(text)
+    except InvalidPath:
+        return
+    canonical = name(path)
+    assert parse(canonical) == path
+    assert name(parse(canonical)) == canonical
+
+
+def test_sql_takes_each_step_as_text() -> None:
+    assert to_sql(("items", 2, "a.b", "")) == ["items", "2", "a.b", ""]
