@@ -1,0 +1,267 @@
+"""Who somebody is: a bearer token in, the id of the user it was issued to out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol, cast
+from uuid import UUID
+
+import httpx
+import jwt
+import structlog
+
+from fieldmark.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
+from fieldmark.settings import Settings
+
+_AUDIENCE = "authenticated"
+_ROLE = "authenticated"
+_REQUIRED = ["exp", "sub", "aud", "iss"]
+_MAX_TOKEN = 8192
+_LEEWAY_S = 10
+
+_LOCAL_ISSUER = "fieldmark"
+_LOCAL_ALGORITHM = "HS256"
+_KEY_BYTES = 32
+
+_SUPABASE_ALGORITHMS = ("ES256", "RS256")
+_MAX_JWKS_BYTES = 1 << 18
+
+# What a hostile token can make the decoding raise besides PyJWT's own errors: nested beyond the parser's depth, numbers
+# beyond a double, a claim of the wrong type.
+_UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+
+_log = structlog.get_logger(__name__)
+
+
+class Tokens(Protocol):
+    """One way to know a user by a token."""
+
+    async def user_of(self, token: str) -> UUID:
+        """The user's id. `Unauthenticated` with the reason; `Unavailable` when nobody can tell now."""
+        ...
+
+
+class LocalTokens:
+    """Tokens signed by this server itself, with a key that it makes for itself in `<home>/keys/tokens`.
+
+    `Misconfigured` when the key cannot be read, is not 32 bytes, or others than its owner may read it.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._key = _own_key(home / "keys" / "tokens")
+
+    def sign(self, user_id: UUID, lifetime: timedelta = timedelta(hours=12)) -> str:
+        """A token for that user, valid from now for `lifetime`. `Invalid` when that is no time at all or no date."""
+        if lifetime <= timedelta(0):
+            raise Invalid("A token must live for some time.")
+        now = datetime.now(UTC)
+        try:
+            end = now + lifetime
+        except OverflowError:
+            raise Invalid("A token cannot live that long.") from None
+        claims = {
+            "iss": _LOCAL_ISSUER,
+            "aud": _AUDIENCE,
+            "sub": str(user_id),
+            "role": _ROLE,
+            "iat": now,
+            "exp": end,
+        }
+        return jwt.encode(claims, self._key, algorithm=_LOCAL_ALGORITHM)
+
+    async def user_of(self, token: str) -> UUID:
+        """The user whom `sign` issued the token to. `Unauthenticated`."""
+        _header(token, (_LOCAL_ALGORITHM,))
+        return _user(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER)
+
+
+class SupabaseTokens:
+    """Tokens of the Supabase project at `url`, checked with the public keys that its Auth publishes.
+
+    The keys are fetched when first needed and again after `keys_live_s`; a key nobody has heard of has them fetched at
+    most once in `refetch_after_s`, however many such tokens come. A known key goes on working while Auth is away.
+    """
+
+    def __init__(self, url: str, *, keys_live_s: float = 600, refetch_after_s: float = 5, timeout_s: float = 5) -> None:
+        self._issuer = url.rstrip("/") + "/auth/v1"
+        self._keys_live_s = keys_live_s
+        self._refetch_after_s = refetch_after_s
+        self._timeout_s = timeout_s
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._fresh_until = 0.0
+        self._next_fetch = 0.0
+        self._auth_is_away = False
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def user_of(self, token: str) -> UUID:
+        """The user whom Supabase Auth issued the token to. `Unauthenticated`, or `Unavailable` when Auth is away."""
+        # Nothing else in the header counts: a key that the token brings or points to (jwk, jku, x5u) proves nothing.
+        kid = _header(token, _SUPABASE_ALGORITHMS).get("kid")
+        if not isinstance(kid, str):
+            raise Unauthenticated("The token does not name the key that it is signed with.")
+        key = await self._key(kid)
+        # The algorithm is the key's, not the token's: no public key is ever taken for a shared secret.
+        return _user(token, key, key.algorithm_name, self._issuer)
+
+    async def _key(self, kid: str) -> jwt.PyJWK:
+        key = self._keys.get(kid)
+        if key is not None and time.monotonic() < self._fresh_until:
+            return key
+        fetching = self._fetch_keys()
+        if fetching is not None and not (key is not None and self._auth_is_away):
+            # Shielded: a caller who hangs up must not take the keys from all who wait with it.
+            await asyncio.shield(fetching)
+            key = self._keys.get(kid)
+        if key is not None:
+            return key
+        if self._auth_is_away:
+            raise Unavailable("Supabase Auth does not answer, so nobody can be signed in now. Try again shortly.")
+        raise Unauthenticated("The token is signed with a key that Supabase Auth does not publish.")
+
+    def _fetch_keys(self) -> asyncio.Task[None] | None:
+        """The fetch under way, or a new one; None when the last one is too recent."""
+        if self._fetching is None or self._fetching.done():
+            if time.monotonic() < self._next_fetch:
+                return None
+            self._next_fetch = time.monotonic() + self._refetch_after_s
+            self._fetching = asyncio.create_task(self._replace_keys())
+        return self._fetching
+
+    async def _replace_keys(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                published = await _get(f"{self._issuer}/.well-known/jwks.json")
+            keys = _usable(json.loads(published))
+        except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
+            self._auth_is_away = True
+            _log.warning("supabase auth gave no keys", reason=type(error).__name__)
+            return
+        self._auth_is_away = False
+        self._keys = keys
+        self._fresh_until = time.monotonic() + self._keys_live_s
+
+
+def tokens_for(settings: Settings) -> Tokens:
+    """Supabase's tokens when its URL is set, else this server's own."""
+    return SupabaseTokens(settings.supabase_url) if settings.supabase_url else LocalTokens(settings.home)
+
+
+def _header(token: str, algorithms: tuple[str, ...]) -> dict[str, Any]:
+    if len(token) > _MAX_TOKEN:
+        raise Unauthenticated(f"The token is longer than {_MAX_TOKEN} characters.")
+    try:
+        header = jwt.get_unverified_header(token)
+    except _UNREADABLE:
+        raise Unauthenticated("What was sent is not a signed token.") from None
+    if header.get("alg") not in algorithms:
+        raise Unauthenticated(f"The token is not signed the way it has to be here ({' or '.join(algorithms)}).")
+    return header
+
+
+def _user(token: str, key: jwt.PyJWK | bytes, algorithm: str, issuer: str) -> UUID:
+    try:
+        claims = jwt.decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            audience=_AUDIENCE,
+            issuer=issuer,
+            leeway=_LEEWAY_S,
+            options={"require": _REQUIRED},
+        )
+    except _UNREADABLE as error:
+        raise Unauthenticated(_reason(error)) from None
+    if claims.get("role") != _ROLE:
+        raise Unauthenticated("The token is not that of a signed-in user.")
+    subject = claims["sub"]
+    try:
+        return UUID(subject)
+    except (ValueError, AttributeError, TypeError):
+        raise Unauthenticated("The token does not name a user by a UUID.") from None
+
+
+def _reason(error: BaseException) -> str:
+    match error:
+        case jwt.ExpiredSignatureError():
+            return "The token has expired: sign in again."
+        case jwt.ImmatureSignatureError():
+            return "The token is not valid yet: compare the clocks of the machines that issue and check it."
+        case jwt.MissingRequiredClaimError():
+            return f"The token lacks the claim '{error.claim}'."
+        case jwt.InvalidAudienceError():
+            return f"The token is meant for somebody else: its audience is not '{_AUDIENCE}'."
+        case jwt.InvalidIssuerError():
+            return "The token was issued by somebody else."
+        case jwt.InvalidSignatureError() | jwt.InvalidAlgorithmError():
+            return "The token's signature is not that of the key it names."
+        case _:
+            return "The token's content cannot be read."
+
+
+def _own_key(path: Path) -> bytes:
+    try:
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if not path.exists():
+            _make_key(path)
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(opened, "rb") as file:
+            mode = os.fstat(opened).st_mode
+            if not stat.S_ISREG(mode) or mode & 0o077:
+                raise Misconfigured(f"Others than its owner may read the key {path}: make it a file of mode 0600.")
+            key = file.read(_KEY_BYTES + 1)
+    except OSError as error:
+        raise Misconfigured(f"The key {path} cannot be read or made: {error.strerror}.") from error
+    if len(key) != _KEY_BYTES:
+        raise Misconfigured(f"The key {path} is damaged: remove it, and a new one is made; all tokens end with it.")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    made, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(made, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.flush()
+            os.fsync(made)
+        # Of several processes that start at once the first one's link stands, and all read that.
+        with suppress(FileExistsError):
+            path.hardlink_to(name)
+    finally:
+        Path(name).unlink()
+
+
+async def _get(url: str) -> bytes:
+    body = bytearray()
+    async with httpx.AsyncClient(follow_redirects=False) as session, session.stream("GET", url) as response:
+        response.raise_for_status()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > _MAX_JWKS_BYTES:
+                raise ValueError("a key set of that size is none")
+    return bytes(body)
+
+
+def _usable(key_set: object) -> dict[str, jwt.PyJWK]:
+    """The keys of a JWKS that may check a token here, by their id."""
+    published: object = cast("dict[str, object]", key_set).get("keys") if isinstance(key_set, dict) else None
+    if not isinstance(published, list):
+        raise ValueError("not a key set")
+    usable: dict[str, jwt.PyJWK] = {}
+    for entry in cast("list[object]", published):
+        try:
+            key = jwt.PyJWK(cast("dict[str, Any]", entry))
+        except (*_UNREADABLE, AttributeError):
+            continue
+        if key.algorithm_name in _SUPABASE_ALGORITHMS and key.public_key_use in ("sig", None) and key.key_id:
+            usable[key.key_id] = key
+    return usable
