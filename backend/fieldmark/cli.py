@@ -1,0 +1,337 @@
+"""The command line: serve, extract, worker, migrate, token.
+
+Exit codes: 0 done; 1 a document could not be read or a run failed; 2 wrong usage; 3 the service cannot work (settings,
+database); 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Coroutine, Generator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+from uuid import UUID
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.table import Table
+
+from fieldmark.domain.fields import leaves
+from fieldmark.errors import FieldmarkError, Misconfigured, Unavailable
+from fieldmark.logs import set_up_logs
+from fieldmark.settings import Settings
+
+app = typer.Typer(
+    help="Fieldmark reads documents and fills databases.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+# Who acts on this machine where nobody else is named. Not a secret, and the same everywhere.
+LOCAL_USER = UUID("00000000-0000-4000-8000-000000000001")
+
+FAILED, MISUSED, CANNOT_WORK, INTERRUPTED = 1, 2, 3, 130
+
+Result = TypeVar("Result")
+
+_err = Console(stderr=True, highlight=False)
+_out = Console(highlight=False)
+
+
+def main() -> None:
+    """The entry point of `fieldmark`."""
+    app()
+
+
+@app.command()
+def extract(
+    files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, DOCX, XLSX, HTML, EML, TXT, CSV.")],
+    schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The extraction alone on standard output; for several files one a line.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Read documents, extract their fields, show each step."""
+    for file in files:
+        if not file.is_file():
+            _stop(f"There is no file {file}.", MISUSED)
+    wanted = _read_schema(schema)
+    settings = _settings("warning")
+    done = _run(_extract(settings, files, wanted, instructions, as_json, user))
+    if out is not None:
+        out.write_text(_as_lines(done), encoding="utf-8")
+    if as_json:
+        sys.stdout.write(_as_lines(done))
+    if len(done) < len(files):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on; 0 for any free one.")] = None,
+    with_worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Do the jobs in this process too, or leave them to others.")
+    ] = True,
+) -> None:
+    """Serve the HTTP API, with a worker and (if no other is named) the embedded Postgres."""
+    settings = _settings()
+    _run(_serve(settings, host or settings.host, settings.port if port is None else port, with_worker))
+
+
+@app.command()
+def worker() -> None:
+    """Do jobs: execute runs, read documents. As many processes as you like, on as many machines."""
+    settings = _settings()
+    _run(_work(settings))
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database up to date, as its owner (DATABASE_OWNER_URL, else DATABASE_URL)."""
+    from fieldmark.service import migrate_as_owner
+
+    settings = _settings()
+    applied = _run(migrate_as_owner(settings))
+    for name in applied:
+        typer.echo(name)
+    _err.print(f"{len(applied)} migrations applied." if applied else "Nothing to apply: the database is up to date.")
+
+
+@app.command()
+def token(
+    user: Annotated[UUID, typer.Option(help="The user's id.")] = LOCAL_USER,
+    hours: Annotated[float, typer.Option(min=0.01, max=24 * 365, help="How long it is valid.")] = 12,
+) -> None:
+    """Print a token of the local key, alone on standard output."""
+    from fieldmark.routes.tokens import LocalTokens
+
+    settings = _settings()
+    if settings.supabase_url:
+        _stop("With SUPABASE_URL set, tokens come from Supabase Auth.", CANNOT_WORK)
+    with _sentences():
+        typer.echo(LocalTokens(settings.home).sign(user, timedelta(hours=hours)))
+
+
+# Extracting ------------------------------------------------------------------------------------------------------------
+
+
+async def _extract(
+    settings: Settings,
+    files: list[Path],
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    as_json: bool,
+    user: UUID,
+) -> list[dict[str, Any]]:
+    from fieldmark.routes.auth import enter
+    from fieldmark.routes.extractions import Extraction
+    from fieldmark.runs import launch
+    from fieldmark.scope import Scope
+    from fieldmark.service import open_service
+    from fieldmark.stores import extractions, runs
+    from fieldmark.worker import working
+
+    done: list[dict[str, Any]] = []
+    with _err.status("Starting…") as status:
+        async with open_service(settings) as service:
+            org_id = await enter(service.database, user)
+            assert org_id is not None
+            scope = Scope(user, org_id)
+            async with working(service):
+                if settings.offline:
+                    _err.print(
+                        "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language "
+                        "model.[/yellow]"
+                    )
+                started: list[tuple[Path, UUID]] = []
+                for file in files:
+                    status.update(f"Taking in {escape(file.name)}…")
+                    try:
+                        document = await service.ingest.upload(scope, file, file.name)
+                        run_id = await launch.extract(
+                            service.database, scope, document["id"], schema=schema, instructions=instructions
+                        )
+                    except (Unavailable, Misconfigured):
+                        raise
+                    except FieldmarkError as error:
+                        _err.print(f"[red]✗[/red] {escape(file.name)}: {escape(str(error))}")
+                        continue
+                    started.append((file, run_id))
+                for file, run_id in started:
+                    _err.print(f"[bold]{escape(file.name)}[/bold]")
+                    await _watch(service.database, scope, run_id, status)
+                    async with service.database.as_user(scope) as conn:
+                        run = await runs.get(conn, run_id)
+                        assert run is not None
+                        row = await extractions.get(conn, run["extraction_id"])
+                    if run["status"] != "completed":
+                        continue
+                    extraction = Extraction.model_validate(row).model_dump(mode="json")
+                    done.append(extraction)
+                    if not as_json:
+                        status.stop()
+                        _show(extraction)
+                        status.start()
+    return done
+
+
+async def _watch(database: Any, scope: Any, run_id: UUID, status: Status) -> None:
+    from fieldmark.runs.stream import follow
+
+    status.update("Reading the document…")
+    async for event in follow(database, scope, run_id):
+        if event is None:
+            continue
+        said = json.loads(event[1])
+        if said.get("status") == "running":
+            status.update(escape(said["message"]) + "…")
+        elif said.get("status") == "complete":
+            _err.print(f"  [green]✓[/green] {escape(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
+        elif said.get("status") == "error":
+            _err.print(f"  [red]✗[/red] {escape(said['message'])}: {escape(said['error'][:300])}")
+        elif "retry" in said:
+            _err.print(f"  [yellow]…[/yellow] {escape(said['retry'])} ({said['wait_s']} s)")
+        elif "text" in said:
+            _err.print(f"  {escape(said['text'])}")
+        elif "error" in said:
+            _err.print(f"  [red]✗ {escape(said['error'])}[/red]")
+        elif "thinking" in said:
+            status.update("Thinking…")
+
+
+def _show(extraction: dict[str, Any]) -> None:
+    table = Table(
+        title=f"{extraction['document_type'] or 'document'} · extraction {extraction['id']}", title_justify="left"
+    )
+    table.add_column("field", style="bold")
+    table.add_column("value", overflow="fold")
+    table.add_column("confidence", justify="right")
+    for path, value in leaves(extraction["extracted_fields"]):
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        score = extraction["confidence_scores"].get(path)
+        table.add_row(escape(path), escape(shown), "" if score is None else f"{score:.2f}")
+    _out.print(table)
+
+
+def _as_lines(done: list[dict[str, Any]]) -> str:
+    if len(done) == 1:
+        return json.dumps(done[0], ensure_ascii=False, indent=2) + "\n"
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in done)
+
+
+def _read_schema(file: Path | None) -> dict[str, Any] | None:
+    from fieldmark.domain.schema import check_schema
+
+    if file is None:
+        return None
+    try:
+        schema = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(schema, dict):
+            raise ValueError("it must be a JSON object")
+        check_schema(schema)
+    except (OSError, ValueError, FieldmarkError) as error:
+        _stop(f"The schema {file} cannot be used: {error}", MISUSED)
+    return schema
+
+
+# Serving ---------------------------------------------------------------------------------------------------------------
+
+
+async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:
+    import uvicorn
+
+    from fieldmark.app import create_app
+
+    app = create_app(settings, with_worker=with_worker)
+    config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    announcing = asyncio.create_task(_announce(settings, server))
+    try:
+        await server.serve()  # until SIGINT or SIGTERM; then it ends in order and passes the signal on
+    finally:
+        announcing.cancel()
+    if not server.started:
+        raise Misconfigured(f"The service could not start at {host}:{port}; the lines above say why.")
+
+
+async def _announce(settings: Settings, server: Any) -> None:
+    while not server.started:
+        await asyncio.sleep(0.05)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    _err.print(f"Fieldmark serves at [bold]http://{shown}:{port}[/bold] (API: http://{shown}:{port}/docs)")
+    if settings.offline:
+        _err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
+    if settings.supabase_url:
+        _err.print(f"Tokens: Supabase Auth at {settings.supabase_url}")
+    else:
+        from fieldmark.routes.tokens import LocalTokens
+
+        _err.print("Token of the local user, valid for 12 hours:")
+        typer.echo(LocalTokens(settings.home).sign(LOCAL_USER))
+
+
+async def _work(settings: Settings) -> None:
+    from fieldmark.service import open_service
+    from fieldmark.worker import working
+
+    async with open_service(settings) as service, working(service) as task:
+        _err.print("The worker works. Ctrl-C ends it.")
+        await task
+
+
+# Common ----------------------------------------------------------------------------------------------------------------
+
+
+def _settings(log_level: str | None = None) -> Settings:
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())
+        _stop(f"The settings cannot be used: {faults}", CANNOT_WORK)
+    set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
+    return settings
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end, or until Ctrl-C or SIGTERM; either way everything that was opened is closed in order."""
+
+    async def until_terminated() -> Result:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    with _sentences():
+        try:
+            return asyncio.run(until_terminated())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            _err.print("Interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def _sentences() -> Generator[None]:
+    """Expected failures end the command with their sentence, not with a traceback."""
+    try:
+        yield
+    except FieldmarkError as error:
+        _stop(str(error), CANNOT_WORK)
+
+
+def _stop(sentence: str, code: int) -> NoReturn:
+    _err.print(f"[red]{escape(sentence)}[/red]")
+    raise typer.Exit(code)
