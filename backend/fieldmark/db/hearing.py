@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, Error, sql
 from fieldmark.errors import Unavailable
 
 _QUEUE_LENGTH: Final = 1000
-_HEARING_SECONDS: Final = 15.0
+_HEARING_SECONDS: Final = 5.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 
@@ -33,7 +33,7 @@ class Listener(AsyncIterator["str | None"]):
         if payload is None or len(self._heard) >= _QUEUE_LENGTH:
             self._heard.clear()
             self._heard.append(None)
-        else:
+        elif not self._heard or self._heard[-1] != payload:  # the same news twice is one reason to read
             self._heard.append(payload)
         self._wake.set()
 

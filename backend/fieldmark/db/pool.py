@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 from uuid import UUID
 
-from psycopg import AsyncConnection, OperationalError, ProgrammingError, errors, sql
+from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from fieldmark.db.hearing import Hearing, Listener
-from fieldmark.errors import Misconfigured, Unavailable
+from fieldmark.errors import Conflict, FieldmarkError, Invalid, Misconfigured, NotFound, Unauthenticated, Unavailable
 from fieldmark.scope import Scope
 
 Connection: TypeAlias = AsyncConnection[DictRow]
@@ -128,6 +128,12 @@ class Database:
             if _is_lost(error):
                 raise Unavailable(f"The database does not answer: {_reason(error)}") from error
             raise
+        except Error as error:
+            # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
+            refusal = _REFUSALS.get(error.sqlstate or "")
+            if refusal is None:
+                raise
+            raise refusal(error.diag.message_primary or refusal.title) from error
 
     @asynccontextmanager
     async def listen(self, channel: str, payload: str | None = None) -> AsyncGenerator[AsyncIterator[str | None]]:
@@ -164,6 +170,14 @@ class Database:
                 "`fieldmark migrate`, and log in as 'fieldmark_app'."
             )
 
+
+_REFUSALS: Final[dict[str, type[FieldmarkError]]] = {
+    "PT401": Unauthenticated,
+    "PT404": NotFound,
+    "PT409": Conflict,
+    "PT422": Invalid,
+    "PT503": Unavailable,
+}
 
 _TOO_STRONG: Final = {
     "superuser": "is a superuser",
