@@ -8,6 +8,7 @@ Whatever the work needs is imported and loaded first; then the process is sealed
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -27,6 +28,9 @@ MAX_DRAWN_SIDE = 4000
 OCR_THREADS = 2
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
 OCR_MEMORY_BYTES = 1536 * MIB
+
+# Python imports an encoding when it is first named, which a sealed process cannot. These are used whatever the format.
+_ENCODINGS = ("cp1252", "cp437", "utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 
 Send = Callable[[dict[str, Any]], None]
 Task = Callable[[bytes], None]
@@ -61,6 +65,8 @@ def main() -> None:
         data = sys.stdin.buffer.read(limits.max_bytes + 1)
         kind = job["media_type"] or sniff.media_type(data, job["filename"])
         task = _prepared(job, kind, limits, send, out)
+        for encoding in _ENCODINGS:
+            codecs.lookup(encoding)
         by_ocr = job["task"] == "read" and (kind in sniff.IMAGES or bool(job["scans"]))
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
         cpu = limits.seconds + limits.seconds_per_page * limits.max_pages
@@ -73,7 +79,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
         name = _NAMES.get(kind, "file")
         detail = f"{type(error).__name__}: {error}"[:500]
-        send({"error": f"The {name} is damaged: its content cannot be read.", "detail": detail})
+        send({"error": f"The {name} is damaged or cut off: its content cannot be read.", "detail": detail})
 
 
 def _prepared(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
@@ -131,6 +137,7 @@ def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int],
 
     from fieldmark.documents.reading.ocr import DPI, LONGEST_SIDE, Ocr
 
+    Image.init()
     ocr = Ocr()
 
     def read_scans(data: bytes) -> None:
@@ -193,7 +200,7 @@ def _paginating(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
 
 
 def _load_encodings() -> None:
-    """Python imports an encoding when it is first named, which a sealed process cannot."""
+    """All of them: a web page or a mail may name any."""
     import encodings
     import importlib
     import pkgutil

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from email import message_from_bytes
 from email.message import EmailMessage
+from email.parser import BytesParser
 from email.policy import default
 
 from fieldmark.documents.reading.grid import expand_tabs
@@ -16,8 +16,7 @@ _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 def mail_parts(data: bytes) -> list[Sequence[str]]:
     """The lines of a mail: its plain body, or the HTML one where there is no other. Attachments are only named."""
-    # Created with the default policy, message_from_bytes makes EmailMessage throughout.
-    message: EmailMessage = message_from_bytes(data, policy=default)
+    message = BytesParser(policy=default).parsebytes(data)
     lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]
     lines.append("")
     lines.extend(_body(message))

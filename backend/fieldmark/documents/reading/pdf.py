@@ -34,7 +34,7 @@ class Pdf:
         if not self._document:
             if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
                 raise Unreadable("The PDF is protected with a password.")
-            raise Unreadable("The PDF is damaged: it cannot be opened.")
+            raise Unreadable("The PDF is damaged or cut off: it cannot be opened.")
         self.page_count = int(pdfium.FPDF_GetPageCount(self._document))
         if self.page_count < 1:
             raise Unreadable("The PDF has no pages.")

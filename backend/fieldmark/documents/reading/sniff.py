@@ -105,8 +105,8 @@ def _text(data: bytes) -> str | None:
         text = sample.decode("cp1252", "replace")
         if text.count("\ufffd") > len(text) // 100:
             return None
-    # Some mainframes end a text with one; a text of which every hundredth character is a control is none.
-    return None if len(_CONTROL.findall(text)) > len(text) // 100 + text.endswith("\x1a") else text
+    # A stray control happens in texts; where one character in a hundred is one, it is no text.
+    return None if len(_CONTROL.findall(text)) > max(2, len(text) // 100) else text
 
 
 # UTF-32's begins with UTF-16's, so it comes first.
