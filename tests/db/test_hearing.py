@@ -1,0 +1,133 @@
+"""What Postgres calls out reaches the listeners it concerns, and a gap is told rather than passed over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from conftest import Clone
+from fieldmark.db.pool import Database
+from fieldmark.errors import Unavailable
+
+pytestmark = pytest.mark.anyio
+
+
+async def _next(heard: AsyncIterator[str | None]) -> str | None:
+    return await asyncio.wait_for(anext(heard), 10)
+
+
+async def _silent(heard: AsyncIterator[str | None]) -> bool:
+    try:
+        await asyncio.wait_for(anext(heard), 0.1)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def _notify(clone: Clone, *notes: tuple[str, str]) -> None:
+    async with await psycopg.AsyncConnection.connect(clone.app_url) as connection:
+        for channel, payload in notes:
+            await connection.execute("select pg_notify(%s, %s)", [channel, payload])
+
+
+async def _listening(clone: Clone) -> list[int]:
+    """Server processes of this clone whose last statement was a LISTEN."""
+    async with await psycopg.AsyncConnection.connect(clone.owner_url) as connection:
+        cursor = await connection.execute(
+            "select pid from pg_stat_activity where datname = current_database() and query like 'listen %%'"
+        )
+        return [pid for (pid,) in await cursor.fetchall()]
+
+
+async def test_each_listener_hears_its_channel_in_order_and_nothing_else(clone: Clone, database: Database) -> None:
+    async with database.listen("a") as a, database.listen("b") as b, database.listen("a", "2") as only:
+        await _notify(clone, ("a", "1"), ("c", "0"), ("a", "2"), ("b", "3"))
+        assert [await _next(a), await _next(a)] == ["1", "2"]
+        assert await _next(b) == "3"
+        assert await _next(only) == "2"
+        assert await _silent(a) and await _silent(b) and await _silent(only)
+
+
+async def test_what_is_notified_once_the_context_is_entered_is_not_missed(clone: Clone, database: Database) -> None:
+    for round_ in range(20):  # each with a channel that nobody listened to before
+        async with database.listen(f"channel_{round_}") as heard:
+            await _notify(clone, (f"channel_{round_}", "now"))
+            assert await _next(heard) == "now"
+
+
+async def test_what_is_rolled_back_is_not_heard(clone: Clone, database: Database) -> None:
+    async with database.listen("a") as heard:
+        async with await psycopg.AsyncConnection.connect(clone.app_url) as connection:
+            await connection.execute("select pg_notify('a', 'undone')")
+            await connection.rollback()
+        await _notify(clone, ("a", "done"))
+        assert await _next(heard) == "done"
+
+
+async def test_a_hundred_listeners_hold_one_connection_and_none_of_the_pool(clone: Clone) -> None:
+    async with Database(clone.app_url, size=2) as database:
+        contexts = [database.listen("a", str(number)) for number in range(100)]
+        heard = [await context.__aenter__() for context in contexts]
+        assert len(await _listening(clone)) == 1
+        async with database.as_service(), database.as_service():  # the whole pool is still there to be had
+            await _notify(clone, *(("a", str(number)) for number in range(100)))
+            assert [await _next(each) for each in heard] == [str(number) for number in range(100)]
+        for context in contexts:
+            await context.__aexit__(None, None, None)
+
+
+async def test_a_lost_connection_is_a_gap_and_then_it_hears_again(clone: Clone, database: Database) -> None:
+    async with database.listen("a") as a, database.listen("b", "x") as b:
+        (pid,) = await _listening(clone)
+        async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
+            await owner.execute("select pg_terminate_backend(%s, 5000)", [pid])
+        assert (await _next(a), await _next(b)) == (None, None)
+        await _notify(clone, ("a", "1"), ("b", "x"))
+        assert (await _next(a), await _next(b)) == ("1", "x")
+
+
+async def test_a_reader_that_does_not_keep_up_is_told_of_a_gap(clone: Clone, database: Database) -> None:
+    async with database.listen("a") as slow, database.listen("b") as end:
+        async with await psycopg.AsyncConnection.connect(clone.app_url) as connection:
+            await connection.execute("select pg_notify('a', n::text) from generate_series(1, 5000) as n")
+        await _notify(clone, ("b", "all sent"))
+        assert await _next(end) == "all sent"
+        assert await _next(slow) is None
+        rest = [await _next(slow)]
+        while rest[-1] != "5000":
+            rest.append(await _next(slow))
+        assert len(rest) < 1000
+
+
+async def test_closing_the_database_ends_every_iteration(clone: Clone) -> None:
+    database = Database(clone.app_url)
+    await database.__aenter__()
+    async with database.listen("a") as heard:
+        waiting = asyncio.create_task(_collect(heard))
+        await _notify(clone, ("a", "last"))
+        await asyncio.sleep(0.05)
+        await database.__aexit__(None, None, None)
+        assert await asyncio.wait_for(waiting, 5) == ["last"]
+    assert await _listening(clone) == []
+
+
+async def _collect(heard: AsyncIterator[str | None]) -> list[str | None]:
+    return [payload async for payload in heard]
+
+
+async def test_a_channel_name_brings_no_sql_along(clone: Clone, database: Database) -> None:
+    name = 'a"; drop table public.documents; --'
+    async with database.listen(name) as heard:
+        await _notify(clone, (name, "1"))
+        assert await _next(heard) == "1"
+
+
+async def test_where_listening_is_not_possible_it_is_unavailable(clone: Clone) -> None:
+    direct = clone.app_url.split("@")[0] + "@127.0.0.1:1/none"
+    async with Database(clone.app_url, direct) as database:
+        with pytest.raises(Unavailable, match="cannot be listened to"):
+            async with asyncio.timeout(20), database.listen("a"):
+                pass

@@ -1,0 +1,296 @@
+"""Migrations: applied once and whole, named by file and line when they fail, in step with the Supabase CLI's ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from conftest import Clone
+from fieldmark.db.embedded import Embedded
+from fieldmark.db.migrate import migrate, pending, statements
+from fieldmark.db.pool import Database
+from fieldmark.errors import Misconfigured, Unavailable
+
+pytestmark = pytest.mark.anyio
+
+_ROLE = """
+do $$ begin
+  create role fieldmark_app login noinherit;
+exception when duplicate_object or unique_violation then null;
+end $$;
+create schema queue;
+"""
+_FIRST, _SECOND = "20260101000000_roles.sql", "20260102000000_things.sql"
+
+
+@pytest.fixture
+def empty(postgres: Embedded) -> Iterator[str]:
+    """The owner's URL of a database with nothing in it."""
+    name = f"empty_{uuid4().hex}"
+    with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
+        connection.execute(f"create database {name}".encode())
+        yield urlsplit(postgres.owner_url)._replace(path=f"/{name}").geturl()
+        connection.execute(f"drop database {name} with (force)".encode())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / _FIRST).write_text(_ROLE)
+    return tmp_path
+
+
+def _ask(url: str, query: str) -> object:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    return row[0] if row else None
+
+
+async def test_ours_make_a_database_in_which_the_service_finds_all_it_needs(clone: Clone) -> None:
+    assert await migrate(clone.owner_url) == []  # the template has them all
+    assert await pending(clone.app_url) == []
+    async with Database(clone.app_url) as database:
+        async with database.as_service() as connection:
+            await connection.execute("set local search_path = queue")
+            for query in (
+                "select * from procrastinate_register_worker_v1()",
+                "select procrastinate_prune_stalled_workers_v1(1)",
+                "insert into procrastinate_jobs (queue_name, task_name) values ('q', 't')",
+                "select * from procrastinate_fetch_job_v2(array['q'], 1)",
+                "delete from procrastinate_jobs",
+            ):
+                await connection.execute(query.encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            async with database.as_service() as connection:
+                await connection.execute("delete from supabase_migrations.schema_migrations")
+
+
+async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text("create table public.a (id int);\ninsert into public.a values (1); -- the end\n")
+    assert await pending(empty, folder) == [_FIRST, _SECOND, "queue"]
+    assert await migrate(empty, folder=folder) == [_FIRST, _SECOND]
+    assert await migrate(empty, folder=folder) == []
+    assert await pending(empty, folder) == []
+    third = "20260103000000_more.sql"
+    (folder / third).write_text("insert into public.a select id + 1 from public.a")
+    assert await pending(empty, folder) == [third]
+    assert await migrate(empty, folder=folder) == [third]
+    assert _ask(empty, "select array_agg(id order by id) from public.a") == [1, 2]
+
+
+async def test_the_ledger_is_the_supabase_clis(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text("-- why\ncreate table public.a (id int);\n\ninsert into public.a values (1);\n")
+    await migrate(empty, folder=folder)
+    columns = _ask(
+        empty,
+        "select array_agg(column_name || ' ' || data_type || ' ' || is_nullable order by ordinal_position)"
+        " from information_schema.columns where table_schema = 'supabase_migrations'",
+    )
+    assert columns == ["version text NO", "statements ARRAY YES", "name text YES"]
+    row = "select to_jsonb(m) from supabase_migrations.schema_migrations m where version = '20260102000000'"
+    assert _ask(empty, row) == {
+        "version": "20260102000000",
+        "name": "things",
+        "statements": ["-- why\ncreate table public.a (id int)", "insert into public.a values (1)"],
+    }
+
+
+async def test_what_the_supabase_cli_has_applied_is_not_applied_again(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text("create table public.a (id int); -- one\ncreate table public.b (id int);\n")
+    with psycopg.connect(empty) as cli:
+        cli.execute(_ROLE.encode())
+        cli.execute("create table public.a (id int); create table public.b (id int)")
+        cli.execute("create schema supabase_migrations")
+        cli.execute(
+            "create table supabase_migrations.schema_migrations"
+            " (version text not null primary key, statements text[], name text)"
+        )
+        cli.execute(
+            "insert into supabase_migrations.schema_migrations values ('20260101000000', null, 'roles'),"
+            " ('20260102000000', array['create table public.a (id int)', 'create table public.b (id int)'], 'things')"
+        )
+    assert await pending(empty, folder) == ["queue"]
+    assert await migrate(empty, folder=folder) == []
+    assert await pending(empty, folder) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("create table public.a (id int);\n\n\nselect nothing\n  from nowhere;\n", 5, '"nowhere" does not exist'),
+        ("create table public.a (id int);\n-- twice\ncreate table public.a (id int);\n", 3, '"a" already exists'),
+        ("select 'a;b', $x$ ; $x$;\nselect 1 / 0;", 2, "division by zero"),
+        ("select 1;\ndo $$\nbegin\n  raise 'no: %', 7 using hint = 'Ask.';\nend $$;", 2, "no: 7 Ask"),
+        ("select 1;\nselect 'unclosed", 2, "unterminated"),
+        ("create table public.a (id int);\ncommit;\nselect 1;", 2, "one transaction"),
+    ],
+)
+async def test_a_failing_file_leaves_nothing_and_is_named_with_its_line(
+    empty: str, folder: Path, text: str, line: int, said: str
+) -> None:
+    bad = "20260103000000_bad.sql"
+    (folder / _SECOND).write_text("create table public.good (id int);")
+    (folder / bad).write_text(text)
+    with pytest.raises(Misconfigured) as caught:
+        await migrate(empty, folder=folder)
+    assert str(caught.value).startswith(f"{bad}:{line}: ") and said in str(caught.value)
+    assert await pending(empty, folder) == [bad, "queue"]  # what came before it stays
+    assert _ask(empty, "select to_regclass('public.good')::text") == "good"
+    if "commit" not in text:
+        assert _ask(empty, "select to_regclass('public.a')") is None
+    (folder / bad).write_text("create table if not exists public.a (id int);")
+    assert await migrate(empty, folder=folder) == [bad]
+
+
+async def test_a_file_changed_after_it_was_applied_is_reported(empty: str, folder: Path) -> None:
+    file = folder / _SECOND
+    file.write_text("create table public.a (id int); -- a table\nselect 'one';\n")
+    await migrate(empty, folder=folder)
+    file.write_text("/* said otherwise */ create table public.a\n  (id int);\nselect 'one'")
+    assert await migrate(empty, folder=folder) == []
+    file.write_text("create table public.a (id int);\nselect 'two';\n")
+    with pytest.raises(Misconfigured, match=f"{_SECOND} was changed after it was applied"):
+        await migrate(empty, folder=folder)
+
+
+async def test_starters_at_the_same_moment_wait_for_each_other(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text("select pg_sleep(0.2);\ncreate table public.a (id int);\n")
+    results = await asyncio.gather(*(migrate(empty, folder=folder) for _ in range(4)))
+    assert sorted(results) == [[], [], [], [_FIRST, _SECOND]]
+
+
+@pytest.mark.parametrize("name", ["2026_short.sql", "things.sql", "20260102000000 things.sql"])
+async def test_a_misnamed_file_is_refused(empty: str, folder: Path, name: str) -> None:
+    (folder / name).write_text("select 1")
+    with pytest.raises(Misconfigured, match=name):
+        await migrate(empty, folder=folder)
+
+
+async def test_two_files_of_one_version_are_refused(empty: str, folder: Path) -> None:
+    (folder / "20260101000000_twice.sql").write_text("select 1")
+    with pytest.raises(Misconfigured, match="same version"):
+        await migrate(empty, folder=folder)
+
+
+async def test_a_pooler_and_no_server_are_said_in_a_sentence(folder: Path) -> None:
+    with pytest.raises(Misconfigured, match="transaction pooler"):
+        await migrate("postgresql://owner@127.0.0.1:6543/d", folder=folder)
+    with pytest.raises(Unavailable, match="cannot be migrated"):
+        await migrate("postgresql://owner:s3cret@127.0.0.1:1/d", folder=folder)
+
+
+# --- around the migrations
+
+
+async def test_the_services_role_gets_its_password(empty: str, folder: Path) -> None:
+    # The role is shared by the whole server, so what is set is put back.
+    before = _ask(empty, "select rolpassword from pg_authid where rolname = 'fieldmark_app'")
+    try:
+        await migrate(empty, app_password="first-password", folder=folder)
+        stored = str(_ask(empty, "select rolpassword from pg_authid where rolname = 'fieldmark_app'"))
+        assert stored.startswith("SCRAM-SHA-256$") and stored != before
+    finally:
+        with psycopg.connect(empty) as owner:
+            owner.execute(f"alter role fieldmark_app password '{before}'".encode())
+
+
+async def test_another_version_of_the_queue_is_refused(empty: str, folder: Path) -> None:
+    await migrate(empty, folder=folder)
+    installed = importlib.metadata.version("procrastinate")
+    assert _ask(empty, "select obj_description('queue'::regnamespace)") == f"procrastinate {installed}"
+    with psycopg.connect(empty) as owner:
+        owner.execute("comment on schema queue is 'procrastinate 0.1'")
+    with pytest.raises(Misconfigured, match=f"made for procrastinate 0.1, but procrastinate {installed} is installed"):
+        await migrate(empty, folder=folder)
+
+
+async def test_the_shim_knows_users_for_the_owner_alone(clone: Clone, database: Database) -> None:
+    user = uuid4()
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        async with database.as_newcomer(user) as connection:
+            await connection.execute("select auth.know_user(%s)", [user])
+    with psycopg.connect(clone.owner_url) as owner:
+        for _ in range(2):
+            owner.execute("select auth.know_user(%s)", [user])
+        known = owner.execute("select count(*) from auth.users where id = %s", [user]).fetchone()
+    assert known == (1,)
+
+
+async def test_the_shim_reads_the_token_as_supabase_does(clone: Clone) -> None:
+    user = uuid4()
+    with psycopg.connect(clone.owner_url) as owner:
+        nobody = owner.execute("select auth.uid(), auth.role(), auth.email(), auth.jwt()").fetchone()
+        assert nobody == (None, None, None, None)
+        claims = f'{{"sub": "{user}", "role": "authenticated", "email": "a@example.org"}}'
+        owner.execute("select set_config('request.jwt.claims', %s, true)", [claims])
+        row = owner.execute("select auth.uid(), auth.role(), auth.email(), auth.jwt() ->> 'sub'").fetchone()
+        assert row == (user, "authenticated", "a@example.org", str(user))
+        folders = owner.execute("select storage.foldername('a/b/c.pdf'), storage.foldername('c.pdf')").fetchone()
+        assert folders == (["a", "b"], [])
+
+
+async def test_on_supabase_the_shim_keeps_away(empty: str, folder: Path) -> None:
+    with psycopg.connect(empty) as supabase:
+        supabase.execute("create schema auth; create table auth.users (id uuid primary key)")
+    await migrate(empty, folder=folder)
+    assert _ask(empty, "select to_regprocedure('auth.know_user(uuid)')") is None
+    assert _ask(empty, "select to_regnamespace('storage')") is None
+
+
+async def test_an_owner_that_is_no_superuser_can_migrate_ours(postgres: Embedded, empty: str) -> None:
+    """As on a managed Postgres: the owner may make roles and owns its database, and that is all."""
+    owner = f"owner_{uuid4().hex}"
+    name = urlsplit(empty).path[1:]
+    with psycopg.connect(empty, autocommit=True) as superuser:
+        superuser.execute(f"create role {owner} login createrole password 'owner'".encode())
+        superuser.execute(f"alter database {name} owner to {owner}".encode())
+        for role in ("anon", "authenticated"):  # made by another database's owner here, so its owner hands them on
+            superuser.execute(f"grant {role} to {owner} with admin option".encode())
+    url = empty.replace(urlsplit(empty).netloc.split("@")[0] + "@", f"{owner}:owner@")
+    try:
+        assert await migrate(url)
+        async with Database(urlsplit(postgres.app_url)._replace(path=f"/{name}").geturl()) as database:
+            await database.check_role()
+            user = uuid4()
+            async with database.as_newcomer(user) as connection:
+                row = await (await connection.execute("select private.enter() as org_id")).fetchone()
+            assert row is not None and row["org_id"] is not None
+        assert await migrate(url) == []
+    finally:
+        with psycopg.connect(empty, autocommit=True) as superuser:
+            superuser.execute(f"alter database {name} owner to postgres".encode())
+            superuser.execute(
+                f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}".encode()
+            )
+
+
+# --- telling statements apart
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select 1; select 2", ["select 1", "select 2"]),
+        (" ;; -- nothing\n ; /* ; */ ", []),
+        ("select ';', \";\", E'\\';', $$;$$, $a$ $$;$$ $a$", ["select ';', \";\", E'\\';', $$;$$, $a$ $$;$$ $a$"]),
+        ("select 'it''s;'; select 2", ["select 'it''s;'", "select 2"]),
+        ("select a$1$ from t; select b$1$", ["select a$1$ from t", "select b$1$"]),
+        ("-- it's; fine\nselect 1", ["-- it's; fine\nselect 1"]),
+        (
+            "create function f() returns int begin atomic select case when true then 1 end; select 2; end; select 3",
+            [
+                "create function f() returns int begin atomic select case when true then 1 end; select 2; end",
+                "select 3",
+            ],
+        ),
+        ("begin; select 1; end", ["begin", "select 1", "end"]),
+    ],
+)
+def test_semicolons_part_statements_only_where_postgres_sees_them(text: str, expected: list[str]) -> None:
+    assert [statement.strip() for _, _, statement in statements(text)] == expected
