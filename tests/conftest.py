@@ -7,19 +7,30 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import httpx
 import psycopg
 import pytest
+import uvicorn
 from psycopg import sql
 
+from fieldmark.app import create_app
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
+from fieldmark.offline_model import rules
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.routes.auth import enter
+from fieldmark.routes.tokens import LocalTokens
 from fieldmark.scope import Scope
+from fieldmark.service import Service
+from fieldmark.settings import Settings
 
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _TEMPLATE = "fieldmark_template"
@@ -155,3 +166,80 @@ def make_user(database: Database) -> Callable[[], Awaitable[Scope]]:
 
 def _at(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running service, as its users meet it: over HTTP, with a token. `service` looks behind it."""
+
+    http: httpx.AsyncClient
+    base_url: str
+    service: Service
+    scope: Scope
+    model: OfflineModel
+
+    def client(self, user_id: UUID | None = None) -> httpx.AsyncClient:
+        """A client of another user; of a new one without an id."""
+        tokens = LocalTokens(self.service.settings.home)
+        headers = {"Authorization": f"Bearer {tokens.sign(user_id or uuid4())}"}
+        return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=60)
+
+    async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
+        """Uploads a small text and waits until it is read."""
+        answer = await self.http.post("/api/documents", files={"file": (name, text.encode())})
+        assert answer.status_code == 201, answer.text
+        document_id = UUID(answer.json()["id"])
+        return await self.read(document_id)
+
+    async def read(self, document_id: UUID) -> UUID:
+        """Waits until a document is ready or has failed."""
+        for _ in range(600):
+            if (await self.http.get(f"/api/documents/{document_id}")).json()["status"] != "reading":
+                return document_id
+            await asyncio.sleep(0.05)
+        raise AssertionError("the document was not read within 30 seconds")
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Served]]
+
+
+@pytest.fixture
+def serve(clone: Clone) -> Serve:
+    """Starts the whole service on a clone of the database: `async with serve(Script([...])) as served`. What answers for
+    the model is a Script, or the rules of the offline model if left out. Keywords are settings."""
+
+    @asynccontextmanager
+    async def start(answer: Any = rules.answer, **settings: Any) -> AsyncIterator[Served]:
+        async with AsyncExitStack() as stack:
+            model = await stack.enter_async_context(OfflineModel(answer))
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldmark-home-")))
+            chosen = {
+                "home": home,
+                "database_url": clone.app_url,
+                "anthropic_api_key": "test-key",
+                "anthropic_base_url": model.base_url,
+                "log_level": "error",
+                **settings,
+            }
+            app = create_app(Settings(_env_file=None, **chosen))
+            server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
+            # Not serve(): that takes the process's signals, which are pytest's.
+            running = asyncio.create_task(server._serve())
+            while not server.started:
+                assert not running.done(), running.result()
+                await asyncio.sleep(0.01)
+            base_url = "http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1]
+            service: Service = app.state.service
+            user_id = uuid4()
+            org_id = await enter(service.database, user_id)
+            assert org_id is not None
+            token = LocalTokens(home).sign(user_id)
+            headers = {"Authorization": f"Bearer {token}"}
+            try:
+                async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as http:
+                    yield Served(http, base_url, service, Scope(user_id, org_id), model)
+            finally:
+                server.should_exit = True
+                await running
+
+    return start

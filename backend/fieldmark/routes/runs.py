@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header
+from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel
 
@@ -51,7 +52,7 @@ async def get_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
 
 @router.get(
     "/{run_id}/events",
-    response_class=EventSourceResponse,
+    response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}, **responses(401, 404, 422)},
 )
 async def get_run_events(

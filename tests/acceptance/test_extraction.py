@@ -1,0 +1,51 @@
+"""One document through the whole service: the real CLI, a scripted model, a real Postgres."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fieldmark.offline_model.messages import call, text, thinking
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_document_becomes_fields(serve):
+    script = Script(
+        [
+            [thinking("I read first."), call("get_document_text", {})],
+            [call("identify_document", {"document_type": "invoice", "confidence": 0.9})],
+            [
+                call(
+                    "extract_fields",
+                    {
+                        "fields": {"number": "1", "vendor": {"name": "Acme"}},
+                        "confidences": {"number": 0.9, "vendor.name": 0.8},
+                        "evidence": {"number": {"quote": "Invoice number: 1", "page": 1}},
+                    },
+                )
+            ],
+            [call("complete_extraction", {})],
+            [text("Done.")],
+        ]
+    )
+    async with serve(script) as served:
+        document_id = await served.document()
+        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})
+        assert answer.status_code == 200, answer.text
+        result = answer.json()
+        assert result["status"] == "completed" and result["answer"] == "Done."
+        extraction = result["extraction"]
+        assert extraction["document_type"] == "invoice" and extraction["status"] == "completed"
+        assert extraction["extracted_fields"] == {"number": "1", "vendor": {"name": "Acme"}}
+        assert extraction["confidence_scores"] == {"number": 0.9, "vendor.name": 0.8}
+        assert extraction["evidence"] == {"number": {"quote": "Invoice number: 1", "page": 1, "match": None}}
+        again = await served.http.get(f"/api/extractions/{extraction['id']}")
+        assert again.json() == extraction
+        events = await served.http.get(f"/api/runs/{result['run_id']}/events")
+        said = [json.loads(line[6:]) for line in events.text.splitlines() if line.startswith("data: ")]
+        assert said[0] == {"run_id": result["run_id"], "extraction_id": extraction["id"]}
+        assert said[1] == {"thinking": "I read first."}
+        assert said[-1]["complete"] is True and said[-2] == {"text": "Done."}
