@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 from uuid import UUID
 
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
@@ -125,7 +125,7 @@ def token(
         typer.echo(LocalTokens(settings.home).sign(user, timedelta(hours=hours)))
 
 
-# Extracting ------------------------------------------------------------------------------------------------------------
+# Extracting ---------------------------------------------------------------------------------------------------------
 
 
 async def _extract(
@@ -238,16 +238,14 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        schema = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(schema, dict):
-            raise ValueError("it must be a JSON object")
+        schema = TypeAdapter(dict[str, Any]).validate_json(file.read_bytes())
         check_schema(schema)
     except (OSError, ValueError, FieldmarkError) as error:
         _stop(f"The schema {file} cannot be used: {error}", MISUSED)
     return schema
 
 
-# Serving ---------------------------------------------------------------------------------------------------------------
+# Serving ------------------------------------------------------------------------------------------------------------
 
 
 async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:
@@ -268,7 +266,7 @@ async def _serve(settings: Settings, host: str, port: int, with_worker: bool) ->
 
 
 async def _announce(settings: Settings, server: Any) -> None:
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110  uvicorn tells of it in no other way
         await asyncio.sleep(0.05)
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -293,7 +291,7 @@ async def _work(settings: Settings) -> None:
         await task
 
 
-# Common ----------------------------------------------------------------------------------------------------------------
+# Common -------------------------------------------------------------------------------------------------------------
 
 
 def _settings(log_level: str | None = None) -> Settings:

@@ -32,20 +32,20 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=_default_home)
 
     # Database. None of the three: the embedded one.
-    database_url: SecretStr | None = Field(None, validation_alias=_env("DATABASE_URL"))
-    database_direct_url: SecretStr | None = Field(None, validation_alias=_env("DATABASE_DIRECT_URL"))
-    database_owner_url: SecretStr | None = Field(None, validation_alias=_env("DATABASE_OWNER_URL"))
+    database_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_URL"))
+    database_direct_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_DIRECT_URL"))
+    database_owner_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_OWNER_URL"))
     postgres_major: Literal[16, 18] = 18
     pool_size: Annotated[int, Field(ge=2, le=100)] = 10
 
     # Supabase: tokens are checked against its keys, uploads go to its Storage.
-    supabase_url: str | None = Field(None, validation_alias=_env("SUPABASE_URL"))
-    supabase_secret_key: SecretStr | None = Field(None, validation_alias=_env("SUPABASE_SECRET_KEY"))
+    supabase_url: str | None = Field(default=None, validation_alias=_env("SUPABASE_URL"))
+    supabase_secret_key: SecretStr | None = Field(default=None, validation_alias=_env("SUPABASE_SECRET_KEY"))
 
     # The model. Neither key nor token: the offline model by rules.
-    anthropic_api_key: SecretStr | None = Field(None, validation_alias=_env("ANTHROPIC_API_KEY"))
-    anthropic_auth_token: SecretStr | None = Field(None, validation_alias=_env("ANTHROPIC_AUTH_TOKEN"))
-    anthropic_base_url: str | None = Field(None, validation_alias=_env("ANTHROPIC_BASE_URL"))
+    anthropic_api_key: SecretStr | None = Field(default=None, validation_alias=_env("ANTHROPIC_API_KEY"))
+    anthropic_auth_token: SecretStr | None = Field(default=None, validation_alias=_env("ANTHROPIC_AUTH_TOKEN"))
+    anthropic_base_url: str | None = Field(default=None, validation_alias=_env("ANTHROPIC_BASE_URL"))
     model: str = "claude-sonnet-5"
 
     # Runs

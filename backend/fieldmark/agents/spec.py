@@ -12,7 +12,8 @@ from fieldmark.tools.toolkit import Toolkit
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent. `folder` holds its texts: prompt.md, and `<task>.md` for what the first message of a task says.
+    """One agent. `folder` holds its texts: prompt.md, `<task>.md` for what the first message of a task says, and
+    resumed.md for what it says besides when the task was begun before.
 
     The prompt and the tools are the same for every run, so that the provider's cache is hit; all that is particular to
     one document stands in the first message.
@@ -24,9 +25,12 @@ class AgentSpec:
 
     @property
     def prompt(self) -> str:
-        return (self.folder / "prompt.md").read_text(encoding="utf-8")
+        return self._text("prompt")
 
-    def first_message(self, task: str, **particulars: Any) -> str:
+    def first_message(self, task: str, *, resumed: bool = False, **particulars: Any) -> str:
         """What the agent is told first. Raises KeyError for a particular that the task's text needs and did not get."""
-        text = (self.folder / f"{task}.md").read_text(encoding="utf-8")
-        return Template(text).substitute(particulars).strip()
+        told = Template(self._text(task)).substitute(particulars).strip()
+        return f"{told}\n\n{self._text('resumed').strip()}" if resumed else told
+
+    def _text(self, name: str) -> str:
+        return (self.folder / f"{name}.md").read_text(encoding="utf-8")

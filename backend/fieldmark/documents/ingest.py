@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,7 +12,7 @@ import structlog
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.sandbox import read_file
-from fieldmark.errors import Conflict, Invalid, NotFound, TooLarge, Unreadable
+from fieldmark.errors import Conflict, NotFound, TooLarge, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.scope import Scope
 from fieldmark.stores import documents
@@ -31,7 +32,7 @@ class Ingest:
 
     async def upload(self, scope: Scope, source: Path, filename: str) -> dict[str, Any]:
         """Keep a copy of `source` and queue its reading; answers the document's row. Raises TooLarge."""
-        size = source.stat().st_size
+        size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = uuid4()

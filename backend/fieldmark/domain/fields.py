@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
+
+from pydantic import JsonValue
 
 from fieldmark.domain import paths
 
 
-class _Nothing:
+class Nothing:
     """Stands for no value, since None is one."""
 
 
-NOTHING: Final = _Nothing()
+NOTHING: Final = Nothing()
 
 
-def value_at(fields: Any, segments: Sequence[str | int]) -> Any:
+def value_at(fields: JsonValue, segments: Sequence[str | int]) -> JsonValue | Nothing:
     """What stands at a path, or NOTHING."""
     for segment in segments:
         if isinstance(segment, int):
@@ -29,7 +31,7 @@ def value_at(fields: Any, segments: Sequence[str | int]) -> Any:
     return fields
 
 
-def leaves(fields: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, Any]]:
+def leaves(fields: JsonValue, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, JsonValue]]:
     """(path name, value) of every scalar and every empty object or list below the root, in the order they stand."""
     if isinstance(fields, dict) and (fields or not above):
         for key, value in fields.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, ValidationError
 from pydantic import JsonValue
 
 from fieldmark.errors import Invalid
@@ -29,7 +29,7 @@ def check_schema(schema: dict[str, Any]) -> None:
             raise Invalid(f"The schema refers to {reference[:100]!r}; only references inside it (#/…) are followed.")
 
 
-def _references(node: Any) -> list[str]:
+def _references(node: JsonValue) -> list[str]:
     if isinstance(node, dict):
         own = [value for key, value in node.items() if key in ("$ref", "$dynamicRef") and isinstance(value, str)]
         return own + [found for value in node.values() for found in _references(value)]
@@ -40,7 +40,8 @@ def _references(node: Any) -> list[str]:
 
 def problems(schema: dict[str, Any], fields: dict[str, JsonValue]) -> list[str]:
     """What of `fields` does not follow `schema`, a sentence each with its path, the first twenty of them."""
-    found = sorted(Draft202012Validator(schema).iter_errors(fields), key=lambda error: error.json_path)
+    validator: Any = Draft202012Validator(schema)
+    found: list[ValidationError] = sorted(validator.iter_errors(fields), key=lambda error: error.json_path)
     return [f"{error.json_path.removeprefix('$').lstrip('.') or 'fields'}: {error.message[:300]}" for error in found][
         :MAX_PROBLEMS
     ]

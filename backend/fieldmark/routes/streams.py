@@ -18,7 +18,7 @@ _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"
 
 
 def event_stream(service: Service, scope: Scope, run_id: UUID, after: int = 0) -> EventSourceResponse:
-    """The run's events behind number `after`, then the new ones, until the run has ended. `id:` is an event's number."""
+    """The run's events behind number `after`, then the new ones, until it has ended. `id:` is an event's number."""
     return EventSourceResponse(_events(service, scope, run_id, after), headers=_HEADERS)
 
 

@@ -60,7 +60,7 @@ async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool) ->
     try:
         async with asyncio.timeout(GOODBYE_SECONDS):
             await client.disconnect()
-    except Exception:
+    except Exception:  # noqa: BLE001  it is killed whatever it says
         log.warning("the CLI did not go by itself", folder=folder.name)
     finally:
         _kill(folder)

@@ -84,7 +84,8 @@ def _text_of(block: ToolResultBlock) -> str:
 class EventLog:
     """Writes a run's events in the order they are said, several to a transaction when they come faster than it takes.
 
-    Raises runs.Fenced from `flush` and on leaving if another worker has taken the run.
+    Raises runs.Fenced from `flush` and on leaving if another worker has taken the run. What was said is written however
+    the block ends.
     """
 
     def __init__(self, context: ToolContext) -> None:
@@ -104,8 +105,11 @@ class EventLog:
         assert self._writer is not None
         self._writer.cancel()
         await asyncio.gather(self._writer, return_exceptions=True)
-        if kind is None:
+        try:
             await self.flush()
+        except Exception:
+            if kind is None:  # else what ended the run says more
+                raise
 
     def say(self, body: dict[str, Any]) -> None:
         """Put an object at the end of the run's events. Raises what the writing of earlier ones failed with."""

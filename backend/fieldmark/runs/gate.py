@@ -21,21 +21,27 @@ log = structlog.get_logger()
 
 
 class Gate:
-    """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied."""
+    """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
+
+    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the hook
+    does not fire.
+    """
 
     def __init__(self, toolkit: Toolkit, context: ToolContext) -> None:
         self._toolkit = toolkit
         self._context = context
-        self.fired = 0
+        self.passed: set[str] = set()
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
-        self.fired += 1
         call = cast(dict[str, Any], given)
         try:
-            return await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
+            verdict = await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
         except Exception:
             log.exception("gate failed", run_id=str(self._context.run_id), call_id=call_id)
             return _verdict("deny", "The call could not be checked. Do not repeat it.")
+        if call_id is not None and verdict == _verdict("allow"):
+            self.passed.add(call_id)
+        return verdict
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
         name = tool_name.removeprefix(TOOL_PREFIX)

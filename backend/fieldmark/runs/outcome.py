@@ -43,8 +43,8 @@ _ENDED_WELL = ("end_turn", "stop_sequence")
 
 
 def outcome_of(result: ResultMessage, *, offline: bool) -> Outcome:
-    """API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that means
-    it, and a loop that completed."""
+    """API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
+    means it, and a loop that completed."""
     usage = _usage(result)
     cost = Decimal(0) if offline else _cost(result)
     if (

@@ -1,4 +1,4 @@
-"""The job queue: procrastinate on the same Postgres, in the schema `queue`. Jobs are put there by triggers, not here."""
+"""The job queue: procrastinate on the same Postgres, in the schema `queue`. Triggers put jobs there, nobody else."""
 
 from __future__ import annotations
 

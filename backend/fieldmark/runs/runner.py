@@ -115,11 +115,19 @@ class Runner:
         narrator = Narrator(spec.toolkit)
         prompt = await self._first_message(spec, context, run)
         result: ResultMessage | None = None
+        fatal: list[Exception] = []
         async with EventLog(context) as events:
 
             async def call(name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
-                await events.flush()
-                return await spec.toolkit.call(context, name, call_id, arguments)
+                try:
+                    if call_id not in gate.passed:
+                        raise Unsealed("The agent's CLI called a tool past the gate.")
+                    await events.flush()
+                    return await spec.toolkit.call(context, name, call_id, arguments)
+                except Exception as error:  # noqa: BLE001  raised again by the loop below
+                    # Raised here it would only reach the CLI, as text. It ends the run instead.
+                    fatal.append(error)
+                    return Answer("The run has ended.", is_error=True)
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(
@@ -137,6 +145,8 @@ class Runner:
 
             async with clients.acquire(options_in) as client:
                 async for message in _sealed(client, spec, prompt):
+                    if fatal:
+                        raise fatal[0]
                     for said in narrator.objects(message):
                         events.say(said)
                     if isinstance(message, ResultMessage):
@@ -154,19 +164,15 @@ class Runner:
         instructions = (run["instructions"] or "").strip()
         if run["task"] == "extract" and instructions:
             instructions = f"\n<instructions>\n{instructions}\n</instructions>\n"
-        resumed = (
-            "\nThis task was begun before and broken off: some of it may be done already. Look at the current extraction "
-            "first.\n"
-        )
         return spec.first_message(
             run["task"],
+            resumed=run["attempt"] > 1,
             # A file's name is foreign text: as a JSON string it stays one word of the sentence.
             filename=json.dumps(document["filename"], ensure_ascii=False),
             media_type=document["media_type"],
             page_count=document["page_count"],
             schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else "",
             instructions=instructions,
-            resumed=resumed if run["attempt"] > 1 else "",
         )
 
     async def _finish(self, context: ToolContext, outcome: Outcome) -> None:

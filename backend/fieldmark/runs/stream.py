@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Database
@@ -20,8 +21,10 @@ POLL_SECONDS = 10
 async def follow(
     database: Database, scope: Scope, run_id: UUID, after: int = 0
 ) -> AsyncIterator[tuple[int, str] | None]:
-    """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then while
-    nothing happens, for a sign of life. Raises NotFound. No connection is held while the reader is slow or waits."""
+    """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
+    while nothing happens, for a sign of life. Raises NotFound.
+
+    No connection is held while the reader is slow or waits."""
     async with database.listen(runs.EVENTS_CHANNEL, str(run_id)) as news:
         heard = aiter(news)
         waiting: asyncio.Task[str | None] | None = None
@@ -52,7 +55,7 @@ async def follow(
                 waiting.cancel()
 
 
-async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, object]:
+async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:
     """Wait until a run has ended and answer its row."""
     async for _ in follow(database, scope, run_id, after=2**31 - 2):
         pass

@@ -23,8 +23,8 @@ Call = Callable[[str, str | None, dict[str, JsonValue]], Awaitable[Answer]]
 def tool_server(toolkit: Toolkit, call: Call) -> McpSdkServerConfig:
     """A server that lists the toolkit's tools and hands each request to `call(name, call_id, arguments)`.
 
-    Our own and not the SDK's ready-made one, for two reasons: that one hides the call's id, and it answers with the text
-    of any exception.
+    Our own and not the SDK's ready-made one, for two reasons: that one hides the call's id, and it answers with the
+    text of any exception.
     """
     listed = ListToolsResult(
         tools=[

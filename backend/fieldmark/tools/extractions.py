@@ -191,7 +191,7 @@ def _short(value: Any, limit: int = 2000) -> str:
     return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore") + " […]"
 
 
-def _outline(fields: dict[str, Any]) -> list[str]:
+def _outline(fields: dict[str, JsonValue]) -> list[str]:
     return [
         f"{paths.name((key,))} ({len(value)} items)" if isinstance(value, list) else paths.name((key,))
         for key, value in fields.items()
