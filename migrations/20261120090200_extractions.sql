@@ -617,11 +617,11 @@ grant select on public.extraction_journal to authenticated;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.child_name(text, text), private.nodes(jsonb), private.check_json(jsonb, text), private.checked_path(text[]),
-  private.put(jsonb, text[], jsonb, text),
+  private.child_name(text, text), private.nodes(jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb),
+  private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
   private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.fields_at(uuid, integer),
-  private.still_true(jsonb, text[], jsonb, jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb), private.locked_extraction(uuid), private.scored(uuid, jsonb, jsonb),
-  private.closed_up(jsonb, jsonb, text, integer)
+  private.still_true(jsonb, text[], jsonb, jsonb), private.closed_up(jsonb, jsonb, text, integer),
+  private.locked_extraction(uuid), private.scored(uuid, jsonb, jsonb)
   to authenticated;
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
@@ -641,7 +641,7 @@ create policy "members begin extractions of their own" on public.extractions
   with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
   for update to authenticated
-  using (org_id in (select private.my_org_ids())) with check (org_id in (select private.my_org_ids()));
+  using (org_id in (select private.my_org_ids()));
 create policy "owners delete extractions, members their own" on public.extractions
   for delete to authenticated
   using (

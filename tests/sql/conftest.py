@@ -1,0 +1,40 @@
+"""One migrated database a worker for the tests of SQL: they share it, and roll back.
+
+What needs commits, or several connections that see each other, uses `clone`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from doors import Doors, House, furnish, opened_doors
+from psycopg import sql
+
+from fieldmark.db.embedded import Embedded
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres: Embedded, _administration: psycopg.Connection, _template: str) -> Iterator[str]:
+    """The name of a database that this worker's tests of SQL share."""
+    name = f"test_sql_{uuid4().hex}"
+    _administration.execute(sql.SQL("create database {} template {}").format(*map(sql.Identifier, (name, _template))))
+    yield name
+    _administration.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def doors(postgres: Embedded, migrated: str) -> Iterator[Doors]:
+    at = f"/{migrated}"
+    with opened_doors(
+        urlsplit(postgres.owner_url)._replace(path=at).geturl(), urlsplit(postgres.app_url)._replace(path=at).geturl()
+    ) as doors:
+        yield doors
+
+
+@pytest.fixture(scope="session")
+def house(doors: Doors) -> House:
+    return furnish(doors.owner)

@@ -1,0 +1,131 @@
+"""The three ways into the database for the tests of SQL (front end, service, owner), and rows to find behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import psycopg
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Connections that stay open for the session; each `with` is one transaction, rolled back at its end."""
+
+    owner: psycopg.Connection
+    rest: psycopg.Connection
+    app: psycopg.Connection
+
+    @contextmanager
+    def as_owner(self) -> Iterator[psycopg.Connection]:
+        """The migrations' role: past all policies."""
+        with self.owner.transaction(force_rollback=True):
+            yield self.owner
+
+    @contextmanager
+    def as_front_end(self, user: UUID | None, role: str = "authenticated") -> Iterator[psycopg.Connection]:
+        """As PostgREST does it: logged in as `authenticator`, become `role`, with the token's claims."""
+        claims = {"role": role} if user is None else {"role": role, "sub": str(user)}
+        with self.rest.transaction(force_rollback=True):
+            become(self.rest, role, claims)
+            yield self.rest
+
+    @contextmanager
+    def as_service(self, user: UUID | None, org: UUID | None = None) -> Iterator[psycopg.Connection]:
+        """As the service does it: logged in as `fieldmark_app`, the same role and claims, and the organisation."""
+        claims = {"role": "authenticated", "sub": user and str(user), "org_id": org and str(org)}
+        with self.app.transaction(force_rollback=True):
+            become(self.app, "authenticated", {key: value for key, value in claims.items() if value})
+            yield self.app
+
+    @contextmanager
+    def as_login(self) -> Iterator[psycopg.Connection]:
+        """The service's login role itself, which is nobody's user."""
+        with self.app.transaction(force_rollback=True):
+            yield self.app
+
+
+def become(connection: psycopg.Connection, role: str, claims: dict[str, str]) -> None:
+    connection.execute(
+        "select set_config('role', %s, true), set_config('request.jwt.claims', %s, true)", [role, json.dumps(claims)]
+    )
+
+
+@contextmanager
+def opened_doors(owner_url: str, app_url: str) -> Iterator[Doors]:
+    with (
+        psycopg.connect(owner_url, autocommit=True) as owner,
+        psycopg.connect(owner_url, autocommit=True) as rest,
+        psycopg.connect(app_url, autocommit=True) as app,
+    ):
+        # What a login as authenticator would be, without giving the role a password for all of this server.
+        rest.execute("set session authorization authenticator")
+        yield Doors(owner, rest, app)
+
+
+@dataclass(frozen=True)
+class House:
+    """Two organisations: one of an owner and two members, with rows of everything, and a stranger's."""
+
+    org: UUID
+    owner: UUID
+    member: UUID
+    colleague: UUID
+    stranger: UUID
+    newcomer: UUID
+    other_org: UUID
+    second_org: UUID
+    document: UUID
+    member_document: UUID
+    other_document: UUID
+    extraction: UUID
+    member_extraction: UUID
+    other_extraction: UUID
+    run: UUID
+    other_run: UUID
+
+
+_USERS = """
+insert into auth.users (id) values (%(owner)s), (%(member)s), (%(colleague)s), (%(stranger)s), (%(newcomer)s);
+insert into organizations (id, name, personal_of, created_by) values
+  (%(org)s, 'One', %(owner)s, %(owner)s), (%(other_org)s, 'Other', %(stranger)s, %(stranger)s),
+  (%(second_org)s, 'Second', null, %(owner)s);
+insert into memberships (org_id, user_id, role, created_by) values
+  (%(org)s, %(owner)s, 'owner', %(owner)s), (%(org)s, %(member)s, 'member', %(owner)s),
+  (%(org)s, %(colleague)s, 'member', %(owner)s), (%(second_org)s, %(owner)s, 'owner', %(owner)s),
+  (%(second_org)s, %(colleague)s, 'owner', %(owner)s), (%(other_org)s, %(stranger)s, 'owner', %(stranger)s);
+"""
+
+_WORK = """
+insert into documents (id, org_id, created_by, filename, storage_path) values
+  (%(document)s, %(org)s, %(user)s, 'a.pdf', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
+insert into document_pages (document_id, org_id, number, width, height, text, words, engine, created_by) values
+  (%(document)s, %(org)s, 1, 595, 842, 'Total 12', '[]', 'pdf', %(user)s);
+insert into extractions (id, org_id, document_id, created_by) values (%(extraction)s, %(org)s, %(document)s, %(user)s);
+update extractions set extracted_fields = '{"vendor": {"name": "Acme"}, "total": 12}' where id = %(extraction)s;
+insert into runs (id, org_id, created_by, document_id, extraction_id) values
+  (%(run)s, %(org)s, %(user)s, %(document)s, %(extraction)s);
+insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
+insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
+  (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
+insert into storage.objects (bucket_id, name) values
+  ('documents', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
+"""
+
+
+def furnish(owner: psycopg.Connection) -> House:
+    """Fill a database with a house."""
+    house = House(*(uuid4() for _ in House.__dataclass_fields__))
+    rows = [
+        (house.org, house.owner, house.document, house.extraction, house.run),
+        (house.org, house.member, house.member_document, house.member_extraction, uuid4()),
+        (house.other_org, house.stranger, house.other_document, house.other_extraction, house.other_run),
+    ]
+    with psycopg.ClientCursor(owner) as cursor:
+        cursor.execute(_USERS, vars(house))
+        for row in rows:
+            cursor.execute(_WORK, dict(zip(("org", "user", "document", "extraction", "run"), row, strict=True)))
+    return house

@@ -1,0 +1,540 @@
+"""Who can do what: every table and verb, and who is to succeed with a statement that is sound in itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from doors import Doors, House
+from psycopg import errors
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Somebody at a door; `user` is who the token names."""
+
+    enter: Callable[[Doors, House], AbstractContextManager[psycopg.Connection]]
+    user: Callable[[House], UUID | None]
+
+
+def _at_front_end(who: str) -> Actor:
+    return Actor(lambda doors, house: doors.as_front_end(getattr(house, who)), lambda house: getattr(house, who))
+
+
+def _at_service(who: str, org: str) -> Actor:
+    return Actor(
+        lambda doors, house: doors.as_service(getattr(house, who), getattr(house, org)),
+        lambda house: getattr(house, who),
+    )
+
+
+def _nobody(enter: Callable[[Doors], AbstractContextManager[psycopg.Connection]]) -> Actor:
+    return Actor(lambda doors, _: enter(doors), lambda _: None)
+
+
+ACTORS = {
+    "anon": _nobody(lambda doors: doors.as_front_end(None, "anon")),
+    "no user": _nobody(lambda doors: doors.as_front_end(None)),
+    "owner": _at_front_end("owner"),
+    "member": _at_front_end("member"),
+    # A member here, an owner of another organisation: rights must not mix.
+    "colleague": _at_front_end("colleague"),
+    "stranger": _at_front_end("stranger"),
+    "service login": _nobody(lambda doors: doors.as_login()),
+    "service: no user": _nobody(lambda doors: doors.as_service(None)),
+    "service: owner": _at_service("owner", "org"),
+    "service: member": _at_service("member", "org"),
+    # The same owner, in a request that acts in another organisation.
+    "service: owner elsewhere": _at_service("owner", "second_org"),
+    "service: stranger": _at_service("stranger", "other_org"),
+    "service: stranger claiming it": _at_service("stranger", "org"),
+}
+
+OWNERS = frozenset({"owner", "service: owner"})
+MEMBERS = OWNERS | {"member", "colleague", "service: member"}
+SERVED = frozenset({"service: owner", "service: member"})
+NOBODY = frozenset[str]()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement on a row of the first organisation, or into it, and the actors who can."""
+
+    table: str
+    verb: str
+    what: str
+    statement: str
+    can: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.table}: {self.what}"
+
+
+def outcome(doors: Doors, house: House, actor: str, case: Case) -> bool:
+    """Whether an actor can. Anything but a refusal, an empty result or success is an error of the case itself."""
+    who = ACTORS[actor]
+    with who.enter(doors, house) as connection:
+        try:
+            cursor = connection.execute(case.statement, {**vars(house), "me": who.user(house)})
+        except (errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState):  # the latter: "into a view"
+            return False
+        except psycopg.DatabaseError as error:
+            if error.sqlstate == "PT404":
+                return False
+            raise
+        return cursor.rowcount > 0
+
+
+_FREE_STORAGE_PATH = "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf')"
+
+CASES = [
+    # organizations
+    Case("organizations", "select", "theirs", "select from organizations where id = %(org)s", MEMBERS),
+    Case("organizations", "insert", "a new one", "insert into organizations (name) values ('New')", NOBODY),
+    Case("organizations", "update", "name", "update organizations set name = 'X' where id = %(org)s", OWNERS),
+    Case(
+        "organizations",
+        "update",
+        "whose it is",
+        "update organizations set personal_of = %(newcomer)s where id = %(org)s",
+        NOBODY,
+    ),
+    Case(
+        "organizations",
+        "update",
+        "who made it",
+        "update organizations set created_by = %(newcomer)s, created_at = now() where id = %(org)s",
+        NOBODY,
+    ),
+    Case("organizations", "delete", "theirs", "delete from organizations where id = %(org)s", NOBODY),
+    # memberships
+    Case("memberships", "select", "theirs", "select from memberships where org_id = %(org)s", MEMBERS),
+    Case(
+        "memberships",
+        "insert",
+        "somebody",
+        "insert into memberships (org_id, user_id, role) values (%(org)s, %(newcomer)s, 'member')",
+        OWNERS,
+    ),
+    Case(
+        "memberships",
+        "insert",
+        "in another's name",
+        "insert into memberships (org_id, user_id, role, created_by) "
+        "values (%(org)s, %(newcomer)s, 'member', %(member)s)",
+        NOBODY,
+    ),
+    Case(
+        "memberships",
+        "insert",
+        "themselves",
+        "insert into memberships (org_id, user_id, role) "
+        "select %(org)s, coalesce(%(me)s, %(newcomer)s), 'owner' "
+        "where coalesce(%(me)s, %(newcomer)s) not in (%(owner)s, %(member)s, %(colleague)s)",
+        NOBODY,
+    ),
+    Case(
+        "memberships",
+        "update",
+        "another's role",
+        "update memberships set role = 'owner' where org_id = %(org)s and user_id = %(colleague)s",
+        OWNERS,
+    ),
+    Case(
+        "memberships",
+        "update",
+        "their own role, being a member",
+        "update memberships set role = 'owner' "
+        "where org_id = %(org)s and user_id = coalesce(%(me)s, %(member)s) and role = 'member'",
+        NOBODY,
+    ),
+    Case(
+        "memberships",
+        "update",
+        "the role of whose personal organisation it is",
+        "update memberships set role = 'member' where org_id = %(org)s and user_id = %(owner)s",
+        NOBODY,
+    ),
+    Case(
+        "memberships",
+        "update",
+        "which user it is of",
+        "update memberships set user_id = %(newcomer)s where org_id = %(org)s and user_id = %(colleague)s",
+        NOBODY,
+    ),
+    Case(
+        "memberships",
+        "update",
+        "which organisation it is of",
+        "update memberships set org_id = %(second_org)s where org_id = %(org)s and user_id = %(member)s",
+        NOBODY,
+    ),
+    Case(
+        "memberships",
+        "delete",
+        "a member's",
+        "delete from memberships where org_id = %(org)s and user_id = %(member)s",
+        OWNERS | {"member", "service: member"},
+    ),
+    Case(
+        "memberships",
+        "delete",
+        "the one of whose personal organisation it is",
+        "delete from memberships where org_id = %(org)s and user_id = %(owner)s",
+        NOBODY,
+    ),
+    # documents
+    Case("documents", "select", "theirs", "select from documents where id = %(document)s", MEMBERS),
+    Case(
+        "documents",
+        "insert",
+        "into it",
+        "insert into documents (id, org_id, filename, storage_path, media_type, byte_size) "
+        f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, 'application/pdf', 9)",
+        MEMBERS,
+    ),
+    Case(
+        "documents",
+        "insert",
+        "in another's name",
+        "insert into documents (id, org_id, filename, storage_path, created_by) "
+        f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "documents",
+        "insert",
+        "as if it were read",
+        "insert into documents (id, org_id, filename, storage_path, media_type, status, page_count) "
+        f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, 'application/pdf', 'ready', 1)",
+        NOBODY,
+    ),
+    Case(
+        "documents",
+        "update",
+        "what a reading found",
+        "update documents set status = 'failed', error = 'No.', media_type = 'text/plain', byte_size = 1, "
+        "page_count = 1 where id = %(document)s",
+        SERVED,
+    ),
+    Case(
+        "documents",
+        "update",
+        "where it lies",
+        "update documents set filename = 'b', storage_path = concat_ws('/', org_id, id, 'b') where id = %(document)s",
+        NOBODY,
+    ),
+    Case("documents", "update", "whose", "update documents set created_by = %(me)s where id = %(document)s", NOBODY),
+    Case("documents", "delete", "an owner's", "delete from documents where id = %(document)s", OWNERS),
+    Case(
+        "documents",
+        "delete",
+        "a member's",
+        "delete from documents where id = %(member_document)s",
+        OWNERS | {"member", "service: member"},
+    ),
+    # document_pages
+    Case("document_pages", "select", "theirs", "select from document_pages where document_id = %(document)s", MEMBERS),
+    Case(
+        "document_pages",
+        "insert",
+        "of theirs",
+        "insert into document_pages (document_id, org_id, number, width, height, text, words, engine) "
+        "values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf')",
+        SERVED,
+    ),
+    Case(
+        "document_pages",
+        "insert",
+        "in another's name",
+        "insert into document_pages (document_id, org_id, number, width, height, text, words, engine, created_by) "
+        "values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf', %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "document_pages",
+        "update",
+        "the text",
+        "update document_pages set text = 'Total 13' where document_id = %(document)s",
+        NOBODY,
+    ),
+    Case("document_pages", "delete", "theirs", "delete from document_pages where document_id = %(document)s", SERVED),
+    # ocr_results
+    Case("ocr_results", "select", "theirs", "select from ocr_results where document_id = %(document)s", MEMBERS),
+    Case(
+        "ocr_results",
+        "insert",
+        "theirs",
+        "insert into ocr_results (document_id, org_id, raw_text) values (%(document)s, %(org)s, 'x')",
+        NOBODY,
+    ),
+    Case("ocr_results", "update", "theirs", "update ocr_results set raw_text = 'x'", NOBODY),
+    Case("ocr_results", "delete", "theirs", "delete from ocr_results", NOBODY),
+    # extractions
+    Case("extractions", "select", "theirs", "select from extractions where id = %(extraction)s", MEMBERS),
+    Case(
+        "extractions",
+        "insert",
+        "of their document",
+        "insert into extractions (id, org_id, document_id, schema) "
+        'values (%(newcomer)s, %(org)s, %(document)s, \'{"type": "object"}\')',
+        MEMBERS,
+    ),
+    Case(
+        "extractions",
+        "insert",
+        "in another's name",
+        "insert into extractions (org_id, document_id, created_by) values (%(org)s, %(document)s, %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "extractions",
+        "insert",
+        "with fields and a version",
+        "insert into extractions (org_id, document_id, extracted_fields, version) "
+        "values (%(org)s, %(document)s, '{\"a\": 1}', 7)",
+        NOBODY,
+    ),
+    Case(
+        "extractions",
+        "update",
+        "what it says",
+        "update extractions set document_type = 'invoice', status = 'completed', extracted_fields = '{\"a\": 1}', "
+        "confidence_scores = '{\"a\": 1}', evidence = '{\"a\": {}}' where id = %(extraction)s",
+        MEMBERS,
+    ),
+    Case(
+        "extractions",
+        "update",
+        "the version",
+        "update extractions set version = version where id = %(extraction)s",
+        NOBODY,
+    ),
+    Case(
+        "extractions",
+        "update",
+        "whose",
+        "update extractions set created_by = %(me)s, created_at = now(), updated_at = now() where id = %(extraction)s",
+        NOBODY,
+    ),
+    Case(
+        "extractions",
+        "update",
+        "of which document",
+        "update extractions set document_id = document_id, org_id = org_id where id = %(extraction)s",
+        NOBODY,
+    ),
+    Case(
+        "extractions", "update", "the schema", "update extractions set schema = '{}' where id = %(extraction)s", NOBODY
+    ),
+    Case("extractions", "delete", "an owner's", "delete from extractions where id = %(extraction)s", OWNERS),
+    Case(
+        "extractions",
+        "delete",
+        "a member's",
+        "delete from extractions where id = %(member_extraction)s",
+        OWNERS | {"member", "service: member"},
+    ),
+    # extraction_journal
+    Case(
+        "extraction_journal",
+        "select",
+        "theirs",
+        "select from extraction_journal where extraction_id = %(extraction)s",
+        MEMBERS,
+    ),
+    Case(
+        "extraction_journal",
+        "insert",
+        "a forged entry",
+        "insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor) "
+        "values (%(org)s, %(extraction)s, 9, '{a}', 'k', '1', 'agent')",
+        NOBODY,
+    ),
+    Case("extraction_journal", "update", "theirs", "update extraction_journal set new = '13', actor = 'user'", NOBODY),
+    Case("extraction_journal", "delete", "theirs", "delete from extraction_journal", NOBODY),
+    # runs
+    Case("runs", "select", "theirs", "select from runs where id = %(run)s", MEMBERS),
+    Case(
+        "runs",
+        "insert",
+        "of their extraction",
+        "insert into runs (id, org_id, agent, task, document_id, extraction_id, instructions, approval, "
+        "auto_approved_tools, model, max_cost_usd, idempotency_key) values (%(newcomer)s, %(org)s, 'extraction', "
+        "'extract', %(document)s, %(extraction)s, 'Go', 'auto', '{}', 'm', 1, 'key')",
+        MEMBERS,
+    ),
+    Case(
+        "runs",
+        "insert",
+        "in another's name",
+        "insert into runs (org_id, document_id, extraction_id, created_by) "
+        "values (%(org)s, %(document)s, %(extraction)s, %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "runs",
+        "insert",
+        "as if it had run",
+        "insert into runs (org_id, document_id, extraction_id, status, attempt, answer, cost_usd) "
+        "values (%(org)s, %(document)s, %(extraction)s, 'completed', 1, 'Done.', 0)",
+        NOBODY,
+    ),
+    Case(
+        "runs",
+        "update",
+        "its course",
+        "update runs set status = 'failed', attempt = 2, started_at = now(), finished_at = now(), answer = 'x', "
+        "error = 'No.', error_code = 'no', cost_usd = 1, usage = '{}' where id = %(run)s",
+        SERVED,
+    ),
+    Case(
+        "runs",
+        "update",
+        "what was asked",
+        "update runs set instructions = 'x', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}' "
+        "where id = %(run)s",
+        NOBODY,
+    ),
+    Case("runs", "update", "whose", "update runs set created_by = %(me)s where id = %(run)s", NOBODY),
+    Case("runs", "delete", "theirs", "delete from runs where id = %(run)s", NOBODY),
+    # run_events
+    Case("run_events", "select", "theirs", "select from run_events where run_id = %(run)s", MEMBERS),
+    Case(
+        "run_events",
+        "insert",
+        "of their run",
+        "insert into run_events (run_id, number, org_id, body) values (%(run)s, 2, %(org)s, '{}')",
+        SERVED,
+    ),
+    Case(
+        "run_events",
+        "insert",
+        "in another's name",
+        "insert into run_events (run_id, number, org_id, body, created_by) "
+        "values (%(run)s, 2, %(org)s, '{}', %(owner)s)",
+        NOBODY,
+    ),
+    Case("run_events", "update", "theirs", "update run_events set body = '{\"a\": 1}'", NOBODY),
+    Case("run_events", "delete", "theirs", "delete from run_events", NOBODY),
+    # calls
+    Case("calls", "select", "theirs", "select from calls where run_id = %(run)s", MEMBERS),
+    Case(
+        "calls",
+        "insert",
+        "of their run",
+        "insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason) "
+        "values (%(run)s, 'call_2', %(org)s, 'update_field', '{}', repeat('1', 64), 'admitted', 'policy', null)",
+        SERVED,
+    ),
+    Case(
+        "calls",
+        "insert",
+        "as if it were done",
+        "insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, result, "
+        "created_by) values (%(run)s, 'call_2', %(org)s, 't', '{}', repeat('1', 64), 'done', 'policy', 'Done.', "
+        "%(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "calls",
+        "update",
+        "its result",
+        "update calls set status = 'done', result = 'Done.', finished_at = now() where run_id = %(run)s",
+        SERVED,
+    ),
+    Case(
+        "calls",
+        "update",
+        "what was admitted",
+        "update calls set tool = 'x', arguments = '{\"a\": 1}', arguments_hash = repeat('1', 64), "
+        "admitted_by = 'policy' where run_id = %(run)s",
+        NOBODY,
+    ),
+    Case("calls", "delete", "theirs", "delete from calls where run_id = %(run)s", NOBODY),
+    # storage.objects: the originals
+    Case(
+        "storage.objects",
+        "select",
+        "theirs",
+        "select from storage.objects where name like %(org)s::uuid || '/%%'",
+        MEMBERS,
+    ),
+    Case(
+        "storage.objects",
+        "insert",
+        "into it",
+        f"insert into storage.objects (bucket_id, name) values ('documents', {_FREE_STORAGE_PATH})",
+        MEMBERS,
+    ),
+    Case(
+        "storage.objects",
+        "insert",
+        "beside it",
+        "insert into storage.objects (bucket_id, name) "
+        "values ('documents', concat_ws('/', 'x', %(org)s::uuid, 'b.pdf')), ('documents', %(org)s::uuid || '.pdf')",
+        NOBODY,
+    ),
+    Case("storage.objects", "update", "theirs", "update storage.objects set name = 'x' || name", NOBODY),
+    Case("storage.objects", "delete", "theirs", "delete from storage.objects", NOBODY),
+]
+
+# What nobody but the service may call, and what a member may, on an extraction, document or run of the organisation.
+CALLS = [
+    Case(
+        "update_extraction_field",
+        "call",
+        "on theirs",
+        "select update_extraction_field(%(extraction)s, '{total}', '13')",
+        MEMBERS,
+    ),
+    Case(
+        "save_extraction_fields",
+        "call",
+        "on theirs",
+        "select save_extraction_fields(%(extraction)s, '{\"total\": 13}')",
+        MEMBERS,
+    ),
+    Case(
+        "remove_extraction_field",
+        "call",
+        "on theirs",
+        "select remove_extraction_field(%(extraction)s, '{total}')",
+        MEMBERS,
+    ),
+    Case("identify_document", "call", "on theirs", "select identify_document(%(extraction)s, 'invoice')", MEMBERS),
+    Case("complete_extraction", "call", "on theirs", "select complete_extraction(%(extraction)s)", MEMBERS),
+    Case("restore_extraction", "call", "on theirs", "select restore_extraction(%(extraction)s, 0)", MEMBERS),
+    Case("append_event", "call", "to theirs", "select private.append_event(%(run)s, '{}')", SERVED),
+    Case(
+        "fail_run", "call", "of anybody", "select private.fail_run(%(run)s, 'No.', 'no')", frozenset({"service login"})
+    ),
+    Case(
+        "fail_document",
+        "call",
+        "of anybody",
+        "select private.fail_document(%(document)s, 'No.')",
+        frozenset({"service login"}),
+    ),
+    Case(
+        "scope_of_run", "call", "of anybody", "select from private.scope_of_run(%(run)s)", frozenset({"service login"})
+    ),
+    Case(
+        "scope_of_document",
+        "call",
+        "of anybody",
+        "select from private.scope_of_document(%(document)s)",
+        frozenset({"service login"}),
+    ),
+    Case(
+        "enqueue",
+        "call",
+        "a job",
+        "select private.enqueue('runs', 'execute_run', '{}', 'x')",
+        NOBODY,
+    ),
+    Case("queue.procrastinate_jobs", "select", "jobs", "select from queue.procrastinate_jobs", {"service login"}),
+]

@@ -1,0 +1,199 @@
+"""Who can and cannot: every table and verb for every kind of caller, and that the table of it is complete."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from doors import Doors, House, become
+from matrix import ACTORS, CALLS, CASES, Case, outcome
+
+VERBS = {"select", "insert", "update", "delete"}
+
+
+@pytest.mark.parametrize("case", CASES + CALLS, ids=str)
+def test_exactly_those_can_who_should(doors: Doors, house: House, case: Case) -> None:
+    assert {actor for actor in ACTORS if outcome(doors, house, actor, case)} == case.can
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES + CALLS if not case.can and case.table != "ocr_results"], ids=str
+)
+def test_what_nobody_can_is_possible_in_itself(doors: Doors, house: House, case: Case) -> None:
+    """Else "nobody can" would only say that the statement is wrong."""
+    with doors.as_owner() as connection:
+        cursor = connection.execute(case.statement, {**vars(house), "me": None})
+        assert cursor.rowcount > 0
+
+
+def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: Doors, house: House) -> None:
+    """Not even the caller's own, and not even by a delete without a condition, which asks no policy for select."""
+    count = "select count(*) from memberships where org_id = %s"
+    with doors.as_owner() as connection:  # counts as a connection of the service, and can look afterwards
+        before = connection.execute(count, [house.org]).fetchone()
+        become(connection, "authenticated", {"sub": str(house.colleague), "org_id": str(house.second_org)})
+        assert connection.execute("delete from memberships").rowcount == 2
+        connection.execute("reset role")
+        assert connection.execute(count, [house.org]).fetchone() == before
+
+
+def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
+    rows = doors.owner.execute(
+        "select relname, relrowsecurity and relforcerowsecurity from pg_class "
+        "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'm', 'f')"
+    ).fetchall()
+    assert len(rows) >= 9
+    assert [name for name, safe in rows if not safe] == []
+
+
+def test_every_view_asks_as_its_caller(doors: Doors) -> None:
+    views = dict(
+        doors.owner.execute(
+            "select relname, coalesce('security_invoker=true' = any (reloptions), false) from pg_class "
+            "where relnamespace = 'public'::regnamespace and relkind = 'v'"
+        ).fetchall()
+    )
+    assert views == {"ocr_results": True}
+
+
+def test_no_table_and_no_verb_is_missing_here(doors: Doors) -> None:
+    tables = {
+        name
+        for (name,) in doors.owner.execute(
+            "select relname from pg_class "
+            "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f')"
+        )
+    }
+    tested = {(case.table, case.verb) for case in CASES if "." not in case.table}
+    assert tested == {(table, verb) for table in tables for verb in VERBS}
+
+
+def test_each_policy_is_the_only_one_of_its_verb_and_somebody_here_needs_it(doors: Doors) -> None:
+    """A second, permissive policy would open what the first closes."""
+    policies = Counter(
+        doors.owner.execute(
+            "select case schemaname when 'public' then tablename else schemaname || '.' || tablename end, lower(cmd) "
+            "from pg_policies where schemaname in ('public', 'storage')"
+        ).fetchall()
+    )
+    needed = {(case.table, case.verb) for case in CASES if case.can and case.table != "ocr_results"}
+    assert set(policies) == needed
+    assert set(policies.values()) == {1}
+
+
+def test_policies_are_for_signed_in_users_and_never_restrict_nobody(doors: Doors) -> None:
+    assert doors.owner.execute(
+        "select distinct roles::text, permissive from pg_policies where schemaname in ('public', 'storage')"
+    ).fetchall() == [("{authenticated}", "PERMISSIVE")]
+
+
+def test_nobody_holds_a_right_that_no_verb_here_stands_for(doors: Doors) -> None:
+    """Truncating asks no policy; triggers and references reach around them."""
+    rights = doors.owner.execute(
+        "select r.role, c.relname, p.privilege from pg_class c "
+        "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
+        "cross join unnest(array['truncate', 'references', 'trigger']) as p (privilege) "
+        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v') "
+        "and has_table_privilege(r.role, c.oid, p.privilege)"
+    ).fetchall()
+    assert rights == []
+    sequences = doors.owner.execute(
+        "select r.role, c.relname from pg_class c "
+        "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
+        "where c.relnamespace = 'public'::regnamespace "
+        "and case c.relkind when 'S' then has_sequence_privilege(r.role, c.oid, 'usage, select, update') end"
+    ).fetchall()
+    assert sequences == []
+
+
+CALLABLE = {
+    "anon": set[str](),
+    "authenticated": {
+        # A front end's, exposed by PostgREST:
+        "save_extraction_fields",
+        "update_extraction_field",
+        "remove_extraction_field",
+        "identify_document",
+        "complete_extraction",
+        "restore_extraction",
+        # Not exposed, but called by these, by policies and by the service:
+        "private.my_org_ids",
+        "private.my_owned_org_ids",
+        "private.is_service",
+        "private.enter",
+        "private.append_event",
+        "private.child_name",
+        "private.nodes",
+        "private.changes",
+        "private.is_leaf",
+        "private.check_json",
+        "private.checked_path",
+        "private.put",
+        "private.name_at",
+        "private.merge",
+        "private.fields_at",
+        "private.still_true",
+        "private.closed_up",
+        "private.locked_extraction",
+        "private.scored",
+    },
+    "fieldmark_app": {
+        "private.my_org_ids",
+        "private.my_owned_org_ids",
+        "private.is_service",
+        "private.enter",
+        "private.fail_run",
+        "private.fail_document",
+        "private.scope_of_run",
+        "private.scope_of_document",
+    },
+}
+
+
+@pytest.mark.parametrize("role", CALLABLE)
+def test_a_role_can_call_exactly_these_functions(doors: Doors, role: str) -> None:
+    callable_ = {
+        name
+        for (name,) in doors.owner.execute(
+            "select case pronamespace when 'public'::regnamespace then proname else 'private.' || proname end "
+            "from pg_proc where pronamespace in ('public'::regnamespace, 'private'::regnamespace) "
+            "and has_function_privilege(%s, oid, 'execute')",
+            [role],
+        )
+    }
+    assert callable_ == CALLABLE[role]
+
+
+def test_no_function_looks_for_names_where_its_caller_says(doors: Doors) -> None:
+    """Each has a fixed search_path, or a body that was parsed when it was made (and is not security definer)."""
+    loose = doors.owner.execute(
+        "select proname from pg_proc where pronamespace in ('public'::regnamespace, 'private'::regnamespace) "
+        "and not exists (select from unnest(proconfig) as c where c like 'search_path=%') "
+        "and (prosecdef or prosqlbody is null)"
+    ).fetchall()
+    assert loose == []
+
+
+def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
+    definers = {
+        name
+        for (name,) in doors.owner.execute(
+            "select proname from pg_proc "
+            "where prosecdef and pronamespace in ('public'::regnamespace, 'private'::regnamespace)"
+        )
+    }
+    assert definers == {
+        "my_memberships",
+        "my_org_ids",
+        "my_owned_org_ids",
+        "enter",
+        "keep_journal",
+        "fail_run",
+        "scope_of_run",
+        "scope_of_document",
+        "fail_document",
+        "enqueue",
+        "enqueue_reading",
+        "enqueue_run",
+        "release_waiting_runs",
+    }
