@@ -1,0 +1,35 @@
+# What one does here every day. `just` lists it.
+
+default:
+    @just --list
+
+# Install into the current virtual environment, with everything for tests and checks.
+install:
+    pip install -e '.[test,lint,bench]'
+    pre-commit install
+
+# Everything that the gate checks, without the tests.
+check:
+    ruff check .
+    ruff format --check .
+    pyright
+    lint-imports
+    squawk migrations/*.sql
+
+# Put imports and spacing in order.
+format:
+    ruff check --fix .
+    ruff format .
+
+# The tests; `just test tests/sql -k journal` for some of them.
+test *args:
+    pytest {{ args }}
+
+# The API, a worker and the embedded Postgres, on your own files.
+serve:
+    fieldmark serve
+
+# Pin what ships, anew.
+pin:
+    uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q --upgrade -o constraints.txt
+    uv pip compile pyproject.toml --universal --python-version 3.11 --extra test --extra lint --extra bench -c constraints.txt --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o constraints-dev.txt
