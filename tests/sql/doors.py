@@ -97,6 +97,8 @@ insert into memberships (org_id, user_id, role, created_by) values
   (%(org)s, %(owner)s, 'owner', %(owner)s), (%(org)s, %(member)s, 'member', %(owner)s),
   (%(org)s, %(colleague)s, 'member', %(owner)s), (%(second_org)s, %(owner)s, 'owner', %(owner)s),
   (%(second_org)s, %(colleague)s, 'owner', %(owner)s), (%(other_org)s, %(stranger)s, 'owner', %(stranger)s);
+insert into storage.buckets (id, name) values ('another', 'another');
+insert into storage.objects (bucket_id, name) values ('another', concat_ws('/', %(org)s, 'a.pdf'));
 """
 
 _WORK = """

@@ -478,6 +478,20 @@ CASES = [
         "values ('documents', concat_ws('/', 'x', %(org)s::uuid, 'b.pdf')), ('documents', %(org)s::uuid || '.pdf')",
         NOBODY,
     ),
+    Case(
+        "storage.objects",
+        "select",
+        "in another bucket",
+        "select from storage.objects where bucket_id = 'another' and name like %(org)s::uuid || '/%%'",
+        NOBODY,
+    ),
+    Case(
+        "storage.objects",
+        "insert",
+        "into another bucket",
+        f"insert into storage.objects (bucket_id, name) values ('another', {_FREE_STORAGE_PATH})",
+        NOBODY,
+    ),
     Case("storage.objects", "update", "theirs", "update storage.objects set name = 'x' || name", NOBODY),
     Case("storage.objects", "delete", "theirs", "delete from storage.objects", NOBODY),
 ]
