@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -35,7 +35,8 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_URL"))
     database_direct_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_DIRECT_URL"))
     database_owner_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_OWNER_URL"))
-    postgres_major: Literal[16, 18] = 18
+    # (A variable is text, which Literal[16, 18] would not take for a number.)
+    postgres_major: Annotated[Literal[16, 18], BeforeValidator(int)] = 18
     pool_size: Annotated[int, Field(ge=2, le=100)] = 10
 
     # Supabase: tokens are checked against its keys, uploads go to its Storage.
