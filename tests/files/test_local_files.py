@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -19,7 +18,7 @@ from fieldmark.files import LocalFiles
 
 pytestmark = pytest.mark.anyio
 
-ORG, DOCUMENT = str(uuid4()), str(uuid4())
+ORG, DOCUMENT = "0b0c9f3e-3a52-4b6a-9d5e-0d6f5a3f1c11", "7f1f8a52-64de-4f6b-8d3c-5f1f5f0f2a22"
 PATH = f"{ORG}/{DOCUMENT}/a.pdf"
 
 

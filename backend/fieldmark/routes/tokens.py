@@ -35,9 +35,8 @@ _KEY_BYTES = 32
 _SUPABASE_ALGORITHMS = ("ES256", "RS256")
 _MAX_JWKS_BYTES = 1 << 18
 
-# What a hostile token can make the decoding raise besides PyJWT's own errors: nested beyond the parser's depth, numbers
-# beyond a double, a claim of the wrong type.
-_UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+# ValueError: a lone surrogate in a token cannot even be encoded. The rest PyJWT turns into errors of its own.
+_UNREADABLE = (jwt.PyJWTError, ValueError)
 
 _log = structlog.get_logger(__name__)
 
@@ -260,8 +259,10 @@ def _usable(key_set: object) -> dict[str, jwt.PyJWK]:
     for entry in cast("list[object]", published):
         try:
             key = jwt.PyJWK(cast("dict[str, Any]", entry))
-        except (*_UNREADABLE, AttributeError):
+        except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
+            # One odd key must not take the others with it.
             continue
-        if key.algorithm_name in _SUPABASE_ALGORITHMS and key.public_key_use in ("sig", None) and key.key_id:
-            usable[key.key_id] = key
+        kid = key.key_id
+        if isinstance(kid, str) and key.algorithm_name in _SUPABASE_ALGORITHMS and key.public_key_use in ("sig", None):
+            usable[kid] = key
     return usable
