@@ -60,7 +60,8 @@ def read_fields(text: str, schema: dict[str, Any] | None = None) -> list[Field]:
     # Several taxes are several rates: none of them is the tax.
     fields = [f for (rank, *_), f in best.values() if len(disagreeing.get((*f.keys, str(rank)), set())) < 2]
     for target in known.get("currency", []):
-        signs = [(field, sign) for field in fields if (sign := re.search(CURRENCY, field.quote, re.IGNORECASE))]
+        sure = sorted(fields, key=lambda field: -field.confidence)
+        signs = [(field, sign) for field in sure if (sign := re.search(CURRENCY, field.quote, re.IGNORECASE))]
         code = shaped(currency(signs[0][1][0]), signs[0][1][0], target.shape) if signs else None
         if code and target.keys not in best:
             fields.append(Field(target.keys, code, 0.6, signs[0][0].quote, signs[0][0].page))
@@ -93,7 +94,13 @@ def schema_labels(schema: dict[str, Any]) -> Labels:
         words = plain(str(shape.get("description", "")))[:400].split()
         grams = [" ".join(words[at : at + size]) for size in (4, 3, 2, 1) for at in range(len(words) - size + 1)]
         kind = _kind(shape)
-        usual = [t for name in (path, title, last, *grams) for t in vocabulary().get(name, ()) if _suits(t.kind, kind)]
+        known_names = [name for name in (path, title, last, *grams) if name not in grams or " " in name]
+        usual = [
+            target
+            for name in known_names
+            for target in sorted(vocabulary().get(name, ()), key=lambda target: target.rank)
+            if _suits(target.kind, kind)
+        ]
         for rank, name in ((0, path), (0, title), (5, last), *((8, gram) for gram in grams if len(gram) > 5)):
             if name and name not in vocabulary():
                 known.setdefault(name, []).append(Target(keys, kind, rank, shape))

@@ -33,7 +33,10 @@ _CELL = re.compile(r"\S+(?: \S+)*")
 _SPACES = str.maketrans({"\t": "    ", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
 _LABEL_END = re.compile(r"[\d(%]")
 _TITLE = (
-    ("invoice", re.compile(r"\b(?:nr|no|nummer|number|n°|nº)\b[.:]? ?([\w/.-]{0,20}\d[\w/.-]{0,20})", re.IGNORECASE)),
+    (
+        "invoice",
+        re.compile(r"\b(?:nr|no|number|nummer|numero|n)\b ?[.:°º]? ?([\w/.-]{0,20}\d[\w/.-]{0,20})", re.IGNORECASE),
+    ),
     ("date", re.compile(r"\b(?:vom|dated|du|del|van|of) ([^:]{6,20})")),
 )
 
@@ -56,7 +59,9 @@ class Seen:
     printed: list[str]
     page: int
     confidence: float
-    how: str  # colon · cells (apart by two spaces or more) · joined (by one space) · below
+    how: (
+        str  # colon · cells (apart by two spaces or more) · joined (by one space) · row (under a row of labels) · below
+    )
     section: str = ""
 
 
@@ -145,7 +150,7 @@ class Habits:
         """What is printed there as a value of this kind, and its quote; None if it is none."""
         if kind in ("money", "tax"):
             amounts = [amount for cell in seen.printed if (amount := self.amount(cell))]
-            return amounts[0 if seen.how == "colon" else -1] if amounts else None
+            return amounts[0 if seen.how == "colon" else -1] if amounts and seen.how != "below" else None
         printed = seen.printed[0]
         words = printed.split()
         if kind == "date":
@@ -230,11 +235,12 @@ def sightings(text: str, known: Labels) -> Iterator[Seen]:
                 )
             # A row of labels over a row of values; not the head of a table of goods, where most cells are no label.
             elif under and heads[place] and (colon or 2 * sum(heads) > len(heads)):
-                yield Seen(label, [under], page, 0.75, "below", section if colon else "")
+                yield Seen(label, [under], page, 0.75, "row" if all(heads) else "below", section if colon else "")
 
 
 def head(cell: str) -> str:
-    return plain(_LABEL_END.split(cell, maxsplit=1)[0])
+    """A label without what is added to it: `Tax 15% on $ 112.90` → `tax`, `Total (EUR)` → `total`."""
+    return re.sub(r" (?:eur|euro|usd|gbp|chf|rm|in)$", "", plain(_LABEL_END.split(cell, maxsplit=1)[0]))
 
 
 def _is_label(cell: str, known: Labels, *, first: bool = False) -> bool:

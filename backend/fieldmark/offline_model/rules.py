@@ -119,10 +119,13 @@ def _more(reads: list[Done]) -> dict[str, Any] | None:
     if not reads:
         return {}
     last = reads[-1].answer.rstrip().rpartition("\n")[2]
-    pages = re.match(r'\[more\b.{0,80}\bpages "?(\d{1,5})-(\d{0,5})', last)
-    before = re.match(r"\d+", str(reads[-1].arguments.get("pages", "0")))
-    ahead = pages and int(pages[1]) > int(before[0] if before else 0)
-    return {"pages": f"{pages[1]}-{pages[2]}"} if pages and ahead else None
+    said = re.search(r'\[more: .{0,60}pages "(\d{1,6})-(\d{0,6})"(?: and offset (\d{1,9}))?\]$', last[-200:])
+    asked = reads[-1].arguments
+    before = re.match(r"\d+", str(asked.get("pages") or 1))
+    place = (int(before[0]) if before else 1, int(asked.get("offset") or 0))
+    if not said or (int(said[1]), int(said[3] or 0)) <= place:
+        return None
+    return {"pages": f"{said[1]}-{said[2]}"} | ({"offset": int(said[3])} if said[3] else {})
 
 
 def _schema(task: str) -> dict[str, Any] | None:
