@@ -1,0 +1,118 @@
+"""How long a write takes: from the hook to the commit of `update_field`, and from that commit to a client's event.
+
+The whole service in one process, one run with a hundred calls of `update_field`, the scripted model without delay, a
+client that follows the stream over HTTP. The gate and the toolkit are stamped from outside; beside each figure stands
+what the CLI itself takes between the gate's answer and the call of the tool, which is no work of ours.
+
+    pip install '.[bench]' && python bench/latency.py [--calls 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import uvicorn
+
+from fieldmark.app import create_app
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.routes.tokens import LocalTokens
+from fieldmark.runs.gate import Gate
+from fieldmark.settings import Settings
+from fieldmark.tools.toolkit import Toolkit
+
+stamps: dict[str, dict[str, float]] = {}
+
+
+def stamp(call_id: str | None, what: str) -> None:
+    if call_id:
+        stamps.setdefault(call_id, {})[what] = time.perf_counter()
+
+
+def watch_gate_and_toolkit() -> None:
+    gate, run = Gate.__call__, Toolkit.call
+
+    async def stamped_gate(self: Gate, given: Any, call_id: str | None, context: Any) -> Any:
+        stamp(call_id, "hook")
+        verdict = await gate(self, given, call_id, context)
+        stamp(call_id, "admitted")
+        return verdict
+
+    async def stamped_run(self: Toolkit, context: Any, name: str, call_id: str | None, arguments: Any) -> Any:
+        stamp(call_id, "called")
+        answer = await run(self, context, name, call_id, arguments)
+        stamp(call_id, "committed")
+        return answer
+
+    Gate.__call__ = stamped_gate
+    Toolkit.call = stamped_run
+
+
+async def measure(calls: int) -> None:
+    watch_gate_and_toolkit()
+    turns = [[call("update_field", {"path": f"field_{n}", "value": n, "confidence": 0.9})] for n in range(calls)]
+    seen: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home:
+        async with OfflineModel(Script([*turns, [text("Done.")]])) as model:
+            settings = Settings(
+                home=Path(home),
+                anthropic_api_key="bench",
+                anthropic_base_url=model.base_url,
+                database_url=None,
+                supabase_url=None,
+                max_turns=calls + 10,
+                log_level="error",
+                _env_file=None,
+            )
+            server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None))
+            serving = asyncio.create_task(server._serve())
+            while not server.started:
+                await asyncio.sleep(0.01)
+            address = "http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1]
+            token = LocalTokens(Path(home)).sign(uuid4())
+            async with httpx.AsyncClient(
+                base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=120
+            ) as http:
+                document = (await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()
+                while (await http.get(f"/api/documents/{document['id']}")).json()["status"] == "reading":
+                    await asyncio.sleep(0.05)
+                accept = {"Accept": "text/event-stream"}
+                body = {"document_id": document["id"]}
+                async with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
+                    async for line in stream.aiter_lines():
+                        if line.startswith("data: "):
+                            said = json.loads(line[6:])
+                            if "changed" in said:
+                                seen[said["changed"][0]["path"]] = time.perf_counter()
+                            assert "error" not in said, said
+            server.should_exit = True
+            await serving
+    times = list(stamps.values())[5:]
+    events = list(seen.values())[5:]
+    show("hook to commit", [one["committed"] - one["hook"] for one in times])
+    show("  of it ours (gate and tool)", [
+        one["admitted"] - one["hook"] + one["committed"] - one["called"] for one in times])  # fmt: skip
+    show("  of it the CLI's", [one["called"] - one["admitted"] for one in times])
+    show("commit to client's event", [at - one["committed"] for one, at in zip(times, events, strict=True)])
+
+
+def show(what: str, seconds: list[float]) -> None:
+    ordered = sorted(seconds)
+    p95 = ordered[int(len(ordered) * 0.95)]
+    print(f"{what:32} p50 {statistics.median(ordered) * 1000:6.2f} ms   p95 {p95 * 1000:6.2f} ms   n={len(ordered)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=100)
+    asyncio.run(measure(parser.parse_args().calls))
