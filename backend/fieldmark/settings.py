@@ -40,7 +40,9 @@ class Settings(BaseSettings):
     pool_size: Annotated[int, Field(ge=2, le=100)] = 10
 
     # Supabase: tokens are checked against its keys, uploads go to its Storage.
-    supabase_url: str | None = Field(default=None, validation_alias=_env("SUPABASE_URL"))
+    supabase_url: Annotated[str, Field(pattern=r"^https?://[^/]+/?$")] | None = Field(
+        default=None, validation_alias=_env("SUPABASE_URL")
+    )
     supabase_secret_key: SecretStr | None = Field(default=None, validation_alias=_env("SUPABASE_SECRET_KEY"))
 
     # The model. Neither key nor token: the offline model by rules.
