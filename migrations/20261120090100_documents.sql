@@ -8,8 +8,9 @@ create table public.documents (
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
   -- a front end chooses it, and `..` would lead to the files of others.
-  storage_path text not null check (
-    storage_path ~ ('^' || org_id::text || '/' || id::text || '/[^/\\[:cntrl:]]{1,255}$') and storage_path !~ '/\.\.?$'
+  storage_path text not null constraint lies_in_its_own_folder check (
+    storage_path ~ ('^' || org_id::text || '/' || id::text || '/[^/\\[:cntrl:]]{1,255}$')
+    and storage_path !~ '/\.\.?$'
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),

@@ -132,6 +132,71 @@ def test_policies_are_for_signed_in_users_and_never_restrict_nobody(doors: Doors
     ).fetchall() == [("{authenticated}", "PERMISSIVE")]
 
 
+# What a signed-in user may name in a statement, whatever policies then say; `True` is the whole table.
+RIGHTS = {
+    "organizations": {"select": True, "update": "name"},
+    "memberships": {"select": True, "insert": "org_id user_id role", "update": "role", "delete": True},
+    "documents": {
+        "select": True,
+        "insert": "id org_id filename storage_path media_type byte_size",
+        "update": "media_type byte_size status error page_count",
+        "delete": True,
+    },
+    "document_pages": {
+        "select": True,
+        "insert": "document_id org_id number width height text words engine",
+        "delete": True,
+    },
+    "ocr_results": {"select": True},
+    "extractions": {
+        "select": True,
+        "insert": "id org_id document_id schema",
+        "update": "document_type status extracted_fields confidence_scores evidence",
+        "delete": True,
+    },
+    "extraction_journal": {"select": True},
+    "runs": {
+        "select": True,
+        "insert": "id org_id agent task document_id extraction_id instructions approval auto_approved_tools model "
+        "max_cost_usd idempotency_key",
+        "update": "status attempt started_at finished_at answer error error_code cost_usd usage",
+    },
+    "run_events": {"select": True, "insert": "run_id number org_id body"},
+    "calls": {
+        "select": True,
+        "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
+        "update": "status result finished_at",
+    },
+}
+
+
+def test_signed_in_users_hold_exactly_these_rights_and_others_none(doors: Doors) -> None:
+    rows = doors.owner.execute(
+        "select r.role, c.relname, p.privilege, "
+        "case when has_table_privilege(r.role, c.oid, p.privilege) then '' else ("
+        "  select string_agg(a.attname, ' ' order by a.attnum) from pg_attribute a where a.attrelid = c.oid "
+        "  and a.attnum > 0 and has_column_privilege(r.role, c.oid, a.attnum, p.privilege)) end "
+        "from pg_class c cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
+        "cross join unnest(array['select', 'insert', 'update']) as p (privilege) "
+        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        "union all "
+        "select r.role, c.relname, 'delete', '' from pg_class c "
+        "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
+        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        "and has_table_privilege(r.role, c.oid, 'delete')"
+    ).fetchall()
+    held = {
+        (role, table, verb): columns == "" or set(columns.split())
+        for role, table, verb, columns in rows
+        if columns is not None
+    }
+    assert held == {
+        ("authenticated", table, verb): columns is True or set(columns.split())
+        for table, rights in RIGHTS.items()
+        for verb, columns in rights.items()
+    }
+
+
 def test_nobody_holds_a_right_that_no_verb_here_stands_for(doors: Doors) -> None:
     """Truncating asks no policy; triggers and references reach around them."""
     rights = doors.owner.execute(

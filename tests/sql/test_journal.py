@@ -1,0 +1,103 @@
+"""The journal: whatever is done to an extraction, each of its versions can be rebuilt as it stood."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from doors import Doors, House
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg.types.json import Jsonb
+
+# Few keys and small lists, so that one operation meets what another did: keys like indexes, values of several kinds.
+KEYS = st.sampled_from(["a", "b", "0", "1", "a.b", ""])
+NUMBERS = st.sampled_from(["1", "1.0", "1.00", "-0.5", "100", "1e2"]).map(lambda text: f"number {text}")
+SCALARS = st.none() | st.booleans() | NUMBERS | st.sampled_from(["", "x", "é"])
+VALUES = st.recursive(
+    SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3), max_leaves=6
+)
+FIELDS = st.dictionaries(KEYS, VALUES, max_size=3)
+PATHS = st.lists(KEYS, min_size=1, max_size=4)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("save"), FIELDS),
+    st.tuples(st.just("update"), PATHS, VALUES),
+    st.tuples(st.just("remove"), PATHS),
+    st.tuples(st.just("restore"), st.integers(0, 6)),
+    st.tuples(st.just("overwrite"), FIELDS),
+)
+STATEMENTS = {
+    "save": "select save_extraction_fields(%(id)s, %(0)s)",
+    "update": "select update_extraction_field(%(id)s, %(0)s, %(1)s)",
+    "remove": "select remove_extraction_field(%(id)s, %(0)s)",
+    "restore": "select restore_extraction(%(id)s, %(0)s)",
+    "overwrite": "update extractions set extracted_fields = %(0)s where id = %(id)s returning null",
+}
+
+
+def written(value: Any) -> str:
+    """JSON with numbers as they were drawn: Python would make one of 1.0 and 1.00."""
+    return re.sub(r'"number ([^"]+)"', r"\1", json.dumps(value))
+
+
+def perform(connection: psycopg.Connection, extraction: UUID, operation: tuple[Any, ...]) -> dict[str, Any] | None:
+    """The answer of an operation; None where it was refused."""
+    what, *arguments = operation
+    given_ = {
+        str(n): Jsonb(value, dumps=written) if not (n == 0 and what in ("update", "remove", "restore")) else value
+        for n, value in enumerate(arguments)
+    }
+    try:
+        with connection.transaction():
+            row = connection.execute(STATEMENTS[what], {"id": extraction, **given_}).fetchone()
+    except psycopg.DatabaseError as error:
+        if error.sqlstate != "PT422":
+            raise
+        return None
+    assert row is not None
+    return row[0] or {}
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(OPERATIONS, min_size=1, max_size=10))
+def test_every_version_can_be_rebuilt_as_it_stood(
+    doors: Doors, house: House, operations: list[tuple[Any, ...]]
+) -> None:
+    stood = "select version, extracted_fields::text, extracted_fields from extractions where id = %s"
+    with doors.as_front_end(house.member) as connection:
+        extraction = uuid4()
+        connection.execute(
+            "insert into extractions (id, org_id, document_id) values (%s, %s, %s)",
+            [extraction, house.org, house.document],
+        )
+        versions = {0: "{}"}
+        for operation in operations:
+            answer = perform(connection, extraction, operation)
+            row = connection.execute(stood, [extraction]).fetchone()
+            assert row is not None
+            version, text, fields = row
+            latest = max(versions)
+            if text == versions[latest]:
+                assert version == latest
+            else:
+                assert version == latest + 1
+                assert answer is not None, "a refused operation has changed something"
+                versions[version] = text
+            if answer:
+                assert answer["version"] == version
+                if "path" not in answer:
+                    assert answer["value"] == fields
+        rebuilt = connection.execute(
+            "select v, private.fields_at(%s, v)::text from generate_series(0, %s) as v", [extraction, max(versions)]
+        ).fetchall()
+        assert dict(rebuilt) == versions
+        # And each entry says from what: the leaf that the version before has at its path.
+        assert connection.execute(
+            "select count(*) from extraction_journal j where extraction_id = %s and old is distinct from ("
+            "  select n.value from private.nodes(private.fields_at(extraction_id, version - 1)) n "
+            "  where n.path = j.path and n.steps = j.steps and private.is_leaf(n.value))",
+            [extraction],
+        ).fetchone() == (0,)

@@ -1,0 +1,217 @@
+"""Two at once: whatever the order of commits, nothing is lost, doubled or left waiting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from doors import House, become, furnish
+
+
+class Pair:
+    """Two connections of the service that act as the owner of a house, and a third that watches."""
+
+    def __init__(self, first: psycopg.Connection, second: psycopg.Connection, watch: psycopg.Connection) -> None:
+        self.first, self.second, self.watch = first, second, watch
+        self.house: House = furnish(watch)
+
+    @contextmanager
+    def acting(self, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
+        with connection.transaction():
+            become(connection, "authenticated", {"sub": str(self.house.owner), "org_id": str(self.house.org)})
+            yield connection
+
+    def meanwhile(self, first: Callable[[psycopg.Connection], Any], second: Callable[[psycopg.Connection], Any]) -> Any:
+        """Do `first`, then `second` until it must wait for it; commit the first; answer what the second came to."""
+
+        def run_second() -> Any:
+            with self.acting(self.second):
+                return second(self.second)
+
+        with ThreadPoolExecutor(1) as other:
+            with self.acting(self.first):
+                first(self.first)
+                future = other.submit(run_second)
+                self._until_it_waits(future)
+            return future.result(timeout=10)
+
+    def _until_it_waits(self, future: Future[Any]) -> None:
+        deadline = time.monotonic() + 10
+        waiting = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+        while self.watch.execute(waiting, [self.second.info.backend_pid]).fetchone() != (True,):
+            if future.done():
+                future.result()
+                pytest.fail("The second did not wait for the first: nothing keeps the two apart.")
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+
+    def jobs(self) -> list[tuple[Any, ...]]:
+        return self.watch.execute("select task_name, args, lock from queue.procrastinate_jobs order by id").fetchall()
+
+
+@pytest.fixture
+def pair(clone: Any) -> Iterator[Pair]:
+    with (
+        psycopg.connect(clone.app_url, autocommit=True) as first,
+        psycopg.connect(clone.app_url, autocommit=True) as second,
+        psycopg.connect(clone.owner_url, autocommit=True) as watch,
+    ):
+        pair = Pair(first, second, watch)
+        # What furnishing put into the queue is not looked at.
+        watch.execute("set search_path = public, queue")
+        watch.execute("delete from procrastinate_jobs")
+        yield pair
+
+
+def launch(pair: Pair, run: UUID) -> Callable[[psycopg.Connection], None]:
+    def insert(connection: psycopg.Connection) -> None:
+        connection.execute(
+            "insert into runs (id, org_id, document_id, extraction_id) values (%s, %s, %s, %s)",
+            [run, pair.house.org, pair.house.document, pair.house.extraction],
+        )
+
+    return insert
+
+
+def end_reading(pair: Pair, status: str) -> Callable[[psycopg.Connection], None]:
+    found = {
+        "ready": "status = 'ready', media_type = 'application/pdf', page_count = 1",
+        "failed": "status = 'failed', error = 'It is encrypted.'",
+    }[status]
+
+    def update(connection: psycopg.Connection) -> None:
+        connection.execute(f"update documents set {found} where id = %s", [pair.house.document])
+
+    return update
+
+
+def job_of(pair: Pair, run: UUID) -> tuple[Any, ...]:
+    return ("execute_run", {"run_id": str(run)}, str(pair.house.extraction))
+
+
+def status_of(pair: Pair, run: UUID) -> tuple[Any, ...] | None:
+    return pair.watch.execute("select status, error from runs where id = %s", [run]).fetchone()
+
+
+def test_a_run_launched_while_the_reading_ends_well_is_started_once(pair: Pair) -> None:
+    run = uuid4()
+    pair.meanwhile(end_reading(pair, "ready"), launch(pair, run))
+    assert pair.jobs() == [job_of(pair, pair.house.run), job_of(pair, run)]
+
+
+def test_a_reading_that_ends_well_while_a_run_is_launched_starts_it_once(pair: Pair) -> None:
+    run = uuid4()
+    pair.meanwhile(launch(pair, run), end_reading(pair, "ready"))
+    assert pair.jobs() == [job_of(pair, pair.house.run), job_of(pair, run)]
+
+
+def test_a_run_launched_while_the_reading_fails_is_refused_with_the_reason(pair: Pair) -> None:
+    run = uuid4()
+    with pytest.raises(psycopg.DatabaseError, match=r"^It is encrypted\.") as error:
+        pair.meanwhile(end_reading(pair, "failed"), launch(pair, run))
+    assert error.value.sqlstate == "PT409"
+    assert status_of(pair, run) is None
+    # The one that had been waiting for the reading has failed with it, and says so in its events.
+    assert status_of(pair, pair.house.run) == ("failed", "It is encrypted.")
+    assert pair.jobs() == []
+
+
+def test_a_reading_that_fails_while_a_run_is_launched_fails_it(pair: Pair) -> None:
+    run = uuid4()
+    pair.meanwhile(launch(pair, run), end_reading(pair, "failed"))
+    assert status_of(pair, run) == ("failed", "It is encrypted.")
+    assert pair.watch.execute("select number, body from run_events where run_id = %s", [run]).fetchall() == [
+        (1, {"error": "It is encrypted.", "code": "document_failed", "run_id": str(run)})
+    ]
+    assert pair.jobs() == []
+
+
+def test_a_run_of_a_document_that_is_ready_starts_at_once_and_one_being_read_waits(pair: Pair) -> None:
+    waiting, ready = uuid4(), uuid4()
+    with pair.acting(pair.first):
+        launch(pair, waiting)(pair.first)
+    assert pair.jobs() == []
+    with pair.acting(pair.first):
+        end_reading(pair, "ready")(pair.first)
+        launch(pair, ready)(pair.first)
+    assert pair.jobs() == [job_of(pair, run) for run in (pair.house.run, waiting, ready)]
+
+
+def test_what_is_rolled_back_is_not_in_the_queue(pair: Pair) -> None:
+    with pair.acting(pair.first):
+        end_reading(pair, "ready")(pair.first)
+    before = pair.jobs()
+    with pytest.raises(ZeroDivisionError), pair.acting(pair.first):
+        launch(pair, uuid4())(pair.first)
+        raise ZeroDivisionError
+    assert pair.jobs() == before
+
+
+def test_two_events_at_once_are_numbered_in_the_order_of_their_commits(pair: Pair) -> None:
+    def append(connection: psycopg.Connection) -> Any:
+        return connection.execute("select private.append_event(%s, '{}')", [pair.house.run]).fetchone()
+
+    assert pair.meanwhile(append, append) == (3,)  # the house has one
+    numbers = pair.watch.execute("select number from run_events where run_id = %s order by 1", [pair.house.run])
+    assert numbers.fetchall() == [(1,), (2,), (3,)]
+
+
+def test_two_updates_at_once_are_both_kept(pair: Pair) -> None:
+    def update(field: str) -> Callable[[psycopg.Connection], Any]:
+        return lambda connection: connection.execute(
+            "select update_extraction_field(%s, %s, '1', 0.5)", [pair.house.extraction, [field]]
+        ).fetchone()
+
+    # The house made version 1.
+    assert pair.meanwhile(update("a"), update("b")) == ({"path": "b", "value": 1, "version": 3},)
+    row = pair.watch.execute(
+        "select extracted_fields ->> 'a', extracted_fields ->> 'b', confidence_scores, private.fields_at(id, 3) = "
+        "extracted_fields, private.fields_at(id, 2) = extracted_fields - 'b' from extractions where id = %s",
+        [pair.house.extraction],
+    ).fetchone()
+    assert row == ("1", "1", {"a": 0.5, "b": 0.5}, True, True)
+
+
+def test_two_removals_at_once_remove_two_items(pair: Pair) -> None:
+    pair.watch.execute(
+        "update extractions set extracted_fields = '{\"items\": [1, 2, 3]}' where id = %s", [pair.house.extraction]
+    )
+
+    def remove(connection: psycopg.Connection) -> Any:
+        row = connection.execute(
+            "select remove_extraction_field(%s, '{items,0}') -> 'removed'", [pair.house.extraction]
+        ).fetchone()
+        return row and row[0]
+
+    assert pair.meanwhile(remove, remove) == 2
+
+
+def test_two_first_requests_at_once_make_one_organisation(pair: Pair) -> None:
+    user = uuid4()
+
+    def enter(connection: psycopg.Connection) -> Any:
+        become(connection, "authenticated", {"sub": str(user)})
+        return connection.execute("select private.enter()").fetchone()
+
+    (organisation,) = pair.meanwhile(enter, enter)
+    assert pair.watch.execute("select org_id, role from memberships where user_id = %s", [user]).fetchall() == [
+        (organisation, "owner")
+    ]
+    assert pair.watch.execute("select id from organizations where personal_of = %s", [user]).fetchall() == [
+        (organisation,)
+    ]
+
+
+def test_starting_a_run_does_not_wait_for_a_field_being_written(pair: Pair) -> None:
+    """A foreign key asks for no more than that the extraction goes on existing."""
+    with pair.acting(pair.first) as first:
+        first.execute("select update_extraction_field(%s, '{a}', '1')", [pair.house.extraction])
+        with pair.acting(pair.second) as second:
+            second.execute("set local lock_timeout = '2s'")
+            launch(pair, uuid4())(second)
