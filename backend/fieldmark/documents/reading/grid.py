@@ -77,7 +77,7 @@ def _pages(lines: list[str], first: int, engine: str) -> Iterator[Page]:
     columns = max([COLUMNS, *(min(_width(line), MAX_COLUMNS) for line in lines if "  " in line.lstrip())])
     number, sheet = first, _Sheet(columns)
     for line in lines:
-        if sheet.full(0):
+        if sheet.full(len(line) if len(line) < PAGE_CHARACTERS else 0):
             yield sheet.page(number, engine)
             number, sheet = number + 1, _Sheet(columns)
         if not line and sheet.empty:
@@ -95,7 +95,8 @@ def _pages(lines: list[str], first: int, engine: str) -> Iterator[Page]:
 
 def _tokens(line: str) -> Iterator[tuple[str, str]]:
     """The words of a line, each with the space before it; what is longer than half a page is cut."""
-    for spaces, token in _TOKEN.findall(line):
+    for match in _TOKEN.finditer(line):
+        spaces, token = match.groups()
         for start in range(0, len(token), PAGE_CHARACTERS // 2):
             yield spaces if start == 0 else " ", token[start : start + PAGE_CHARACTERS // 2]
 

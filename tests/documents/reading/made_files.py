@@ -1,0 +1,75 @@
+"""Files that the tests make themselves, byte by byte where it matters."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+
+from PIL import Image, ImageDraw, ImageFont
+
+A4 = "[0 0 595 842]"
+
+
+def pdf(
+    contents: Sequence[str], media_box: str = A4, page_entries: str = "", trailer: str = "", extra: Sequence[str] = ()
+) -> bytes:
+    """A PDF with a page for each content stream. Fonts: /F1 Helvetica, /F2 Courier. `extra` are objects from 8 on."""
+    kids = " ".join(f"{10 + 2 * index} 0 R" for index in range(len(contents)))
+    form = "/AcroForm << /Fields [8 0 R] >>" if extra else ""
+    objects = {
+        1: f"<< /Type /Catalog /Pages 2 0 R {form} >>",
+        2: f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>",
+        3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        4: "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /Encoding /WinAnsiEncoding >>",
+    }
+    for index, content in enumerate(contents):
+        number = 10 + 2 * index
+        objects[number] = (
+            f"<< /Type /Page /Parent 2 0 R /MediaBox {media_box} {page_entries} /Contents {number + 1} 0 R "
+            "/Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>"
+        )
+        objects[number + 1] = f"<< /Length {len(content.encode('cp1252'))} >>\nstream\n{content}\nendstream"
+    objects |= dict(enumerate(extra, start=8))
+    out = bytearray(b"%PDF-1.7\n")
+    offsets: dict[int, int] = {}
+    for number, body in sorted(objects.items()):
+        offsets[number] = len(out)
+        out += f"{number} 0 obj\n{body}\nendobj\n".encode("cp1252")
+    start = len(out)
+    size = max(offsets) + 1
+    out += f"xref\n0 {size}\n0000000000 65535 f \n".encode()
+    for number in range(1, size):
+        out += f"{offsets[number]:010} 00000 n \n".encode() if number in offsets else b"0000000000 00000 f \n"
+    out += f"trailer\n<< /Size {size} /Root 1 0 R {trailer} >>\nstartxref\n{start}\n%%EOF\n".encode()
+    return bytes(out)
+
+
+def show(text: str, x: float, y: float, size: float = 12, font: str = "F1", matrix: str = "1 0 0 1") -> str:
+    """PDF operators that draw a text with its foot at (x, y), y counting from the page's bottom."""
+    return f"BT /{font} {size} Tf {matrix} {x} {y} Tm ({text}) Tj ET\n"
+
+
+def picture(lines: Sequence[str], size: tuple[int, int] = (900, 400)) -> Image.Image:
+    """Black text on white, large enough for OCR; two spaces in a line are a wide gap."""
+    image = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(40)
+    for row, line in enumerate(lines):
+        for column, part in enumerate(line.split("  ")):
+            draw.text((40 + 500 * column, 40 + 90 * row), part, fill="black", font=font)
+    return image
+
+
+def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return out.getvalue()

@@ -1,0 +1,84 @@
+"""Images: seen the right way up, within the limits, and refused before they are unpacked."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+from made_files import encoded
+from PIL import Image
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.image import Images
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.errors import Unreadable
+
+RED, WHITE = (255, 0, 0), (255, 255, 255)
+
+
+def half_red() -> Image.Image:
+    image = Image.new("RGB", (40, 20), WHITE)
+    image.paste(RED, (0, 0, 20, 20))
+    return image
+
+
+def near(found: object, wanted: tuple[int, int, int]) -> bool:
+    assert isinstance(found, tuple)
+    return all(abs(a - b) < 12 for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size", "red_at"), [(1, (40, 20), (5, 10)), (3, (40, 20), (35, 10)), (6, (20, 40), (10, 5))]
+)
+def test_a_photo_is_turned_as_its_camera_says(orientation: int, size: tuple[int, int], red_at: tuple[int, int]) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image, width, height = Images(encoded(half_red(), "JPEG", exif=exif), sniff.JPEG, Limits()).frame(1, 1000)
+    assert (width, height) == image.size == size
+    assert near(image.getpixel(red_at), RED)
+
+
+def test_an_image_is_reduced_but_keeps_its_own_measure() -> None:
+    image, width, height = Images(encoded(Image.new("L", (900, 300)), "PNG"), sniff.PNG, Limits()).frame(1, 100)
+    assert (width, height) == (900, 300)
+    assert image.size in ((100, 33), (100, 34))
+
+
+def test_what_is_transparent_is_white() -> None:
+    image, _, _ = Images(encoded(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "PNG"), sniff.PNG, Limits()).frame(1, 10)
+    assert near(image.getpixel((1, 1)), WHITE)
+
+
+def test_sixteen_bits_a_pixel_are_spread_over_what_can_be_seen() -> None:
+    deep = Image.new("I;16", (2, 1))
+    deep.putpixel((0, 0), 1000)
+    deep.putpixel((1, 0), 3000)
+    image, _, _ = Images(encoded(deep, "PNG"), sniff.PNG, Limits()).frame(1, 10)
+    assert (image.getpixel((0, 0)), image.getpixel((1, 0))) == ((0, 0, 0), WHITE)
+
+
+def test_frames_of_a_tiff_are_pages_up_to_the_limit() -> None:
+    tiff = encoded(
+        half_red(), "TIFF", save_all=True, append_images=[Image.new("RGB", (10, 10)), Image.new("1", (30, 10))]
+    )
+    images = Images(tiff, sniff.TIFF, Limits(max_pages=3))
+    assert images.page_count == 3
+    assert [images.frame(number, 100)[1:] for number in (3, 1, 2)] == [(30, 10), (40, 20), (10, 10)]
+    with pytest.raises(Unreadable, match="more than 2 pages"):
+        Images(tiff, sniff.TIFF, Limits(max_pages=2))
+
+
+def test_a_bomb_is_refused_by_what_it_claims() -> None:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 20_000, 20_000, 8, 0, 0, 0, 0))
+    bomb = b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    with pytest.raises(Unreadable, match=r"400 megapixels \(20,000 × 20,000\); the limit is 100"):
+        Images(bomb, sniff.PNG, Limits()).frame(1, 1000)
+
+
+def test_a_format_is_not_read_as_another() -> None:
+    with pytest.raises(OSError, match="cannot identify"):
+        Images(encoded(half_red(), "PNG"), sniff.JPEG, Limits())

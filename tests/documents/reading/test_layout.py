@@ -1,0 +1,64 @@
+"""Lines from boxes, and what text is cleaned of."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmark.documents.reading.layout import compose
+from fieldmark.documents.reading.pages import Page, Piece, clean
+from fieldmark.errors import Unreadable
+
+
+def test_a_crooked_scan_keeps_its_lines() -> None:
+    # Two lines 30 apart that fall by 40 from left to right.
+    rows = [[f"{row}{column}" for column in range(10)] for row in range(2)]
+    pieces: list[Piece] = []
+    for column in range(10):
+        for row in range(2):
+            x, y = 100 * column, 30 * row + 4 * column
+            pieces.append(Piece(rows[row][column], x, y, x + 40, y + 24))
+
+    def lines(slope: float) -> list[list[str]]:
+        return [line.split() for line in compose(1, 1000, 200, [(0, pieces)], "rapidocr", slope).text.splitlines()]
+
+    assert lines(0.04) == rows
+    assert lines(0) != rows
+
+
+def test_boxes_are_parts_of_the_page_and_stay_on_it() -> None:
+    page = compose(1, 200, 100, [(0, [Piece("x", -5, 25, 50, 120, 1.5)])], "rapidocr")
+    word = page.words[0]
+    assert (word.x0, word.y0, word.x1, word.y1, word.confidence) == (0, 0.25, 0.25, 1, 1)
+
+
+def test_a_page_survives_packing() -> None:
+    pieces = [Piece("a", 0, 0, 10, 10), Piece("b", 20, 0, 30, 10, 0.5)]
+    page = compose(3, 100, 50, [(0, pieces)], "rapidocr")
+    assert Page.unpack(page.pack()) == page
+    assert [len(word) for word in page.pack()["words"]] == [5, 6]
+
+
+def test_a_page_without_area_is_refused() -> None:
+    with pytest.raises(Unreadable, match="no area"):
+        compose(1, 0, 100, [], "pdf")
+
+
+@pytest.mark.parametrize(
+    ("raw", "cleaned"),
+    [
+        ("plain", "plain"),
+        ("nul\0", "nul"),
+        ("lone\ud800", "lone\ufffd"),
+        ("\ud83d\ude00 halves", "😀 halves"),
+        ("\ufb01nal o\ufb03ce", "final office"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("zero\u200bwidth\ufeff", "zerowidth"),
+        ("left\u202eright", "leftright"),
+        ("tag\U000e0041s", "tags"),
+        ("bell\x07 esc\x1b", "bell esc"),
+        ("Größe 5 € 中文 e\u0301", "Größe 5 € 中文 e\u0301"),
+        ("two\nlines\ttab", "two\nlines\ttab"),
+    ],
+)
+def test_text_is_cleaned_of_what_cannot_be_stored_or_seen(raw: str, cleaned: str) -> None:
+    assert clean(raw) == cleaned

@@ -1,0 +1,129 @@
+"""DOCX and XLSX: order, tables and addresses are kept; bombs are refused before they go off."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+
+import docx
+import openpyxl
+import pytest
+from made_files import archive
+
+from fieldmark.documents.reading.office import docx_parts, xlsx_parts
+from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.errors import Unreadable
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def word_file(body: str) -> bytes:
+    return archive({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()})
+
+
+def test_a_word_document_is_read_in_order_with_its_tables_headers_and_pages() -> None:
+    document = docx.Document()
+    document.sections[0].header.paragraphs[0].text = "Acme Ltd"
+    document.sections[0].footer.paragraphs[0].text = "Bank 123"
+    document.add_paragraph("Date:\t12 March 2024")
+    table = document.add_table(rows=2, cols=2)
+    for row, cells in enumerate([("Screws", "12.50"), ("Nuts\nand bolts", "7.00")]):
+        for column, text in enumerate(cells):
+            table.cell(row, column).text = text
+    document.add_paragraph("Total: 19.50")
+    document.add_page_break()
+    document.add_paragraph("Second page")
+    out = io.BytesIO()
+    document.save(out)
+    first, second = docx_parts(out.getvalue(), Limits())
+    assert [line for line in first if line] == [
+        "Acme Ltd",
+        "Date:   12 March 2024",
+        "Screws           12.50",
+        "Nuts and bolts   7.00",
+        "Total: 19.50",
+    ]
+    assert [line for line in second if line] == ["Second page", "Bank 123"]
+
+
+def test_content_controls_insertions_and_text_boxes_are_read_and_deleted_or_hidden_text_is_not() -> None:
+    body = (
+        "<w:sdt><w:sdtContent><w:p><w:r><w:t>controlled</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+        "<w:p><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del></w:p>"
+        "<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:r><w:rPr><w:vanish w:val='0'/></w:rPr>"
+        "<w:t>shown</w:t></w:r></w:p>"
+        "<w:p><w:r><w:t>around</w:t></w:r><w:r><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent></w:r></w:p>"
+    )
+    ((*lines,),) = docx_parts(word_file(body), Limits())
+    assert lines == ["controlled", "inserted", "shown", "around", "boxed"]
+
+
+def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.title = "Invoice"
+    sheet["A1"], sheet["B1"] = "Number", "INV-1"
+    sheet["A2"], sheet["C2"] = datetime.date(2024, 3, 12), 0.1 + 0.2
+    sheet["A4"], sheet["B4"], sheet["C4"] = True, 1250.0, "=1+1"
+    hidden = book.create_sheet("Hidden")
+    hidden["A1"] = "secret"
+    hidden.sheet_state = "hidden"
+    book.create_sheet("Far")["XFD1048576"] = "corner"
+    out = io.BytesIO()
+    book.save(out)
+    assert xlsx_parts(out.getvalue(), Limits()) == [
+        ["Sheet: Invoice", "A1: Number   B1: INV-1", "A2: 2024-03-12   C2: 0.3", "A4: TRUE   B4: 1250"],
+        ["Sheet: Far", "XFD1048576: corner"],
+    ]
+
+
+def test_a_formula_gives_its_cached_value() -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active["A1"] = "=SUM(1,2)"
+    out = io.BytesIO()
+    book.save(out)
+    with zipfile.ZipFile(out) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    assert b"<v></v>" in members[name] or b"<v />" in members[name] or b"<v/>" in members[name]
+    for empty in (b"<v></v>", b"<v />", b"<v/>"):
+        members[name] = members[name].replace(empty, b"<v>3</v>")
+    assert xlsx_parts(archive(members), Limits()) == [["Sheet: Sheet", "A1: 3"]]
+
+
+def test_an_archive_may_unpack_to_the_limit_and_no_further() -> None:
+    body = f"<w:p><w:r><w:t>{'a' * MIB}</w:t></w:r></w:p>"
+    data = word_file(body)
+    assert len(data) < 10_000
+    assert docx_parts(data, Limits(max_decoded_bytes=2 * MIB))
+    with pytest.raises(Unreadable, match="unpacks to 1 MiB; the limit is 1 MiB"):
+        docx_parts(data, Limits(max_decoded_bytes=MIB))
+
+
+def test_a_bomb_that_lies_about_its_size_does_not_go_off() -> None:
+    data = bytearray(word_file("<w:p><w:r><w:t>" + "a" * 3 * MIB + "</w:t></w:r></w:p>"))
+    size = zipfile.ZipFile(io.BytesIO(data)).infolist()[0].file_size.to_bytes(4, "little")
+    assert data.count(size) == 2
+    with pytest.raises(zipfile.BadZipFile):
+        docx_parts(bytes(data.replace(size, (1000).to_bytes(4, "little"))), Limits(max_decoded_bytes=MIB))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_xml_that_declares_entities_is_refused(encoding: str) -> None:
+    bomb = f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><d>&b;</d>'
+    with pytest.raises(Unreadable, match="declares entities"):
+        docx_parts(archive({"word/document.xml": bomb.encode(encoding)}), Limits())
+
+
+def test_more_parts_than_any_document_has_are_refused() -> None:
+    members = {f"word/media/{number}": b"" for number in range(10_001)}
+    with pytest.raises(Unreadable, match="10,001 parts"):
+        docx_parts(archive(members), Limits())
+
+
+def test_an_archive_without_a_document_is_refused() -> None:
+    with pytest.raises(Unreadable, match="main part is missing"):
+        docx_parts(archive({"word/documents.txt": b""}), Limits())

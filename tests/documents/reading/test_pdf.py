@@ -1,0 +1,154 @@
+"""PDF: words where they stand, lines as they are seen, and a clear sentence for what cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_files import pdf, show
+from PIL import Image
+
+from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.errors import Unreadable
+
+SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
+
+
+def read(data: bytes, number: int = 1, limits: Limits | None = None) -> Page:
+    page = Pdf(data, limits or Limits()).read_page(number)
+    assert page is not None
+    assert page.text.split() == [word.text for word in page.words]
+    return page
+
+
+def lines(page: Page) -> list[str]:
+    return [line.strip() for line in page.text.splitlines() if line.strip()]
+
+
+def test_a_label_and_its_value_are_one_line_whatever_the_order_they_were_drawn_in() -> None:
+    content = (
+        show("19.50", 400, 700) + show("Total", 50, 660) + show("Subtotal", 50, 700) + show("23.21", 400, 660, size=10)
+    )
+    page = read(pdf([content]))
+    assert [line.split("  ", 1)[0] for line in lines(page)] == ["Subtotal", "Total"]
+    assert [line.rsplit("  ", 1)[1] for line in lines(page)] == ["19.50", "23.21"]
+
+
+def test_words_of_a_sentence_are_one_space_apart() -> None:
+    assert lines(read(pdf([show("Payment within 30 days", 50, 700)]))) == ["Payment within 30 days"]
+
+
+def test_a_column_starts_at_the_same_place_in_every_line() -> None:
+    rows = [("1", "Screws", "12.50"), ("22", "", "7.00"), ("333", "Nuts and bolts", "1.00")]
+    content = "".join(
+        show(cell, x, 700 - 20 * row, font="F2")
+        for row, cells in enumerate(rows)
+        for cell, x in zip(cells, (50, 120, 400), strict=True)
+        if cell
+    )
+    assert {line.rindex("  ") for line in read(pdf([content])).text.splitlines()} == {47}
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("boxes", ["", "/CropBox [100 200 500 800]"])
+def test_a_box_holds_the_ink_of_its_word_however_the_page_is_turned_and_cut(rotation: int, boxes: str) -> None:
+    data = pdf([show("Invoice", 150, 600, size=30)], page_entries=f"/Rotate {rotation} {boxes}")
+    (word,) = read(data).words
+    pixels, width, height = Pdf(data, Limits()).draw_page(1, 72, 10**7)
+    page = read(data)
+    assert (width, height) == (int(page.width), int(page.height))
+    image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX").convert("L").point(lambda v: 255 * (v < 128))
+    left, top, right, bottom = image.getbbox() or (0, 0, 0, 0)
+    assert right - left > 25 or bottom - top > 25
+    slack = 2.0
+    assert word.x0 * width - slack <= left and right <= word.x1 * width + slack
+    assert word.y0 * height - slack <= top and bottom <= word.y1 * height + slack
+    # And no more than that: the line's height around it, not the page.
+    assert (word.x1 - word.x0) * width < right - left + 20 and (word.y1 - word.y0) * height < bottom - top + 20
+
+
+@pytest.mark.parametrize("matrix", ["0 1 -1 0", "0 -1 1 0", "-1 0 0 -1"])
+def test_text_that_runs_another_way_is_read_in_its_own_direction(matrix: str) -> None:
+    page = read(pdf([show("Upright", 50, 700) + show("first second", 300, 400, matrix=matrix)]))
+    assert lines(page) == ["Upright", "first second"]
+
+
+def test_a_word_broken_over_two_lines_is_two_words_each_in_its_place() -> None:
+    page = read(pdf([show("a long docu-", 50, 700) + show("ment here", 50, 684)]))
+    assert lines(page) == ["a long docu-", "ment here"]
+    assert all(word.y1 - word.y0 < 0.03 for word in page.words)
+
+
+def test_what_lies_outside_the_crop_box_is_not_read() -> None:
+    data = pdf([show("inside", 150, 600) + show("outside", 20, 50)], page_entries="/CropBox [100 200 500 800]")
+    assert lines(read(data)) == ["inside"]
+
+
+def test_what_was_typed_into_a_form_is_read() -> None:
+    appearance = show("4711", 2, 4)
+    field = (
+        "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 /Rect [200 690 300 710] /AP << /N 9 0 R >> >>"
+    )
+    form = (
+        f"<< /Type /XObject /Subtype /Form /BBox [0 0 100 20] /Resources << /Font << /F1 3 0 R >> >> "
+        f"/Length {len(appearance)} >>\nstream\n{appearance}\nendstream"
+    )
+    data = pdf([show("Number:", 50, 694)], page_entries="/Annots [8 0 R]", extra=[field, form])
+    assert [word.text for word in read(data).words] == ["Number:", "4711"]
+
+
+def test_a_page_without_words_is_left_to_ocr_and_an_empty_one_is_empty() -> None:
+    document = Pdf(pdf(["0 0 200 200 re f", ""]), Limits())
+    assert document.read_page(1) is None
+    empty = document.read_page(2)
+    assert empty is not None and (empty.text, empty.words) == ("", [])
+
+
+def test_the_samples_read_as_they_are_printed() -> None:
+    mustang = read((SAMPLES / "zf_mustang_20221026.pdf").read_bytes())
+    assert "Rechnung RE1001" in lines(mustang)
+    assert any(line.startswith("Endsumme  ") and line.endswith("  963,12 €") for line in lines(mustang))
+    assert any(
+        line.startswith("Kunden-Nr.:  ") and line.endswith("Belegdatum:              26.10.22")
+        for line in lines(mustang)
+    )
+    azure = read((SAMPLES / "i2d_AzureInterior.pdf").read_bytes())
+    assert any(line.startswith("Total  ") and line.endswith("  $ 279.84") for line in lines(azure))
+    assert "Invoice INV/2023/03/0008" in lines(azure)
+
+
+def test_a_limit_of_pages_counts_pages() -> None:
+    limits = Limits(max_pages=3)
+    assert Pdf(pdf([show("x", 50, 700)] * 3), limits).page_count == 3
+    with pytest.raises(Unreadable, match="has 4 pages; the limit is 3"):
+        Pdf(pdf([show("x", 50, 700)] * 4), limits)
+
+
+def test_a_gigantic_page_is_refused() -> None:
+    assert read(pdf([show("x", 50, 700)], media_box="[0 0 9000 9000]")).width == 9000
+    with pytest.raises(Unreadable, match="20,000 × 20,000 points"):
+        read(pdf([show("x", 50, 700)], media_box="[0 0 20000 20000]"))
+
+
+def test_an_encrypted_pdf_is_called_that() -> None:
+    key = f"/Encrypt << /Filter /Standard /V 1 /R 2 /O <{'ab' * 32}> /U <{'cd' * 32}> /P -4 >>"
+    with pytest.raises(Unreadable, match="protected with a password"):
+        Pdf(pdf([show("x", 50, 700)], trailer=f"{key} /ID [<{'11' * 16}> <{'11' * 16}>]"), Limits())
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.7\n" + bytes(range(256)) * 40, b"%PDF-1.4"])
+def test_a_damaged_pdf_is_called_that(data: bytes) -> None:
+    with pytest.raises(Unreadable, match="damaged or cut off"):
+        Pdf(data, Limits())
+
+
+def test_a_pdf_without_pages_is_called_that() -> None:
+    with pytest.raises(Unreadable, match="no pages"):
+        Pdf(pdf([]), Limits())
+
+
+def test_a_page_with_more_text_than_a_page_holds_is_refused() -> None:
+    crowded = "".join(show("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
+    with pytest.raises(Unreadable, match=r"Page 1 holds 5\d\d,\d\d\d characters"):
+        read(pdf([crowded]))

@@ -1,0 +1,102 @@
+"""TXT and CSV, and the setting of lines as pages that all formats without pages share."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from fieldmark.documents.reading.grid import PAGE_CHARACTERS, align, expand_tabs, typeset
+from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.text import csv_parts, decode, plain_parts
+from fieldmark.errors import Unreadable
+
+
+def pages(*parts: list[str], limits: Limits | None = None) -> list[Page]:
+    made = typeset(parts, "text", limits or Limits())
+    for page in made:
+        assert page.text.split() == [word.text for word in page.words]
+        assert all(0 <= word.x0 < word.x1 <= 1 and 0 <= word.y0 < word.y1 <= 1 for word in page.words)
+    return made
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "Größe 5 €".encode(),
+        "Größe 5 €".encode("utf-8-sig"),
+        "Größe 5 €".encode("cp1252"),
+        codecs.BOM_UTF16_LE + "Größe 5 €".encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + "Größe 5 €".encode("utf-16-be"),
+        codecs.BOM_UTF32_LE + "Größe 5 €".encode("utf-32-le"),
+    ],
+)
+def test_text_is_read_in_every_common_encoding(data: bytes) -> None:
+    assert decode(data) == "Größe 5 €"
+
+
+def test_a_declared_encoding_is_used_unless_it_is_unknown_or_wrong() -> None:
+    assert decode("Цена".encode("koi8-r"), "koi8-r") == "Цена"
+    assert decode("Größe".encode(), "klingon") == "Größe"
+    assert decode("Größe".encode("cp1252"), "utf-8") == "Größe"
+
+
+def test_a_form_feed_starts_a_page_and_tabs_are_wide_gaps() -> None:
+    made = pages(*[list(part) for part in plain_parts(b"Total\t19.50\n\fsecond")])
+    assert [page.text for page in made] == ["Total   19.50", "second"]
+    assert expand_tabs("1234567\tx") == "1234567  x"
+
+
+def test_csv_is_a_table_whatever_separates_its_fields() -> None:
+    for delimiter in ",;\t|":
+        rows = [["No", "Text", "Price"], ["1", f'"Screws{delimiter} ""M4"""', "12.5"], ["2", "", "7"]]
+        (lines,) = csv_parts("\n".join(delimiter.join(row) for row in rows).encode())
+        column = lines[0].index("Price")
+        assert [line[column:] for line in lines] == ["Price", "12.5", "7"]
+        assert lines[0].startswith("No   Text  ") and '"M4"' in lines[1]
+
+
+def test_align_keeps_cells_two_spaces_apart_even_after_a_long_one() -> None:
+    lines = align([["a", "b"], ["x" * 60, "after"], ["", "only second"]])
+    assert lines == ["a" + " " * 42 + "b", "x" * 60 + "  after", " " * 43 + "only second"]
+
+
+def test_long_text_is_paged_on_line_borders_and_nothing_is_lost() -> None:
+    lines = [f"line {number} " + "word " * 10 for number in range(500)]
+    made = pages(lines)
+    assert len(made) > 5
+    assert all(len(page.text) <= PAGE_CHARACTERS + 100 for page in made)
+    assert all(page.text.startswith("line ") for page in made)
+    assert " ".join(page.text for page in made).split() == " ".join(lines).split()
+
+
+def test_an_endless_line_is_wrapped_cut_and_kept() -> None:
+    made = pages(["x" * 10_000 + " end"])
+    assert "".join(page.text for page in made).replace(" ", "") == "x" * 10_000 + "end"
+    assert len(made) > 2
+
+
+def test_a_line_too_long_for_the_page_wraps_in_its_boxes_not_in_its_text() -> None:
+    (page,) = pages(["word " * 40])
+    assert page.text.count("\n") == 0
+    assert len({word.y0 for word in page.words}) == 3
+
+
+def test_a_table_gets_a_page_as_wide_as_it_needs() -> None:
+    narrow, wide = pages(["a  b"]), pages(["a" + " " * 150 + "b"])
+    assert narrow[0].width == 595 and wide[0].width > 900
+    assert len({word.y0 for word in wide[0].words}) == 1
+
+
+def test_wide_characters_take_two_columns() -> None:
+    (page,) = pages(["請求 12"])
+    label, value = page.words
+    assert label.x1 - label.x0 == pytest.approx(2 * (value.x1 - value.x0), abs=1e-4)
+
+
+def test_more_pages_than_the_limit_are_refused() -> None:
+    lines = ["word " * 20] * 100
+    count = len(pages(lines))
+    assert len(pages(lines, limits=Limits(max_pages=count))) == count
+    with pytest.raises(Unreadable, match=f"more than {count - 1} pages"):
+        pages(lines, limits=Limits(max_pages=count - 1))

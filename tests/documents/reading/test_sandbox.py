@@ -1,0 +1,250 @@
+"""Reading as the worker does it: every format through the subprocess, and every way it can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import time
+from pathlib import Path
+
+import docx
+import openpyxl
+import psutil
+import pytest
+from made_files import archive, encoded, pdf, picture, show
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.pages import MIB, Limits, Page
+from fieldmark.documents.reading.sandbox import _checked, read_file
+from fieldmark.errors import Unreadable
+
+pytestmark = pytest.mark.anyio
+SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
+
+
+def saved(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def word_file() -> bytes:
+    document, out = docx.Document(), io.BytesIO()
+    document.add_paragraph("Total: 19,50 €")
+    document.save(out)
+    return out.getvalue()
+
+
+def workbook() -> bytes:
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    assert book.active is not None
+    book.active["B2"] = "Total: 19,50 €"
+    book.save(out)
+    return out.getvalue()
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "reading.child" in " ".join(child.cmdline())]
+
+
+TEXT = "Total: 19,50 €"
+MAIL = "From: a@example.com\nTo: b@example.com\nDate: x\nContent-Type: text/plain; charset=cp858\n\nTotal: 19,50 €"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "media_type", "engine"),
+    [
+        ("a.pdf", pdf([show("Total: 19,50 €", 50, 700)]), sniff.PDF, "pdf"),
+        ("a.docx", word_file(), sniff.DOCX, "docx"),
+        ("a.xlsx", workbook(), sniff.XLSX, "xlsx"),
+        ("a.html", f'<meta charset="cp1257"><p>{TEXT}</p>'.encode("cp1257"), sniff.HTML, "html"),
+        ("a.eml", MAIL.encode("cp858"), sniff.EML, "email"),
+        ("a.txt", TEXT.encode("utf-16"), sniff.TXT, "text"),
+        ("a.txt", TEXT.encode("cp1252"), sniff.TXT, "text"),
+        ("a.csv", f'"{TEXT}"\n'.encode(), sniff.CSV, "csv"),
+    ],
+)
+async def test_every_format_is_read(tmp_path: Path, name: str, data: bytes, media_type: str, engine: str) -> None:
+    seen: list[tuple[int, int]] = []
+    reading = await read_file(saved(tmp_path, name, data), name, Limits(), lambda *at: seen.append(at))
+    (page,) = reading.pages
+    assert (reading.media_type, page.number, page.engine) == (media_type, 1, engine)
+    assert TEXT in page.text
+    assert page.text.split() == [word.text for word in page.words]
+    assert seen == [(1, 1)]
+
+
+async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: Path) -> None:
+    scan = picture(["Invoice No: 4711", "Total  19.50"])
+    out = io.BytesIO()
+    scan.save(out, "PDF", resolution=150)
+    import pypdfium2
+
+    both = pypdfium2.PdfDocument.new()
+    for source in (pdf([show("First page", 50, 700)]), out.getvalue(), pdf([""])):
+        with pypdfium2.PdfDocument(source) as part:
+            both.import_pages(part)
+    both.save(tmp_path / "both.pdf")
+    both.close()
+    done: list[int] = []
+
+    async def on_page(number: int, total: int) -> None:
+        assert total == 3
+        done.append(number)
+
+    reading = await read_file(tmp_path / "both.pdf", "both.pdf", Limits(), on_page)
+    assert [(page.number, page.engine) for page in reading.pages] == [(1, "pdf"), (2, "rapidocr"), (3, "pdf")]
+    assert done == [1, 2, 3]
+    first, second, third = reading.pages
+    assert (first.text, third.text) == ("First page", "")
+    lines = [line.strip() for line in second.text.splitlines() if line.strip()]
+    assert lines[0] == "Invoice No: 4711"
+    assert lines[1].split("  ")[0] == "Total" and lines[1].split("  ")[-1].strip() == "19.50"
+    # Boxes are parts of the page: those of the second row stand where it was drawn.
+    total = next(word for word in second.words if word.text == "Total")
+    assert total.confidence is not None and 0.5 < total.confidence <= 1
+    assert abs(total.x0 * scan.width - 40) < 20 and 120 < total.y0 * scan.height < total.y1 * scan.height < 190
+
+
+async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
+    reading = await read_file(SAMPLES / "sm_lidl_02032020_02_00716.jpg", "photo.jpg", Limits())
+    (page,) = reading.pages
+    assert (reading.media_type, page.width, page.height) == (sniff.JPEG, 876, 1056)
+    labels = {line.split("  ")[0].strip(): line.split("  ")[-1].strip() for line in page.text.splitlines()}
+    assert (labels["zu zahlen"], labels["Bar"], labels["Rückgeld"]) == ("7,16", "10,00", "-2,84")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.pdf", b"", "empty"),
+        ("a.txt", b" \n", "white space"),
+        ("a.pdf", b"hello", "named .pdf but holds plain text"),
+        ("a.bin", bytes(range(256)) * 9, "format is unknown"),
+        ("a.pdf", pdf([show("x", 50, 700)])[:300], "damaged or cut off"),
+        ("a.pdf", pdf([show("x", 50, 700)] * 4), "4 pages; the limit is 3"),
+        ("a.pdf", pdf([""]), "No text was found"),
+        ("a.docx", word_file()[:-100], "The Word document is damaged or cut off"),
+        ("a.xlsx", archive({"xl/workbook.xml": b"<workbook/>"}), "The Excel workbook is damaged or cut off"),
+        ("a.docx", archive({"word/document.xml": bytes(3 * MIB)}), "unpacks to 3 MiB; the limit is 2 MiB"),
+        ("a.txt", b"x " * MIB, "The file has 2.0 MiB; the limit is 1 MiB"),
+        ("a.txt", b"word " * 5000, "more than 3 pages"),
+    ],
+)
+async def test_what_cannot_be_read_says_why_in_a_sentence(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
+    limits = Limits(max_bytes=MIB, max_pages=3, max_decoded_bytes=2 * MIB)
+    with pytest.raises(Unreadable, match=reason) as raised:
+        await read_file(saved(tmp_path, name, data), name, limits)
+    assert str(raised.value).endswith(".") and "\n" not in str(raised.value)
+    assert children() == []
+
+
+async def test_a_name_that_looks_like_an_attack_is_only_a_name(tmp_path: Path) -> None:
+    path = saved(tmp_path, "stored", TEXT.encode())
+    name = "../../x'; import os; os._exit(3) #\"\n\ud800.txt"
+    assert (await read_file(path, name, Limits())).pages[0].text == TEXT
+
+
+async def test_a_file_nobody_else_can_reach_is_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, "a.txt", TEXT.encode())
+    os.chmod(path, 0o600)  # noqa: PTH101
+    os.chmod(tmp_path, 0o700)  # noqa: PTH101
+    assert (await read_file(path, "a.txt", Limits())).pages[0].text == TEXT
+
+
+def slow(folder: Path) -> Path:
+    """A file that takes a minute to read: a hundred pages for OCR."""
+    page = picture(["Invoice No: 4711", "Total  19.50"]).convert("1")
+    return saved(folder, "slow.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 99))
+
+
+async def started(sealed: bool = False) -> psutil.Process:
+    """The subprocess, once it is there; or once it has given up what it may."""
+    async with asyncio.timeout(20):
+        # Another process sets no event of ours.
+        while not children() or (sealed and children()[0].uids().real == 0):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    (child,) = children()
+    return child
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("slow.tiff", "0.5"), ("pages.pdf", "0.8")])
+async def test_too_slow_a_reading_is_ended_in_time(tmp_path: Path, name: str, seconds: str) -> None:
+    # Of the image nothing is known before the models are loaded; the PDF is granted its 300 pages' share.
+    saved(tmp_path, "pages.pdf", pdf(["0 0 500 700 re f"] * 300))
+    slow(tmp_path)
+    begun = time.monotonic()
+    with pytest.raises(Unreadable, match=f"longer to read than the {seconds} seconds"):
+        await read_file(tmp_path / name, name, Limits(seconds=0.5, seconds_per_page=0.001))
+    assert time.monotonic() - begun < 3
+    assert children() == []
+
+
+async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
+    task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
+    child = await started()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not child.is_running()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGKILL, "was killed"), (signal.SIGSEGV, r"reader crash \(SIGSEGV\)")]
+)
+async def test_a_reader_that_dies_is_an_unreadable_file(tmp_path: Path, number: signal.Signals, reason: str) -> None:
+    task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
+    child = await started()
+    child.send_signal(number)
+    with pytest.raises(Unreadable, match=reason):
+        await task
+
+
+async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, "a.txt", b"word " * (4 * MIB))
+    with pytest.raises(Unreadable, match="more memory"):
+        await read_file(path, "a.txt", Limits(memory_bytes=100 * MIB, max_pages=1))
+    with pytest.raises(Unreadable, match="more than 1 pages"):
+        await read_file(path, "a.txt", Limits(max_pages=1))
+
+
+async def test_the_reader_of_root_runs_as_nobody(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
+    child = await started()
+    assert child.environ().keys() <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
+    child = await started(sealed=True)
+    assert child.uids().real == child.uids().effective == 65_534
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        {"number": 2},
+        {"width": float("nan")},
+        {"height": 0},
+        {"text": "other words"},
+        {"engine": "forged"},
+        {"text": "a\0", "words": [["a\0", 0, 0, 1, 1]]},
+        {"text": "\ud800", "words": [["\ud800", 0, 0, 1, 1]]},
+        {"words": [["a", 0, 0, 2, 1]]},
+        {"words": [["a", 0.5, 0, 0.4, 1]]},
+        {"words": [["a", float("nan"), 0, 1, 1]]},
+        {"words": [["a", 0, 0, 1, "1"]]},
+        {"words": [["a", 0, 0, 1, 1, 7]]},
+        {"words": [["a", 0, 0]]},
+    ],
+)
+def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, object]) -> None:
+    honest: dict[str, object] = {
+        "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1]], "engine": "pdf"
+    }  # fmt: skip
+    assert _checked(Page.unpack(honest), 1).text == "a"
+    with pytest.raises((ValueError, TypeError)):
+        _checked(Page.unpack(honest | packed), 1)

@@ -1,0 +1,97 @@
+"""A sealed process can compute and answer, and nothing else; the same process unsealed can do each of these things."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BACKEND = Path(__file__).parents[3] / "backend"
+START = f"""
+import ctypes, os, resource, socket, sys, threading
+sys.path.insert(0, {str(BACKEND)!r})
+from fieldmark.documents.reading.seal import seal
+if sys.argv[1] == "sealed":
+    seal(memory_bytes=512 << 20, cpu_seconds=1, parent=os.getppid())
+"""
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can prevent this")
+
+
+def run(body: str, how: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-c", START + body, how], capture_output=True, text=True, timeout=30, cwd="/"
+    )
+
+
+def test_a_sealed_process_can_still_answer() -> None:
+    done = run("print(sum(range(1000)))", "sealed")
+    assert (done.returncode, done.stdout.strip()) == (0, "499500")
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "open('/etc/hosts').close()",
+        "open('/etc/passwd').close()",
+        "os.close(os.open('/', os.O_RDONLY))",
+        "socket.socket().close()",
+        "socket.socket(socket.AF_UNIX).close()",
+        "os.pipe()",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))",
+        pytest.param("os.waitpid(os.fork(), 0) if os.fork() else os._exit(0)", marks=linux),
+        pytest.param("thread = threading.Thread(target=int); thread.start(); thread.join()", marks=linux),
+        pytest.param("bytearray(700 << 20)", marks=linux),
+    ],
+)
+def test_a_sealed_process_cannot(deed: str) -> None:
+    body = f"""
+try:
+    {deed}
+except (OSError, RuntimeError, MemoryError, ValueError):
+    print("refused")
+else:
+    print("done")
+"""
+    assert run(body, "free").stdout.strip().endswith("done")
+    assert run(body, "sealed").stdout.strip() == "refused"
+
+
+def test_computing_time_ends() -> None:
+    done = run("while True: pass", "sealed")
+    assert done.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
+
+
+@linux
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_root_becomes_nobody_with_nothing_of_root_left() -> None:
+    body = "print(*os.getresuid(), *os.getresgid(), *os.getgroups(), len(ctypes.CDLL(None).getenv.__name__))"
+    assert run(body, "free").stdout.split()[:3] == ["0", "0", "0"]
+    assert run(body, "sealed").stdout.split()[:6] == ["65534"] * 6
+    assert run("os.unlink('/etc/hostname-that-is-not-there')", "sealed").returncode == 1
+    status = "status = open('/proc/self/status'); seal(1 << 30, 2, os.getppid()); status.seek(0); print(status.read())"
+    fields = dict(line.split(":\t", 1) for line in run(status, "free").stdout.splitlines() if ":\t" in line)
+    assert (fields["CapPrm"], fields["CapEff"], fields["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
+
+
+@linux
+def test_a_sealed_process_does_not_outlive_the_one_that_started_it() -> None:
+    sealed = START + "print(os.getpid(), flush=True)\nwhile True: threading.Event().wait(1)"
+    starter = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', {sealed!r}, 'sealed'])"
+    with subprocess.Popen([sys.executable, "-I", "-c", starter], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        os.kill(pid, 0)
+        process.kill()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    pytest.fail("The sealed process is still there.")

@@ -1,0 +1,63 @@
+"""What a file is: its content decides, and what cannot be read is named."""
+
+from __future__ import annotations
+
+import pytest
+from made_files import archive, encoded, pdf, picture, show
+
+from fieldmark.documents.reading import sniff
+from fieldmark.errors import Unreadable
+
+IMAGE = picture([], (20, 20))
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind"),
+    [
+        (pdf([show("x", 50, 700)]), "a.pdf", sniff.PDF),
+        (b"junk before\n" + pdf([show("x", 50, 700)]), "a", sniff.PDF),
+        (encoded(IMAGE, "PNG"), "invoice.pdf", sniff.PNG),
+        (encoded(IMAGE, "JPEG"), "a.png", sniff.JPEG),
+        (encoded(IMAGE, "TIFF"), "a.tif", sniff.TIFF),
+        (encoded(IMAGE, "WEBP"), "a.docx", sniff.WEBP),
+        (archive({"word/document.xml": b""}), "a.xlsx", sniff.DOCX),
+        (archive({"xl/workbook.xml": b""}), "a.zip", sniff.XLSX),
+        (b"<!-- x -->\n<!DOCTYPE html><p>x", "a.txt", sniff.HTML),
+        (b"<div>fragment</div>", "a.html", sniff.HTML),
+        (b"Received: x\n by y\nFrom: a@example.com\nDate: today\n\nbody", "download", sniff.EML),
+        (b"Subject: x\n\nbody", "a.eml", sniff.EML),
+        (b"a;b\n1;2\n", "a.CSV", sniff.CSV),
+        (b"Invoice: 1\nTotal: 2\n", "a.txt", sniff.TXT),
+        (b"Invoice: 1\n", "noname", sniff.TXT),
+        ("Größe\n".encode("cp1252"), "a.txt", sniff.TXT),
+        ("Größe".encode("utf-16"), "a.txt", sniff.TXT),
+    ],
+)
+def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, name: str, kind: str) -> None:
+    assert sniff.media_type(data, name) == kind
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "reason"),
+    [
+        (b"", "a.pdf", "empty"),
+        (b" \n\t ", "a.txt", "white space"),
+        (b"hello", "a.pdf", "named .pdf but holds plain text"),
+        (b"<html>login</html>", "a.docx", "named .docx but holds plain text"),
+        (bytes(range(256)) * 20, "a.txt", "format is unknown"),
+        (b"GIF89a" + bytes(100), "a.png", "a GIF image"),
+        (b"\x7fELF" + bytes(100), "a.pdf", "a program"),
+        (b"{\\rtf1 hello}", "a.doc", "a Rich Text document"),
+        (archive({"readme.txt": b"x"}), "a.docx", "a ZIP archive"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.doc", "Office before 2007"),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
+            "a.docx",
+            "protected with a password",
+        ),
+        (b"\0\0\0\x1cftypheic" + bytes(100), "a.jpg", "HEIC"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_name(data: bytes, name: str, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        sniff.media_type(data, name)

@@ -1,0 +1,72 @@
+"""Every readable document has page images, and boxes fit them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.documents.render import render_page
+from fieldmark.errors import NotFound, Unreadable
+
+pytestmark = pytest.mark.anyio
+SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "zf_mustang_20221026.pdf"
+
+
+def ink(png: bytes) -> Image.Image:
+    """White where the page has ink."""
+    return Image.open(io.BytesIO(png)).convert("L").point(lambda value: 255 * (value < 160))
+
+
+@pytest.mark.parametrize("name", ["sample", "text", "csv"])
+async def test_every_box_has_its_word_in_it_and_the_margins_are_empty(tmp_path: Path, name: str) -> None:
+    path = SAMPLE
+    if name != "sample":
+        path = tmp_path / f"a.{name}"
+        path.write_text("Größe,Preis\nM4,19\n" if name == "csv" else "Total   19,50 €\n" + "lang " * 60 + "y" * 300)
+    reading = await read_file(path, path.name, Limits())
+    page = reading.pages[0]
+    image = ink(await render_page(path, reading.media_type, 1, Limits(), dpi=100))
+    assert image.width == pytest.approx(page.width / 72 * 100, abs=1)
+    for word in page.words:
+        box = (word.x0 * image.width, word.y0 * image.height, word.x1 * image.width, word.y1 * image.height)
+        assert image.crop(tuple(map(round, box))).getbbox(), word
+        image.paste(0, tuple(round(side) + grow for side, grow in zip(box, (-1, -1, 2, 2), strict=True)))
+    if name != "sample":  # the sample has lines and a logo besides its words
+        assert image.getbbox() is None
+
+
+async def test_an_image_is_its_own_page_and_a_turned_one_is_turned(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (60, 30), "white").save(path, exif=exif)
+    png = Image.open(io.BytesIO(await render_page(path, sniff.JPEG, 1, Limits())))
+    assert (png.format, png.size) == ("PNG", (30, 60))
+
+
+async def test_only_pages_that_exist_have_images(tmp_path: Path) -> None:
+    assert await render_page(SAMPLE, sniff.PDF, 1, Limits())
+    for number in (0, 2, -1):
+        with pytest.raises(NotFound, match=f"no page {number}; it has 1"):
+            await render_page(SAMPLE, sniff.PDF, number, Limits())
+    with pytest.raises(NotFound, match="no page images"):
+        await render_page(SAMPLE, "application/x-other", 1, Limits())
+
+
+async def test_a_giant_page_is_drawn_small_and_a_damaged_image_not_at_all(tmp_path: Path) -> None:
+    png = Image.open(io.BytesIO(await render_page(SAMPLE, sniff.PDF, 1, Limits(), dpi=100_000)))
+    assert png.width * png.height <= 16_000_000
+    path = tmp_path / "a.png"
+    Image.effect_noise((50, 50), 9).save(path)
+    assert await render_page(path, sniff.PNG, 1, Limits(max_pixels=2500))
+    with pytest.raises(Unreadable, match="the limit is 0"):
+        await render_page(path, sniff.PNG, 1, Limits(max_pixels=2499))
+    path.write_bytes(path.read_bytes()[:600])
+    with pytest.raises(Unreadable, match="PNG image is damaged or cut off"):
+        await render_page(path, sniff.PNG, 1, Limits())
