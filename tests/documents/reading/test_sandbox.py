@@ -130,7 +130,7 @@ async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
         ("a.xlsx", archive({"xl/workbook.xml": b"<workbook/>"}), "The Excel workbook is damaged or cut off"),
         ("a.docx", archive({"word/document.xml": bytes(3 * MIB)}), "unpacks to 3 MiB; the limit is 2 MiB"),
         ("a.txt", b"x " * MIB, "The file has 2.0 MiB; the limit is 1 MiB"),
-        ("a.txt", b"word " * 5000, "more than 3 pages"),
+        ("a.txt", b"word " * 5000, "more pages than the limit of 3"),
     ],
 )
 async def test_what_cannot_be_read_says_why_in_a_sentence(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
@@ -205,8 +205,8 @@ async def test_a_reader_that_dies_is_an_unreadable_file(tmp_path: Path, number: 
 async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, "a.txt", b"word " * (4 * MIB))
     with pytest.raises(Unreadable, match="more memory"):
-        await read_file(path, "a.txt", Limits(memory_bytes=100 * MIB, max_pages=1))
-    with pytest.raises(Unreadable, match="more than 1 pages"):
+        await read_file(path, "a.txt", Limits(memory_bytes=50 * MIB, max_pages=1))
+    with pytest.raises(Unreadable, match="more pages than the limit of 1"):
         await read_file(path, "a.txt", Limits(max_pages=1))
 
 

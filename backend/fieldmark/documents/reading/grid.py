@@ -33,7 +33,7 @@ def typeset(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> list
         for page in _pages(lines, len(pages) + 1, engine):
             pages.append(page)
             if len(pages) > limits.max_pages:
-                raise Unreadable(f"The document's text fills more than {limits.max_pages} pages.")
+                raise Unreadable(f"The document's text fills more pages than the limit of {limits.max_pages}.")
     return pages
 
 

@@ -1,0 +1,91 @@
+"""Pages a second of text-layer PDFs on one core: our reader, with and without its subprocess, beside pdfplumber.
+
+    python bench/reading.py [--pages 300]
+
+The test PDF repeats the pages of docs/samples/*.pdf. Every reader gives the text and the words with their boxes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pdfplumber
+import pypdfium2
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "backend"))
+
+from fieldmark.documents.reading.pages import Limits  # noqa: E402
+from fieldmark.documents.reading.pdf import Pdf  # noqa: E402
+from fieldmark.documents.reading.sandbox import read_file  # noqa: E402
+
+
+def repeated(pages: int, path: Path) -> int:
+    """Write a PDF of at least so many pages; answers how many."""
+    whole = pypdfium2.PdfDocument.new()
+    samples = [pypdfium2.PdfDocument(sample) for sample in sorted((ROOT / "docs" / "samples").glob("*.pdf"))]
+    while len(whole) < pages:
+        for sample in samples:
+            whole.import_pages(sample)
+    whole.save(path)
+    count = len(whole)
+    for document in (*samples, whole):
+        document.close()
+    return count
+
+
+def with_ours(path: Path) -> int:
+    pdf = Pdf(path.read_bytes(), Limits())
+    return sum(len(page.words) for number in range(1, pdf.page_count + 1) if (page := pdf.read_page(number)))
+
+
+def with_ours_sealed(path: Path) -> int:
+    return sum(len(page.words) for page in asyncio.run(read_file(path, path.name, Limits())).pages)
+
+
+def with_pdfplumber(path: Path) -> int:
+    words = 0
+    with pdfplumber.open(path) as pdf:
+        for page in pdf.pages:
+            page.extract_text()
+            words += len(page.extract_words())
+            page.close()
+    return words
+
+
+def measured(reader: Callable[[Path], int], path: Path, pages: int, times: int) -> float:
+    """Pages a second, the best of some times."""
+    best, words = 0.0, 0
+    for _ in range(times):
+        started = time.perf_counter()
+        words = reader(path)
+        best = max(best, pages / (time.perf_counter() - started))
+    print(f"{reader.__name__.removeprefix('with_').replace('_', ' '):12} {best:8.1f} pages/s  ({words:,} words)")
+    return best
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--pages", type=int, default=300)
+    wanted = arguments.parse_args().pages
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # inherited by the subprocess: one core for both
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "repeated.pdf"
+        pages = repeated(wanted, path)
+        print(f"{pages} pages, {path.stat().st_size / 2**20:.1f} MiB, one core")
+        ours = measured(with_ours, path, pages, 3)
+        sealed = measured(with_ours_sealed, path, pages, 3)
+        other = measured(with_pdfplumber, path, pages, 1)
+    print(f"ours / pdfplumber: {ours / other:.1f}, in the subprocess: {sealed / other:.1f}")
+
+
+if __name__ == "__main__":
+    main()
