@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
@@ -58,3 +61,24 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     for router in (agent.router, runs.router, documents.router, extractions.router, health.router):
         app.include_router(router)
     return app
+
+
+async def serve_app(app: FastAPI, listener: socket.socket) -> None:
+    """Answer at `listener` until cancelled; requests under way then get two seconds. The app's lifespan is the
+    caller's to open, so what keeps it from starting reaches the caller as it is."""
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve([listener]), name="server")
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """The process's signals are the command's: it closes more than this server."""
+        yield

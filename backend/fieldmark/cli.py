@@ -1,7 +1,7 @@
 """The command line: serve, extract, worker, migrate, token.
 
-Exit codes: 0 done; 1 a document could not be read or a run failed; 2 wrong usage; 3 the service cannot work (settings,
-database); 130 interrupted.
+Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read or a run failed; 2 wrong usage;
+3 the service cannot work (settings, database); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
+import socket
 import sys
 from collections.abc import Coroutine, Generator
 from datetime import timedelta
@@ -43,7 +45,7 @@ FAILED, MISUSED, CANNOT_WORK, INTERRUPTED = 1, 2, 3, 130
 
 Result = TypeVar("Result")
 
-_err = Console(stderr=True, highlight=False)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False)
 
 
@@ -67,13 +69,22 @@ def extract(
     for file in files:
         if not file.is_file():
             _stop(f"There is no file {file}.", MISUSED)
+        if not os.access(file, os.R_OK):
+            _stop(f"The file {file} may not be read by this user.", MISUSED)
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
     wanted = _read_schema(schema)
     settings = _settings("warning")
     done = _run(_extract(settings, files, wanted, instructions, as_json, user))
-    if out is not None:
-        out.write_text(_as_lines(done), encoding="utf-8")
     if as_json:
-        sys.stdout.write(_as_lines(done))
+        # JSON is UTF-8 whatever the terminal's locale is.
+        sys.stdout.buffer.write(_as_lines(done).encode())
+        sys.stdout.buffer.flush()
+    if out is not None and done:
+        try:
+            out.write_text(_as_lines(done), encoding="utf-8")
+        except OSError as error:
+            _stop(f"The extraction could not be written to {out}: {error.strerror}.", FAILED)
     if len(done) < len(files):
         raise typer.Exit(FAILED)
 
@@ -81,21 +92,23 @@ def extract(
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on; 0 for any free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port to listen on; 0 for any free one.")
+    ] = None,
     with_worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Do the jobs in this process too, or leave them to others.")
     ] = True,
 ) -> None:
     """Serve the HTTP API, with a worker and (if no other is named) the embedded Postgres."""
     settings = _settings()
-    _run(_serve(settings, host or settings.host, settings.port if port is None else port, with_worker))
+    _run(_serve(settings, host or settings.host, settings.port if port is None else port, with_worker), endless=True)
 
 
 @app.command()
 def worker() -> None:
     """Do jobs: execute runs, read documents. As many processes as you like, on as many machines."""
     settings = _settings()
-    _run(_work(settings))
+    _run(_work(settings), endless=True)
 
 
 @app.command()
@@ -145,53 +158,70 @@ async def _extract(
     from fieldmark.worker import working
 
     done: list[dict[str, Any]] = []
-    with _err.status("Starting…") as status:
+    started: list[tuple[Path, UUID]] = []
+    with _err.status("") as status:
+        _tell(status, "Starting…")
         async with open_service(settings) as service:
             org_id = await enter(service.database, user)
             assert org_id is not None
             scope = Scope(user, org_id)
-            async with working(service):
-                if settings.offline:
-                    _err.print(
-                        "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language "
-                        "model.[/yellow]"
-                    )
-                started: list[tuple[Path, UUID]] = []
-                for file in files:
-                    status.update(f"Taking in {escape(file.name)}…")
-                    try:
-                        document = await service.ingest.upload(scope, file, file.name)
-                        run_id = await launch.extract(
-                            service.database, scope, document["id"], schema=schema, instructions=instructions
-                        )
-                    except (Unavailable, Misconfigured):
-                        raise
-                    except FieldmarkError as error:
-                        _err.print(f"[red]✗[/red] {escape(file.name)}: {escape(str(error))}")
-                        continue
-                    started.append((file, run_id))
-                for file, run_id in started:
-                    _err.print(f"[bold]{escape(file.name)}[/bold]")
-                    await _watch(service.database, scope, run_id, status)
-                    async with service.database.as_user(scope) as conn:
-                        run = await runs.get(conn, run_id)
-                        assert run is not None
-                        row = await extractions.get(conn, run["extraction_id"])
-                    if run["status"] != "completed":
-                        continue
-                    extraction = Extraction.model_validate(row).model_dump(mode="json")
-                    done.append(extraction)
-                    if not as_json:
-                        status.stop()
-                        _show(extraction)
-                        status.start()
+            if settings.offline:
+                _err.print(
+                    "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language "
+                    "model.[/yellow]"
+                )
+            try:
+                async with working(service):
+                    for file in files:
+                        _tell(status, f"Taking in {escape(file.name)}…")
+                        try:
+                            document = await service.ingest.upload(scope, file, file.name)
+                            run_id = await launch.extract(
+                                service.database, scope, document["id"], schema=schema, instructions=instructions
+                            )
+                        except (Unavailable, Misconfigured):
+                            raise
+                        except FieldmarkError as error:
+                            _err.print(f"[red]✗[/red] {escape(file.name)}: {escape(str(error))}")
+                            continue
+                        started.append((file, run_id))
+                    for file, run_id in started:
+                        _err.print(f"[bold]{escape(file.name)}[/bold]")
+                        await _watch(service.database, scope, run_id, status)
+                        async with service.database.as_user(scope) as conn:
+                            run = await runs.get(conn, run_id)
+                            assert run is not None
+                            row = await extractions.get(conn, run["extraction_id"])
+                        if run["status"] != "completed":
+                            continue
+                        extraction = Extraction.model_validate(row).model_dump(mode="json")
+                        done.append(extraction)
+                        if not as_json:
+                            status.stop()
+                            _show(extraction)
+                            status.start()
+            finally:
+                # Interrupted: what waits in the queue would otherwise be done, and paid for, by the next worker.
+                with contextlib.suppress(Unavailable):
+                    async with service.database.as_service() as conn:
+                        for _, run_id in started:
+                            await runs.fail(
+                                conn, run_id, "The command that asked for it was interrupted.", "interrupted"
+                            )
     return done
+
+
+def _tell(status: Status, words: str) -> None:
+    """Say what begins now: in the line that moves on a terminal, as a line of its own elsewhere."""
+    status.update(words)
+    if not _err.is_terminal:
+        _err.print(words)
 
 
 async def _watch(database: Any, scope: Any, run_id: UUID, status: Status) -> None:
     from fieldmark.runs.stream import follow
 
-    status.update("Reading the document…")
+    _tell(status, "Reading the document…")
     async for event in follow(database, scope, run_id):
         if event is None:
             continue
@@ -249,28 +279,28 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
 
 
 async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:
-    import uvicorn
+    from fieldmark.app import create_app, serve_app
 
-    from fieldmark.app import create_app
+    # Before anything is started: a port that is taken is the likeliest thing to be wrong.
+    with _listen(host, port) as listener:
+        app = create_app(settings, with_worker=with_worker)
+        async with app.router.lifespan_context(app):
+            _announce(settings, *listener.getsockname()[:2])
+            await serve_app(app, listener)
 
-    app = create_app(settings, with_worker=with_worker)
-    config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    announcing = asyncio.create_task(_announce(settings, server))
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        await server.serve()  # until SIGINT or SIGTERM; then it ends in order and passes the signal on
-    finally:
-        announcing.cancel()
-    if not server.started:
-        raise Misconfigured(f"The service could not start at {host}:{port}; the lines above say why.")
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise Misconfigured(f"The service cannot listen: {error.strerror}.") from error
 
 
-async def _announce(settings: Settings, server: Any) -> None:
-    while not server.started:  # noqa: ASYNC110  uvicorn tells of it in no other way
-        await asyncio.sleep(0.05)
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
+def _announce(settings: Settings, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    _err.print(f"Fieldmark serves at [bold]http://{shown}:{port}[/bold] (API: http://{shown}:{port}/docs)")
+    url = escape(f"http://{shown}:{port}")
+    _err.print(f"Fieldmark serves at [bold]{url}[/bold] (API: {url}/docs)")
     if settings.offline:
         _err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
     if settings.supabase_url:
@@ -300,25 +330,30 @@ def _settings(log_level: str | None = None) -> Settings:
     except ValidationError as error:
         faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())
         _stop(f"The settings cannot be used: {faults}", CANNOT_WORK)
+    except ValueError as error:  # a list that is no JSON, a .env that is no text
+        _stop(f"The settings cannot be used: {error}", CANNOT_WORK)
     set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
     return settings
 
 
-def _run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run to the end, or until Ctrl-C or SIGTERM; either way everything that was opened is closed in order."""
+def _run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
+    """Run to the end, or until Ctrl-C, SIGTERM or the terminal's end; in any case everything that was opened is closed
+    in order. `endless`: being told to end is the way it ends."""
 
-    async def until_terminated() -> Result:
+    async def until_told() -> Result:
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await work
 
     with _sentences():
         try:
-            return asyncio.run(until_terminated())
+            return asyncio.run(until_told())
         except (KeyboardInterrupt, asyncio.CancelledError):
-            _err.print("Interrupted.")
-            raise typer.Exit(INTERRUPTED) from None
+            _err.print("Ended." if endless else "Interrupted.")
+            raise typer.Exit(0 if endless else INTERRUPTED) from None
 
 
 @contextlib.contextmanager

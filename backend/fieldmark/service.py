@@ -37,7 +37,6 @@ async def open_service(settings: Settings) -> AsyncGenerator[Service]:
     """
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
-            settings.home.mkdir(parents=True, exist_ok=True)
             embedded = stack.enter_context(running(settings.home, settings.postgres_major))
             await migrate(embedded.owner_url, app_password=embedded.app_password)
             url = direct_url = embedded.app_url
@@ -64,7 +63,6 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     fieldmark_app, that role gets the password it carries.
     """
     if settings.embedded_database and settings.database_owner_url is None:
-        settings.home.mkdir(parents=True, exist_ok=True)
         with running(settings.home, settings.postgres_major) as embedded:
             return await migrate(embedded.owner_url, app_password=embedded.app_password)
     named = settings.database_owner_url or settings.database_url

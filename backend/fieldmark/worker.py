@@ -9,6 +9,7 @@ from uuid import UUID
 
 import structlog
 from procrastinate import App, JobContext, RetryStrategy
+from procrastinate.exceptions import ConnectorException
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.rules import answer
@@ -23,6 +24,7 @@ from fieldmark.stores import documents
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
+RESTART_SECONDS = 1
 GRACE_SECONDS = 1
 MAX_TRIES = 3
 
@@ -87,19 +89,22 @@ async def _work(queue: App, settings: Settings) -> None:
     async with asyncio.TaskGroup() as group:
         # Two workers, so that long runs do not keep documents from being read, nor many documents a run from starting.
         for name, concurrency in ((RUNS, settings.max_live_agents), (DOCUMENTS, 2)):
-            group.create_task(
-                queue.run_worker_async(
-                    name=name,
-                    queues=[name],
-                    concurrency=concurrency,
-                    install_signal_handlers=False,
-                    delete_jobs="successful",
-                    shutdown_graceful_timeout=GRACE_SECONDS,
-                    update_heartbeat_interval=HEARTBEAT_SECONDS,
-                    stalled_worker_timeout=STALLED_SECONDS,
-                )
-            )
-        group.create_task(_repeat(SWEEP_SECONDS, lambda: _sweep(queue)))
+            group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
+        group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
+
+
+async def _work_on(queue: App, name: str, concurrency: int) -> None:
+    """Do a queue's jobs until the database is lost: the queue's worker then stops, some of the times without a word."""
+    await queue.run_worker_async(
+        name=name,
+        queues=[name],
+        concurrency=concurrency,
+        install_signal_handlers=False,
+        delete_jobs="successful",
+        shutdown_graceful_timeout=GRACE_SECONDS,
+        update_heartbeat_interval=HEARTBEAT_SECONDS,
+        stalled_worker_timeout=STALLED_SECONDS,
+    )
 
 
 async def _sweep(queue: App) -> None:
@@ -108,12 +113,12 @@ async def _sweep(queue: App) -> None:
         await queue.job_manager.retry_job(job)
 
 
-async def _repeat(seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(pause_seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await action()
-        except FieldmarkError as error:
-            log.warning("the sweep failed", error=str(error))
+        except (FieldmarkError, ConnectorException) as error:
+            log.warning("the worker lost the database; it tries again", part=name, error=str(error))
         except Exception:
-            log.exception("the sweep failed")
-        await asyncio.sleep(seconds)
+            log.exception("the worker failed; it tries again", part=name)
+        await asyncio.sleep(pause_seconds)
