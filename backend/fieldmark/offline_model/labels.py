@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +189,9 @@ def _month(word: str) -> int:
 def sightings(text: str, known: Labels) -> Iterator[Seen]:
     """Every label in the text of `get_document_text` with what is printed at it, in the order of reading."""
     page, section = 1, ""
-    lines = [
-        [(cell.start(), cell[0]) for cell in _CELL.finditer(line.translate(_SPACES))] for line in text.splitlines()
-    ]
-    lines = [cells for cells in lines if cells]
+    # No page has so many columns; each cell looks at the ones behind it.
+    spaced = (islice(_CELL.finditer(line.translate(_SPACES)), 40) for line in text.splitlines())
+    lines = [cells for line in spaced if (cells := [(cell.start(), cell[0]) for cell in line])]
     for at, cells in enumerate(lines):
         texts = [cell for _, cell in cells]
         if len(texts) == 1 and (header := re.fullmatch(r"--- page (\d+) of \d+ ---", texts[0])):

@@ -93,12 +93,12 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
         name, sure = document_type(document)
         return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
     if _open(done, "extract_fields"):
-        refused = next((one.answer for one in done if one.tool == "extract_fields"), None)
+        objection = next((one.answer for one in done if one.tool == "extract_fields"), None)
         found = read_fields(document, _schema(task))
-        if refused is not None:
-            found = [field for field in found if path_of(field.keys) not in refused]
+        if objection is not None:
+            found = [field for field in found if path_of(field.keys) not in objection]
         if found:
-            return [call("extract_fields", _found(found, evidence=refused is None))]
+            return [call("extract_fields", _found(found, evidence=objection is None))]
     saved = next((one.arguments for one in done if one.tool == "extract_fields" and not one.failed), dict[str, Any]())
     count = f"{len(saved.get('confidences', {}))} labelled values were found by rules."
     if "complete_extraction" in offered and _open(done, "complete_extraction"):
@@ -106,7 +106,9 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
     closing = [NOTE, count]
     if _tagged(task, "instructions"):
         closing.append("The instructions in words were not followed: rules cannot.")
-    closing += [f"{one.tool} failed: {one.answer[:300]}" for one in done if one.failed and not _open([one], one.tool)]
+    refused = {one.tool: one.answer for one in done if one.failed}
+    never = refused.keys() - {one.tool for one in done if not one.failed}
+    closing += [f"{tool} was refused: {why[:300]}" for tool, why in refused.items() if tool in never]
     return [text(" ".join(closing))]
 
 
