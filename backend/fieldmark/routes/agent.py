@@ -32,9 +32,9 @@ class RunWish(BaseModel):
         "auto", description="Who admits the agent's writes. auto: policy does, each is recorded."
     )
     auto_approved_tools: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
-    model: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w.:@/-]+$")] | None = Field(
-        None, description="Another model than the service's."
-    )
+    model: (
+        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None
+    ) = Field(None, description="Another model than the service's.")
     max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = None
 
 

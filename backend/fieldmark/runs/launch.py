@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Invalid, NotFound
@@ -45,16 +45,17 @@ async def extract(
         if problem := problem_with(schema):
             raise Invalid(f"The schema cannot be used. {problem}")
         check_schema(schema)
-    async with database.as_user(scope) as conn:
-        if wish.idempotency_key and (earlier := await runs.by_key(conn, scope, wish.idempotency_key)):
-            return earlier["id"]
-        document = await documents.get(conn, document_id)
-        if document is None:
-            raise NotFound("There is no such document.")
-        if document["status"] == "failed":
-            raise DocumentFailed(document["error"])
-        extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=schema)
-        return await _add(database, conn, scope, "extract", document_id, extraction_id, instructions, wish)
+    try:
+        async with database.as_user(scope) as conn:
+            document = await documents.get(conn, document_id)
+            if document is None:
+                raise NotFound("There is no such document.")
+            if document["status"] == "failed":
+                raise DocumentFailed(document["error"])
+            extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=schema)
+            return await _add(conn, scope, "extract", document_id, extraction_id, instructions, wish)
+    except _StartedBefore as earlier:
+        return earlier.run_id
 
 
 async def correct(
@@ -63,16 +64,25 @@ async def correct(
     """Start a correction in words; answers the run's id. It waits for a run that is at work on the same extraction."""
     wish = wish or Wish()
     _check(wish)
-    async with database.as_user(scope) as conn:
-        extraction = await extractions.get(conn, extraction_id)
-        if extraction is None:
-            raise NotFound("There is no such extraction.")
-        return await _add(database, conn, scope, "correct", extraction["document_id"], extraction_id, message, wish)
+    try:
+        async with database.as_user(scope) as conn:
+            extraction = await extractions.get(conn, extraction_id)
+            if extraction is None:
+                raise NotFound("There is no such extraction.")
+            return await _add(conn, scope, "correct", extraction["document_id"], extraction_id, message, wish)
+    except _StartedBefore as earlier:
+        return earlier.run_id
+
+
+class _StartedBefore(Exception):
+    """The idempotency key was used before: what this transaction has inserted goes, the earlier run is the answer."""
+
+    def __init__(self, run_id: UUID) -> None:
+        self.run_id = run_id
 
 
 async def _add(
-    database: Database,
-    conn: Any,
+    conn: Connection,
     scope: Scope,
     task: str,
     document_id: UUID,
@@ -80,9 +90,11 @@ async def _add(
     instructions: str | None,
     wish: Wish,
 ) -> UUID:
-    return await runs.add(
+    wished_id = uuid4()
+    run_id = await runs.add(
         conn,
         scope,
+        id=wished_id,
         agent="extraction",
         task=task,
         document_id=document_id,
@@ -93,6 +105,9 @@ async def _add(
         auto_approved_tools=list(wish.auto_approved_tools),
         idempotency_key=wish.idempotency_key,
     )
+    if run_id != wished_id:
+        raise _StartedBefore(run_id)
+    return run_id
 
 
 def _check(wish: Wish) -> None:
