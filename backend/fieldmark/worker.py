@@ -24,7 +24,6 @@ from fieldmark.stores import documents
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
-RESTART_SECONDS = 2
 RESTART_SECONDS = 1
 GRACE_SECONDS = 1
 MAX_TRIES = 3
@@ -38,7 +37,7 @@ async def working(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
         queue = open_queue(service.direct_url)
         _register(queue, service, model)
         await stack.enter_async_context(queue.open_async())
-        task = asyncio.create_task(_keep_working(queue, service.settings), name="worker")
+        task = asyncio.create_task(_work(queue, service.settings), name="worker")
         try:
             yield task
         finally:
@@ -84,16 +83,6 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
         await service.ingest.read(UUID(document_id))
 
     del execute_run, read_document  # known to the queue by their names
-
-
-async def _keep_working(queue: App, settings: Settings) -> None:
-    while True:
-        try:
-            await _work(queue, settings)
-        except Exception:
-            # A database that was away, most likely. What was at work is taken up again by the sweep.
-            log.exception("the worker stopped; it starts again")
-        await asyncio.sleep(RESTART_SECONDS)
 
 
 async def _work(queue: App, settings: Settings) -> None:
