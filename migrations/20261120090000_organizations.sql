@@ -1,5 +1,9 @@
 -- Who may see what: the service's login role, organisations, memberships, and the private functions policies lean on.
 
+-- Keys and policies lock tables of Supabase's that are in use: rather give up than let everybody wait.
+set local lock_timeout = '10s';
+set local statement_timeout = '60s';
+
 -- The service logs in as fieldmark_app: no owner, no superuser, no BYPASSRLS. It may only become what PostgREST becomes.
 do $$
 begin

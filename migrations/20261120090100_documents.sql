@@ -1,5 +1,8 @@
 -- Documents: the uploaded file, its pages with their words, and where the originals lie.
 
+set local lock_timeout = '10s';
+set local statement_timeout = '60s';
+
 create table public.documents (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,

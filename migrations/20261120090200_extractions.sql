@@ -1,5 +1,8 @@
 -- Extractions: the typed fields of a document, the functions that change them, and the journal that no change escapes.
 
+set local lock_timeout = '10s';
+set local statement_timeout = '60s';
+
 create table public.extractions (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null,

@@ -1,5 +1,8 @@
 -- Runs: one agent at work on one thing, its events, its ledger of calls, and the triggers that put work into the queue.
 
+set local lock_timeout = '10s';
+set local statement_timeout = '60s';
+
 create table public.runs (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null,

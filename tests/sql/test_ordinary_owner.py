@@ -1,0 +1,112 @@
+"""A managed Postgres, where the owner may make roles and databases and is bound by row policies itself."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from doors import Doors, House, furnish
+from matrix import ACTORS, CALLS, CASES, outcome
+
+from fieldmark.db.embedded import running
+from fieldmark.db.migrate import migrate
+
+# One worker, so one server.
+pytestmark = pytest.mark.xdist_group("ordinary owner")
+
+
+@pytest.fixture(scope="module")
+def ordinary(postgres_major: int) -> Iterator[Doors]:
+    """A server of its own, because the roles, too, must be made by the ordinary owner and by nobody else."""
+    memory = Path("/dev/shm")
+    place = memory if memory.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory(prefix="fieldmark-owner-", dir=place) as home,
+        running(Path(home), postgres_major) as server,
+    ):
+        with psycopg.connect(server.owner_url, autocommit=True) as superuser:
+            superuser.execute("create role keeper login createrole createdb password 'keeper'")
+        port = urlsplit(server.owner_url).port
+        at = f"postgresql://keeper:keeper@127.0.0.1:{port}"
+        with psycopg.connect(f"{at}/postgres", autocommit=True) as keeper:
+            keeper.execute("create database kept")
+        asyncio.run(migrate(f"{at}/kept", app_password=server.app_password))
+        with (
+            psycopg.connect(f"{at}/kept", autocommit=True) as owner,
+            psycopg.connect(urlsplit(server.owner_url)._replace(path="/kept").geturl(), autocommit=True) as rest,
+            psycopg.connect(urlsplit(server.app_url)._replace(path="/kept").geturl(), autocommit=True) as app,
+        ):
+            rest.execute("set session authorization authenticator")
+            yield Doors(owner, rest, app)
+
+
+@pytest.fixture(scope="module")
+def kept(ordinary: Doors) -> House:
+    return furnish(ordinary.owner)
+
+
+def test_the_owner_is_bound_by_row_policies(ordinary: Doors) -> None:
+    """Else the tests below would show nothing new."""
+    roles = ordinary.owner.execute(
+        "select rolname, rolsuper, rolbypassrls from pg_roles where rolname in (current_user, 'fieldmark_app', "
+        "'authenticated', 'authenticator', 'anon') order by 1"
+    ).fetchall()
+    assert roles == [
+        (name, False, False) for name in ("anon", "authenticated", "authenticator", "fieldmark_app", "keeper")
+    ]
+    owned = ordinary.owner.execute(
+        "select count(*) > 8, bool_and(relforcerowsecurity), bool_and(pg_get_userbyid(relowner) = 'keeper') "
+        "from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
+    ).fetchone()
+    assert owned == (True, True, True)
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_exactly_the_same_can(ordinary: Doors, kept: House, actor: str) -> None:
+    cases = CASES + CALLS
+    can = {str(case) for case in cases if outcome(ordinary, kept, actor, case)}
+    assert can == {str(case) for case in cases if actor in case.can}
+
+
+def test_the_policy_for_the_owner_is_the_owners_alone(ordinary: Doors) -> None:
+    rows = ordinary.owner.execute(
+        "select tablename, cmd, roles::text from pg_policies "
+        "where schemaname = 'public' and roles <> '{authenticated}' order by 1"
+    ).fetchall()
+    tables = ordinary.owner.execute(
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1"
+    ).fetchall()
+    assert rows == [(table, "ALL", "{keeper}") for (table,) in tables]
+
+
+def test_the_triggers_do_their_work(ordinary: Doors, kept: House) -> None:
+    """They act as the owner: the journal is written, waiting runs go into the queue or fail, jobs are enqueued."""
+    with ordinary.as_front_end(kept.member) as member:
+        member.execute("select update_extraction_field(%s, '{total}', '99')", [kept.extraction])
+        entries = member.execute(
+            "select version, old, new, actor, created_by from extraction_journal where extraction_id = %s "
+            "order by id desc limit 1",
+            [kept.extraction],
+        ).fetchall()
+        assert entries == [(2, 12, 99, "user", kept.member)]
+        assert member.execute("select restore_extraction(%s, 1) -> 'version'", [kept.extraction]).fetchone() == (3,)
+    waiting = "select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = %s"
+    with ordinary.as_owner() as owner:
+        owner.execute(
+            "update documents set status = 'ready', media_type = 'a/b', page_count = 1 where id = %s", [kept.document]
+        )
+        assert owner.execute(waiting, [str(kept.run)]).fetchone() == (1,)
+    with ordinary.as_owner() as owner:
+        owner.execute("update documents set status = 'failed', error = 'No.' where id = %s", [kept.document])
+        assert owner.execute("select status, error from runs where id = %s", [kept.run]).fetchone() == ("failed", "No.")
+        assert owner.execute(waiting, [str(kept.run)]).fetchone() == (0,)
+    with ordinary.as_service(kept.owner, kept.org) as service:
+        assert service.execute("delete from documents where id = %s", [kept.document]).rowcount == 1
+        assert (
+            service.execute("select from extraction_journal where extraction_id = %s", [kept.extraction]).rowcount == 0
+        )
