@@ -27,6 +27,14 @@ watch it. 3. `GET /api/extractions/{id}` shows the fields. 4. `POST /api/agent/c
 Errors are `application/problem+json` (RFC 9457) with a stable `code`. Another tenant's id answers exactly like one that
 does not exist."""
 
+_TAGS = {
+    "documents": "Uploaded files, their pages, and where each word stands.",
+    "agent": "Starts an agent on a document or an extraction.",
+    "runs": "What an agent did, event by event, as often as you like.",
+    "extractions": "The fields that were read.",
+    "health": "For whoever keeps the service running.",
+}
+
 
 def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
     """The application. `with_worker`: jobs are done in this process too."""
@@ -45,6 +53,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         title="Fieldmark",
         version="0.1.0",
         description=_ABOUT,
+        openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
         lifespan=lifespan,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,

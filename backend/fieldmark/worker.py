@@ -24,6 +24,8 @@ from fieldmark.stores import documents
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
+POLL_SECONDS = 1
+"""The queue calls out new jobs, but one that comes while a worker looks for another goes unheard until it looks again."""
 RESTART_SECONDS = 1
 GRACE_SECONDS = 1
 MAX_TRIES = 3
@@ -99,6 +101,7 @@ async def _work_on(queue: App, name: str, concurrency: int) -> None:
         name=name,
         queues=[name],
         concurrency=concurrency,
+        fetch_job_polling_interval=POLL_SECONDS,
         install_signal_handlers=False,
         delete_jobs="successful",
         shutdown_graceful_timeout=GRACE_SECONDS,

@@ -13,7 +13,7 @@ from fieldmark.errors import DocumentFailed
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.extractions import Extraction
 from fieldmark.routes.problems import responses
-from fieldmark.routes.streams import event_stream
+from fieldmark.routes.streams import STREAM, event_stream
 from fieldmark.runs import launch
 from fieldmark.runs.stream import end_of
 from fieldmark.scope import Scope
@@ -71,7 +71,7 @@ class RunResult(BaseModel):
 
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"model": RunResult, "content": {"text/event-stream": {}}},
+    200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
     **responses(401, 404, 409, 422),
 }
 _IdempotencyKey = Annotated[

@@ -131,12 +131,14 @@ async def upload_document(request: Request, scope: TheScope, service: TheService
             )
 
 
-@router.get("", responses=responses(401))
+@router.get("", responses=responses(401, 422))
 async def list_documents(
     scope: TheScope,
     service: TheService,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    before: UUID | None = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
+    before: Annotated[
+        UUID | None, Query(description="Those that follow this document: `next` of the last answer.")
+    ] = None,
 ) -> DocumentList:
     """The organisation's documents, newest first."""
     async with service.database.as_user(scope) as conn:
@@ -146,25 +148,25 @@ async def list_documents(
     )
 
 
-@router.get("/{document_id}", responses=responses(401, 404))
+@router.get("/{document_id}", responses=responses(401, 404, 422))
 async def get_document(document_id: UUID, scope: TheScope, service: TheService) -> Document:
     """One document."""
     return Document.model_validate(await _found(service, scope, document_id))
 
 
-@router.delete("/{document_id}", status_code=204, responses=responses(401, 404))
+@router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
 async def delete_document(document_id: UUID, scope: TheScope, service: TheService) -> None:
     """Delete a document with its pages, extractions, runs and original."""
     await service.ingest.remove(scope, document_id)
 
 
-@router.get("/{document_id}/text", responses=responses(401, 404, 409))
+@router.get("/{document_id}/text", responses=responses(401, 404, 409, 422))
 async def get_document_text(
     document_id: UUID,
     scope: TheScope,
     service: TheService,
-    first: Annotated[int, Query(ge=1)] = 1,
-    last: Annotated[int | None, Query(ge=1)] = None,
+    first: Annotated[int, Query(ge=1, description="The first page, counted from 1.")] = 1,
+    last: Annotated[int | None, Query(ge=1, description="The last page; all that follow if left out.")] = None,
 ) -> list[PageText]:
     """The text of pages `first` to `last`, of all pages without them."""
     _ready(await _found(service, scope, document_id))
@@ -176,7 +178,7 @@ async def get_document_text(
 @router.get(
     "/{document_id}/pages/{number}.png",
     response_class=Response,
-    responses={200: {"content": {"image/png": {}}}, **responses(401, 404, 409)},
+    responses={200: {"description": "The page", "content": {"image/png": {}}}, **responses(401, 404, 409, 422)},
 )
 async def get_page_image(document_id: UUID, number: int, scope: TheScope, service: TheService) -> Response:
     """One page as a PNG, on which the words' boxes lie."""
@@ -190,7 +192,7 @@ async def get_page_image(document_id: UUID, number: int, scope: TheScope, servic
     return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
 
 
-@router.get("/{document_id}/pages/{number}", responses=responses(401, 404, 409))
+@router.get("/{document_id}/pages/{number}", responses=responses(401, 404, 409, 422))
 async def get_page(document_id: UUID, number: int, scope: TheScope, service: TheService) -> Page:
     """One page: its text, size, and words with boxes."""
     _ready(await _found(service, scope, document_id))

@@ -32,7 +32,7 @@ class Extraction(BaseModel):
     updated_at: datetime
 
 
-@router.get("/{extraction_id}", responses=responses(401, 404))
+@router.get("/{extraction_id}", responses=responses(401, 404, 422))
 async def get_extraction(extraction_id: UUID, scope: TheScope, service: TheService) -> Extraction:
     """One extraction as it stands now."""
     async with service.database.as_user(scope) as conn:

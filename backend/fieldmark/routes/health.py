@@ -13,6 +13,9 @@ from fieldmark.routes.problems import responses
 
 router = APIRouter(tags=["health"])
 
+READY_SECONDS = 2
+"""Whoever asks asks again soon, and waits less long than a request does."""
+
 
 class Health(BaseModel):
     """`model` is offline where the offline model by rules answers, for want of a key."""
@@ -21,17 +24,20 @@ class Health(BaseModel):
     model: str | None = None
 
 
-@router.get("/healthz")
+@router.get("/healthz", summary="Does the process live")
 async def healthz() -> Health:
     """The process answers."""
     return Health(status="ok")
 
 
-@router.get("/readyz", responses=responses(503))
+@router.get("/readyz", summary="Can it work", responses=responses(503))
 async def readyz(request: Request, service: TheService) -> Health:
     """The database answers, and the worker (if this process has one) works."""
-    async with service.database.as_service() as conn:
-        await conn.execute("select 1")
+    try:
+        async with asyncio.timeout(READY_SECONDS), service.database.as_service() as conn:
+            await conn.execute("select 1")
+    except TimeoutError:
+        raise Unavailable(f"The database did not answer within {READY_SECONDS} seconds.") from None
     worker: asyncio.Task[None] | None = request.app.state.worker
     if worker is not None and worker.done():
         raise Unavailable("The worker has stopped; the service's log says why.")

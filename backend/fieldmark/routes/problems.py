@@ -17,6 +17,7 @@ from fieldmark.errors import FieldmarkError, Misconfigured, Unauthenticated, Una
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
+_MAX_DETAIL_CHARACTERS = 2000
 
 
 class Problem(BaseModel):
@@ -31,6 +32,8 @@ class Problem(BaseModel):
 
 def problem(status: int, code: str, title: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """One problem as a response."""
+    # A sentence may repeat what came in: bounded, and sayable in UTF-8.
+    detail = detail[:_MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
     body = Problem(
         type=f"urn:fieldmark:problem:{code}", title=title, status=status, detail=detail, code=code
     ).model_dump()
@@ -38,18 +41,24 @@ def problem(status: int, code: str, title: str, detail: str, headers: dict[str, 
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For a route's OpenAPI: these statuses answer with a Problem."""
-    return {
-        status: {
-            "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for status in statuses
+    """For a route's OpenAPI: these statuses, and any other error, answer with a Problem."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    described: dict[int | str, dict[str, Any]] = {
+        status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses
     }
+    return {**described, "default": {"description": "Any other error", "content": content}}
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Let every error of this application leave as a problem."""
+    """Let every error of this application leave as a problem, and its OpenAPI say what that is."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        description = generate()
+        description["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+        return description
+
+    app.openapi = openapi
     app.add_exception_handler(FieldmarkError, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)

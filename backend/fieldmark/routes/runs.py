@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from fieldmark.errors import NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
-from fieldmark.routes.streams import event_stream, number_after
+from fieldmark.routes.streams import STREAM, event_stream, number_after
 from fieldmark.stores import runs
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
@@ -40,7 +40,7 @@ class Run(BaseModel):
     usage: dict[str, Any] | None
 
 
-@router.get("/{run_id}", responses=responses(401, 404))
+@router.get("/{run_id}", responses=responses(401, 404, 422))
 async def get_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
     """One run as it stands now."""
     async with service.database.as_user(scope) as conn:
@@ -53,7 +53,7 @@ async def get_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
 @router.get(
     "/{run_id}/events",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}}, **responses(401, 404, 422)},
+    responses={200: {"description": "The events", "content": STREAM}, **responses(401, 404, 422)},
 )
 async def get_run_events(
     run_id: UUID,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
 from fastapi.sse import EventSourceResponse, format_sse_event
@@ -12,6 +13,14 @@ from fieldmark.routes.problems import log
 from fieldmark.runs.stream import follow
 from fieldmark.scope import Scope
 from fieldmark.service import Service
+
+STREAM: dict[str, Any] = {
+    "text/event-stream": {
+        "schema": {"type": "string"},
+        "example": 'id: 1\ndata: {"run_id": "…", "extraction_id": "…"}\n\nid: 2\ndata: {"text": "I read first."}\n\n',
+    }
+}
+"""For a route's OpenAPI: what such a stream looks like."""
 
 # Proxies buffer and compress what they think is a page; this is a stream.
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}

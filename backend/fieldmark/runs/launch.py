@@ -45,6 +45,7 @@ async def extract(
         if problem := problem_with(schema):
             raise Invalid(f"The schema cannot be used. {problem}")
         check_schema(schema)
+    _check_text("instructions", instructions)
     try:
         async with database.as_user(scope) as conn:
             document = await documents.get(conn, document_id)
@@ -64,6 +65,7 @@ async def correct(
     """Start a correction in words; answers the run's id. It waits for a run that is at work on the same extraction."""
     wish = wish or Wish()
     _check(wish)
+    _check_text("message", message)
     try:
         async with database.as_user(scope) as conn:
             extraction = await extractions.get(conn, extraction_id)
@@ -114,3 +116,8 @@ def _check(wish: Wish) -> None:
     unknown = set(wish.auto_approved_tools) - AGENTS["extraction"].toolkit.tools.keys()
     if unknown:
         raise Invalid(f"There is no tool {sorted(unknown)[0]!r} to approve in advance.")
+
+
+def _check_text(what: str, text: str | None) -> None:
+    if text is not None and (problem := problem_with(text)):
+        raise Invalid(f"The {what} cannot be used. {problem}")
