@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
 POLL_SECONDS = 1
-"""The queue calls out new jobs, but one that comes while a worker looks for another goes unheard until it looks again."""
+"""New jobs are called out, but one that comes while a worker looks for another goes unheard until it looks again."""
 RESTART_SECONDS = 1
 GRACE_SECONDS = 1
 MAX_TRIES = 3
