@@ -17,7 +17,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 log = structlog.get_logger()
 
 CONNECT_SECONDS = 30
-GOODBYE_SECONDS = 5
+GOODBYE_SECONDS = 3
 NOBODY = 65534
 
 
@@ -57,11 +57,16 @@ def _make_folder() -> Path:
 async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool) -> None:
     if not in_order:  # it may be waiting for a model that never answers
         _kill(folder)
+    # Waited for and never cancelled: a cancelled goodbye leaves the process and its streams behind.
+    going = asyncio.create_task(client.disconnect())
     try:
-        async with asyncio.timeout(GOODBYE_SECONDS):
-            await client.disconnect()
-    except Exception:  # noqa: BLE001  it is killed whatever it says
-        log.warning("the CLI did not go by itself", folder=folder.name)
+        _, staying = await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
+        if staying:
+            log.warning("the CLI did not go by itself", folder=folder.name)
+            _kill(folder)
+            await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
+        if going.done() and (error := going.exception()):
+            log.warning("the CLI did not go in order", folder=folder.name, error=str(error)[:500])
     finally:
         _kill(folder)
         await asyncio.to_thread(shutil.rmtree, folder, True)

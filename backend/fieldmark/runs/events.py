@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from claude_agent_sdk import (
     AssistantMessage,
@@ -19,12 +20,16 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
+from fieldmark.domain.values import problem_with
 from fieldmark.runs.options import TOOL_PREFIX
 from fieldmark.stores import runs
 from fieldmark.tools.toolkit import ToolContext, Toolkit
 
 MAX_SHOWN_CHARACTERS = 4000
 """How much of a call's output an event repeats; the agent itself got all of it."""
+
+# What the CLI wraps around a refusal, for the model: people get the sentence alone.
+_WRAPPED = re.compile(r"PreToolUse:\S+ hook error: (.*)|<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 
 
 class Narrator:
@@ -37,6 +42,8 @@ class Narrator:
     def objects(self, message: Message) -> Iterator[dict[str, Any]]:
         """The objects that a message stands for: none, one or several."""
         if isinstance(message, AssistantMessage):
+            if message.error is not None:
+                return  # the CLI's own words about the model's service: how the run ends says it
             for block in message.content:
                 if isinstance(block, TextBlock) and block.text.strip():
                     yield {"text": block.text}
@@ -56,13 +63,20 @@ class Narrator:
 
     def _began(self, block: ToolUseBlock) -> dict[str, Any]:
         name = block.name.removeprefix(TOOL_PREFIX)
-        says = self._toolkit.says(name, block.input)
+        # The model may have sent anything: what could not be stored in a field is not stored in an event either.
+        given = cast(Any, block.input)
+        shown = cast(
+            dict[str, Any], given if isinstance(given, dict) and problem_with(cast(Any, given)) is None else {}
+        )
+        says = self._toolkit.says(name, shown)
         self._begun[block.id] = (name, says, time.monotonic())
-        return {"tool": name, "call_id": block.id, "input": block.input, "status": "running", "message": says}
+        return {"tool": name, "call_id": block.id, "input": shown, "status": "running", "message": says}
 
     def _ended(self, block: ToolResultBlock) -> dict[str, Any]:
         name, says, begun = self._begun.pop(block.tool_use_id, ("unknown", "Calling", time.monotonic()))
         text = _text_of(block)
+        if wrapped := _WRAPPED.fullmatch(text):
+            text = wrapped[1] or wrapped[2] or ""
         shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"
         failed = bool(block.is_error)
         return {

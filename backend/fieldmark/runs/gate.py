@@ -6,6 +6,7 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import structlog
@@ -14,8 +15,9 @@ from pydantic import JsonValue
 
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.options import TOOL_PREFIX
+from fieldmark.runs.seal import Unsealed
 from fieldmark.stores import calls, runs
-from fieldmark.tools.toolkit import Retry, ToolContext, Toolkit, hash_of
+from fieldmark.tools.toolkit import Answer, Retry, ToolContext, Toolkit, hash_of
 
 log = structlog.get_logger()
 
@@ -75,6 +77,36 @@ class Gate:
                 arguments_hash=hash_of(arguments),
                 refused_because=refusal,
             )
+
+
+class Calls:
+    """Answers the CLI's calls of one run, those that passed the gate. `before` is awaited ahead of each."""
+
+    def __init__(
+        self, gate: Gate, toolkit: Toolkit, context: ToolContext, before: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._gate = gate
+        self._toolkit = toolkit
+        self._context = context
+        self._before = before
+        self._fatal: Exception | None = None
+
+    async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
+        try:
+            self.check()
+            if call_id not in self._gate.passed:
+                raise Unsealed("The agent's CLI called a tool past the gate.")
+            await self._before()
+            return await self._toolkit.call(self._context, name, call_id, arguments)
+        except Exception as error:  # noqa: BLE001  raised again by check()
+            # Raised here it would only reach the CLI, as text. It ends the run instead.
+            self._fatal = error
+            return Answer("The run has ended.", is_error=True)
+
+    def check(self) -> None:
+        """Raise what must end the run."""
+        if self._fatal is not None:
+            raise self._fatal
 
 
 def _verdict(decision: str, reason: str | None = None) -> SyncHookJSONOutput:

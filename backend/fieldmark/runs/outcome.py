@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from claude_agent_sdk import ResultMessage
+from claude_agent_sdk import Message, ResultMessage, SystemMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Outcome:
 
 
 _BY_HTTP_STATUS = {
-    400: ("model_refused_request", "The model's service refused the request: it may be too long for this model."),
+    400: ("model_refused_request", "The model's service refused the request."),
     401: ("model_refused_key", "The model's service refused the key: check ANTHROPIC_API_KEY."),
     403: ("model_refused_key", "The model's service does not allow this key to use the model."),
     404: ("model_unknown", "The model's service does not know the model: check FIELDMARK_MODEL."),
@@ -34,16 +35,42 @@ _BY_SUBTYPE = {
     "error_max_turns": ("max_turns", "The agent used all the turns it may take (FIELDMARK_MAX_TURNS)."),
     "error_max_budget_usd": ("max_cost", "The run reached its limit of cost (max_cost_usd)."),
 }
-_BY_STOP_REASON = {
-    "max_tokens": ("answer_too_long", "The model's answer was cut off at its greatest length."),
-    "model_context_window_exceeded": ("document_too_long", "The conversation outgrew the model's context window."),
-    "refusal": ("model_declined", "The model declined to work on this document."),
-}
+_TOO_LONG = (
+    "document_too_long",
+    "The document is too long for the model: the conversation outgrew its context window.",
+)
+_CUT_OFF = (
+    "answer_too_long",
+    "The model's answer was cut off several times: at its greatest length, or at the end of its context window.",
+)
+_DECLINED = ("model_declined", "The model declined to work on this document.")
 _ENDED_WELL = ("end_turn", "stop_sequence")
 
+# What a Postgres text cannot hold.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
-def outcome_of(result: ResultMessage, *, offline: bool) -> Outcome:
-    """API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
+
+class KeyRefused(Exception):
+    """The model's service refused the key."""
+
+
+KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
+
+
+def check_key(message: Message) -> None:
+    """Raise KeyRefused at the first 401: the CLI would ask three times more, each time with the same key."""
+    if (
+        isinstance(message, SystemMessage)
+        and message.subtype == "api_retry"
+        and message.data.get("error_status") == 401
+    ):
+        raise KeyRefused
+
+
+def outcome_of(result: ResultMessage, api_error: str | None, *, offline: bool) -> Outcome:
+    """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service.
+
+    API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
     means it, and a loop that completed."""
     usage = _usage(result)
     cost = Decimal(0) if offline else _cost(result)
@@ -54,12 +81,15 @@ def outcome_of(result: ResultMessage, *, offline: bool) -> Outcome:
         and result.stop_reason in _ENDED_WELL
         and result.terminal_reason in (None, "completed")
     ):
-        return Outcome("completed", answer=(result.result or "").strip(), cost_usd=cost, usage=usage)
-    code, error = _why(result)
+        answer = _UNSTORABLE.sub("\ufffd", (result.result or "").strip())
+        return Outcome("completed", answer=answer, cost_usd=cost, usage=usage)
+    code, error = _why(result, api_error)
     return Outcome("failed", error=error, code=code, cost_usd=cost, usage=usage)
 
 
-def _why(result: ResultMessage) -> tuple[str, str]:
+def _why(result: ResultMessage, api_error: str | None) -> tuple[str, str]:
+    if result.terminal_reason == "prompt_too_long":  # status 400, as other faults of a request
+        return _TOO_LONG
     if result.api_error_status is not None:
         return _BY_HTTP_STATUS.get(
             result.api_error_status,
@@ -67,8 +97,10 @@ def _why(result: ResultMessage) -> tuple[str, str]:
         )
     if result.subtype in _BY_SUBTYPE:
         return _BY_SUBTYPE[result.subtype]
-    if result.stop_reason in _BY_STOP_REASON:
-        return _BY_STOP_REASON[result.stop_reason]
+    if result.stop_reason == "refusal":
+        return _DECLINED
+    if api_error == "max_output_tokens":
+        return _CUT_OFF
     if result.is_error:
         return "model_unavailable", "The model's service could not be reached, or broke off in the middle of an answer."
     return "agent_stopped", "The agent stopped before it was done."

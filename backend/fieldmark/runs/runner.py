@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import structlog
-from claude_agent_sdk import (
-    ClaudeAgentOptions,
-    ClaudeSDKClient,
-    ClaudeSDKError,
-    Message,
-    ResultMessage,
-    SystemMessage,
-)
-from pydantic import JsonValue
+from claude_agent_sdk import AssistantMessage, ClaudeAgentOptions, ClaudeSDKError, ResultMessage
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Database
+from fieldmark.errors import FieldmarkError
 from fieldmark.runs import clients
 from fieldmark.runs.events import EventLog, Narrator
-from fieldmark.runs.gate import Gate
-from fieldmark.runs.options import TOOL_PREFIX, ModelService, agent_options
-from fieldmark.runs.outcome import Outcome, outcome_of
+from fieldmark.runs.gate import Calls, Gate
+from fieldmark.runs.options import ModelService, agent_options
+from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, check_key, outcome_of
+from fieldmark.runs.seal import Unsealed, sealed
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.stores import documents, extractions, runs
-from fieldmark.tools.toolkit import Answer, ToolContext
+from fieldmark.tools.toolkit import ToolContext
 
 log = structlog.get_logger()
 
@@ -46,10 +39,6 @@ class Limits:
     model: str
     max_turns: int
     seconds: int
-
-
-class Unsealed(Exception):
-    """The CLI came up with more than our tools: the run must not begin."""
 
 
 class Runner:
@@ -76,6 +65,7 @@ class Runner:
                 await self._finish(context, outcome)
             except runs.Fenced:
                 log.warning("lost the run to another worker or to its end")
+                await self._give_up_if_out_of_sight(context)
 
     async def _take(self, scope: Scope, run_id: UUID) -> dict[str, Any] | None:
         async with self._database.as_user(scope) as conn:
@@ -86,9 +76,18 @@ class Runner:
                 )
                 return run
         # Out of sight for its own user (who left the organisation), or taken up again and again: nobody works on it.
+        await self._give_up(run_id)
+        return None
+
+    async def _give_up_if_out_of_sight(self, context: ToolContext) -> None:
+        async with self._database.as_user(context.scope) as conn:
+            run = await runs.get(conn, context.run_id)
+        if run is None:
+            await self._give_up(context.run_id)
+
+    async def _give_up(self, run_id: UUID) -> None:
         async with self._database.as_service() as conn:
             await runs.fail(conn, run_id, "The run could not be brought to its end.", "abandoned")
-        return None
 
     async def _attempt(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
         try:
@@ -96,6 +95,8 @@ class Runner:
                 return await self._converse(context, run)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {self._limits.seconds} seconds.", code="deadline")
+        except KeyRefused:
+            return KEY_REFUSED
         except asyncio.CancelledError:
             # The worker stops. The cancellation is spent on saying so: the run has ended for whoever watches it.
             return Outcome("failed", error="The service stopped while this run was at work.", code="interrupted")
@@ -108,6 +109,12 @@ class Runner:
                 error="The agent's process ended unexpectedly, or sent more than it may.",
                 code="agent_process",
             )
+        except FieldmarkError:
+            raise  # lost to another worker, or a database that does not answer: the queue tries again
+        except Exception:
+            # Whatever a hostile answer of the model has brought about, the run ends, and is not tried again.
+            log.exception("the run failed")
+            return Outcome("failed", error="The run failed inside Fieldmark; its log says why.", code="internal")
 
     async def _converse(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
         spec = AGENTS[run["agent"]]
@@ -115,19 +122,9 @@ class Runner:
         narrator = Narrator(spec.toolkit)
         prompt = await self._first_message(spec, context, run)
         result: ResultMessage | None = None
-        fatal: list[Exception] = []
+        api_error: str | None = None
         async with EventLog(context) as events:
-
-            async def call(name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
-                try:
-                    if call_id not in gate.passed:
-                        raise Unsealed("The agent's CLI called a tool past the gate.")
-                    await events.flush()
-                    return await spec.toolkit.call(context, name, call_id, arguments)
-                except Exception as error:  # noqa: BLE001  raised again by the loop below
-                    # Raised here it would only reach the CLI, as text. It ends the run instead.
-                    fatal.append(error)
-                    return Answer("The run has ended.", is_error=True)
+            calls = Calls(gate, spec.toolkit, context, before=events.flush)
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(
@@ -135,7 +132,7 @@ class Runner:
                     model=run["model"] or self._limits.model,
                     service=self._service,
                     folder=folder,
-                    server=tool_server(spec.toolkit, call),
+                    server=tool_server(spec.toolkit, calls),
                     gate=gate,
                     max_turns=self._limits.max_turns,
                     max_cost_usd=None if run["max_cost_usd"] is None else float(run["max_cost_usd"]),
@@ -144,16 +141,19 @@ class Runner:
                 )
 
             async with clients.acquire(options_in) as client:
-                async for message in _sealed(client, spec, prompt):
-                    if fatal:
-                        raise fatal[0]
+                await client.query(prompt)
+                async for message in sealed(client.receive_response(), spec.toolkit):
+                    calls.check()
+                    check_key(message)
                     for said in narrator.objects(message):
                         events.say(said)
-                    if isinstance(message, ResultMessage):
+                    if isinstance(message, AssistantMessage):
+                        api_error = message.error
+                    elif isinstance(message, ResultMessage):
                         result = message
         if result is None:
             return Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
-        return outcome_of(result, offline=self._service.offline)
+        return outcome_of(result, api_error, offline=self._service.offline)
 
     async def _first_message(self, spec: AgentSpec, context: ToolContext, run: dict[str, Any]) -> str:
         async with self._database.as_user(context.scope) as conn:
@@ -201,20 +201,3 @@ class Runner:
                 usage=outcome.usage,
             )
             await runs.append_event(conn, context.run_id, last)
-
-
-async def _sealed(client: ClaudeSDKClient, spec: AgentSpec, prompt: str) -> AsyncIterator[Message]:
-    """The messages of one conversation. Raises Unsealed if the CLI has anything besides our tools."""
-    await client.query(prompt)
-    async for message in client.receive_response():
-        if isinstance(message, SystemMessage) and message.subtype == "init":
-            _check_seal(message.data, spec)
-        yield message
-
-
-def _check_seal(init: dict[str, Any], spec: AgentSpec) -> None:
-    expected = {TOOL_PREFIX + name for name in spec.toolkit.tools}
-    extra = set(init.get("tools", [])) ^ expected
-    others = [kind for kind in ("slash_commands", "skills", "agents") if init.get(kind)]
-    if extra or others or init.get("permissionMode") != "dontAsk":
-        raise Unsealed(f"The agent's CLI is not sealed: it differs in {sorted(extra)[:5]} {others}.")
