@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
+from fieldmark.domain import paths
+from fieldmark.errors import InvalidPath
 from fieldmark.offline_model.fields import Field, read_fields
 from fieldmark.offline_model.labels import Habits, document_type, plain, vocabulary
 from fieldmark.offline_model.messages import Block, Body, bare, call, items, text, thinking
@@ -21,7 +23,7 @@ _FORMS = (
     'I understand "set vendor.name to Acme", "the total is 12.50", "change the due date to 2024-05-01" and "remove X".'
 )
 
-Keys = tuple[str | int, ...]
+Keys = paths.Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
         objection = next((one.answer for one in done if one.tool == "extract_fields"), None)
         found = read_fields(document, _schema(task))
         if objection is not None:
-            found = [field for field in found if path_of(field.keys) not in objection]
+            found = [field for field in found if paths.name(field.keys) not in objection]
         if found:
             return [call("extract_fields", _found(found, evidence=objection is None))]
     saved = next((one.arguments for one in done if one.tool == "extract_fields" and not one.failed), dict[str, Any]())
@@ -145,20 +147,9 @@ def _found(found: list[Field], *, evidence: bool) -> dict[str, Any]:
         for key in field.keys[:-1]:
             inside = inside.setdefault(key, {})
         inside[field.keys[-1]] = field.value
-    arguments: dict[str, Any] = {"fields": fields, "confidences": {path_of(f.keys): f.confidence for f in found}}
-    quotes = {path_of(field.keys): {"quote": field.quote, "page": field.page} for field in found}
+    arguments: dict[str, Any] = {"fields": fields, "confidences": {paths.name(f.keys): f.confidence for f in found}}
+    quotes = {paths.name(field.keys): {"quote": field.quote, "page": field.page} for field in found}
     return arguments | ({"evidence": quotes} if evidence else {})
-
-
-def path_of(keys: Keys) -> str:
-    """`("items", 0, "a.b")` → `items[0]["a.b"]`."""
-    path = ""
-    for key in keys:
-        if isinstance(key, str) and re.fullmatch(r"[^\W\d][\w-]*", key):
-            path += f".{key}" if path else key
-        else:
-            path += f"[{json.dumps(key, ensure_ascii=False)}]"
-    return path
 
 
 # Corrections
@@ -219,12 +210,13 @@ def _changes(words: str, extraction: dict[str, Any]) -> tuple[list[Change], list
     quoted: list[str] = []
 
     def hide(found: re.Match[str]) -> str:
-        quoted.append(found[1] or found[2])
-        return f'"{len(quoted) - 1}"'
+        quoted.append(found[1] if found[2] is None else found[2])
+        return f"\ue000{len(quoted) - 1}\ue001"
 
     places = list(_places(extraction, ()))
     updates, removals, unclear = list[Change](), dict[Keys, Change](), list[str]()
-    flat = " ".join(re.sub(r'"([^"]*)"|“([^”]*)”', hide, words[:4000]).replace("\n", " ; ").split()).strip(" ;")
+    words = re.sub("[\ue000\ue001]", "", words[:4000])  # what stands for a quoted text from here on
+    flat = " ".join(re.sub(r'"([^"]*)"|“([^”]*)”', hide, words).replace("\n", " ; ").split()).strip(" ;")
     for clause in _BREAK.split(flat):
         removal, setting = _REMOVE.fullmatch(clause), _SET.fullmatch(clause) or _STATE.fullmatch(clause)
         targets = [removal[1].rstrip(".!")] if removal else [setting[2]] if setting else []
@@ -236,20 +228,20 @@ def _changes(words: str, extraction: dict[str, Any]) -> tuple[list[Change], list
             if not keys and setting:
                 keys = _new(named, create=setting[1].lower() in ("set", "add"))
             if len(keys) != 1:
-                options = f" It could be {', '.join(path_of(one) for one in keys[:5])}." if keys else ""
+                options = f" It could be {', '.join(paths.name(one) for one in keys[:5])}." if keys else ""
                 unclear.append(f'I do not know which field "{named}" is.{options}')
             elif setting:
                 old = next((value for place, value in places if place == keys[0]), None)
                 value = _typed(setting[3], quoted, old, _spaced(_bare_name(named)))
                 if value is None:
-                    unclear.append(f'"{_shown(setting[3], quoted)}" is no number, as {path_of(keys[0])} is.')
+                    unclear.append(f'"{_shown(setting[3], quoted)}" is no number, as {paths.name(keys[0])} is.')
                 else:
                     updates.append(
-                        Change("update_field", {"path": path_of(keys[0]), "value": value, "confidence": 1.0})
+                        Change("update_field", {"path": paths.name(keys[0]), "value": value, "confidence": 1.0})
                     )
             else:
                 removals[keys[0]] = Change(
-                    "remove_field", {"path": path_of(keys[0]), "reason": "the user asked for it"}
+                    "remove_field", {"path": paths.name(keys[0]), "reason": "the user asked for it"}
                 )
         if not targets:
             unclear.append(f'I did not understand "{_shown(clause, quoted)[:100]}". {_FORMS}')
@@ -260,7 +252,10 @@ def _changes(words: str, extraction: dict[str, Any]) -> tuple[list[Change], list
 
 
 def _shown(words: str, quoted: list[str]) -> str:
-    return re.sub(r'"(\d+)"', lambda found: quoted[int(found[1])], words)
+    # A key in brackets keeps its quotes, as a path is written; other quotes only held the words together.
+    return re.sub(
+        r"(\[?)\ue000(\d+)\ue001", lambda at: f'["{quoted[int(at[2])]}"' if at[1] else quoted[int(at[2])], words
+    )
 
 
 def _places(value: Any, keys: Keys) -> Iterator[tuple[Keys, Any]]:
@@ -281,11 +276,11 @@ def _resolve(named: str, places: list[tuple[Keys, Any]], *, leaves: bool) -> lis
     words = _spaced(named)
     meant = {target.keys for target in vocabulary().get(words, ())}
     for fits in (
-        [keys for keys in among if path_of(keys) == named],
-        [keys for keys in among if _spaced(path_of(keys)) == words],
+        [keys for keys in among if paths.name(keys) == named],
+        [keys for keys in among if _spaced(paths.name(keys)) == words],
         [keys for keys in among if _spaced(str(keys[-1])) == words],
         [keys for keys in among if keys in meant],
-        [keys for keys in among if meant & {target.keys for target in vocabulary().get(_spaced(path_of(keys)), ())}],
+        [keys for keys in among if meant & {target.keys for target in vocabulary().get(_spaced(paths.name(keys)), ())}],
     ):
         if fits and words:
             return fits
@@ -302,11 +297,12 @@ def _new(named: str, *, create: bool) -> list[Keys]:
     known = vocabulary().get(_spaced(named))
     if known:
         return [known[0].keys]
-    if not create or re.search(r"[^\w.\[\] -]", named) or not plain(named):
+    if not create or not plain(named):
         return []
-    if re.fullmatch(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[\d{1,6}\])*", named):
-        return [tuple(int(key) if key.isdigit() else key for key in re.findall(r"\w+", named))]
-    return [("_".join(plain(named).split()),)]
+    try:
+        return [paths.parse(named if " " not in named or named.startswith("[") else "_".join(plain(named).split()))]
+    except InvalidPath:
+        return []
 
 
 def _spaced(name: str) -> str:
@@ -315,7 +311,7 @@ def _spaced(name: str) -> str:
 
 def _typed(said: str, quoted: list[str], old: Any, named: str) -> Any:
     """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
-    if re.fullmatch(r'"\d+"[.!]?', said):
+    if re.fullmatch(r"\ue000\d+\ue001[.!]?", said):
         return _shown(said.rstrip(".!"), quoted)
     said = _shown(said if _ABBREVIATED.search(said) else said.rstrip(".!"), quoted)
     kinds = {target.kind for target in vocabulary().get(named, ())} if old is None else set[str]()
