@@ -40,9 +40,11 @@ class Ingest:
         await self._files.put(path, source)
         try:
             async with self._database.as_user(scope) as conn:
-                return await documents.add(
+                document = await documents.add(
                     conn, document_id=document_id, org_id=scope.org_id, filename=name, storage_path=path, byte_size=size
                 )
+                assert document is not None  # its id is new
+                return document
         except BaseException:
             await self._files.remove(path)
             raise
@@ -58,9 +60,7 @@ class Ingest:
             raise NotFound("There is no such object in the bucket.")
         self._check_size(size)
         async with self._database.as_user(scope) as conn:
-            if await documents.get(conn, stored.document_id):
-                raise Conflict("This object is a document already.")
-            return await documents.add(
+            document = await documents.add(
                 conn,
                 document_id=stored.document_id,
                 org_id=scope.org_id,
@@ -68,6 +68,11 @@ class Ingest:
                 storage_path=storage_path,
                 byte_size=size,
             )
+            if document is None and await documents.get(conn, stored.document_id):
+                raise Conflict("This object is a document already.")
+            if document is None:  # the id is somebody else's document, which is none of this caller's business
+                raise NotFound("There is no such object in the bucket.")
+            return document
 
     async def read(self, document_id: UUID) -> None:
         """Read a document that waits for it: pages into rows, then `ready`, or `failed` with the reason. Does nothing

@@ -39,8 +39,10 @@ class BodyLimit:
 
         async def watched(message: Message) -> None:
             nonlocal answering
-            answering = True
-            await send(message)
+            # Whoever reads the body may take the error for a fault of its own: then that answer is not sent.
+            if answering or received <= limit:
+                answering = True
+                await send(message)
 
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > limit:
@@ -51,6 +53,7 @@ class BodyLimit:
         except TooLarge:
             if answering:
                 raise
+        if received > limit and not answering:
             await _refuse(limit, scope, receive, send)
 
 

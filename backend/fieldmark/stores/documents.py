@@ -17,16 +17,15 @@ _COLUMNS = "id, filename, media_type, byte_size, page_count, status, error, crea
 
 async def add(
     conn: AsyncConnection[Row], *, document_id: UUID, org_id: UUID, filename: str, storage_path: str, byte_size: int
-) -> Row:
-    """Insert a document; its trigger puts the reading into the queue in the same transaction."""
+) -> Row | None:
+    """Insert a document; its trigger puts the reading into the queue in the same transaction. None where the id is
+    taken, by whomever."""
     cursor = await conn.execute(
         f"""insert into public.documents (id, org_id, filename, storage_path, byte_size)
-            values (%s, %s, %s, %s, %s) returning {_COLUMNS}""",
+            values (%s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
         (document_id, org_id, filename, storage_path, byte_size),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return row
+    return await cursor.fetchone()
 
 
 async def get(conn: AsyncConnection[Row], document_id: UUID) -> Row | None:

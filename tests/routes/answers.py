@@ -1,0 +1,46 @@
+"""What an answer must look like, said once for all routes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+
+TITLES = {
+    400: "bad_request",
+    401: "unauthenticated",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+def problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
+    """Checks that it is this problem, whole and in the shape of RFC 9457; answers its sentence."""
+    assert answer.status_code == status, f"{answer.status_code} {answer.text[:500]}"
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = answer.json()
+    assert body.keys() == {"type", "title", "status", "detail", "code"}
+    assert body["status"] == status
+    assert body["code"] == (code or TITLES[status])
+    assert body["type"] == f"urn:fieldmark:problem:{body['code']}"
+    assert body["title"]
+    assert body["detail"]
+    return body["detail"]
+
+
+def form(filename: bytes, content: bytes, name: bytes = b"file") -> tuple[bytes, dict[str, str]]:
+    """A multipart body with exactly these bytes as the file's name, and its headers."""
+    body = (
+        b'--limit\r\ncontent-disposition: form-data; name="' + name + b'"; filename="' + filename + b'"\r\n'
+        b"content-type: text/plain\r\n\r\n" + content + b"\r\n--limit--\r\n"
+    )
+    return body, {"content-type": "multipart/form-data; boundary=limit"}
