@@ -175,6 +175,9 @@ begin
   if cardinality(p_path) > 32 then
     raise exception 'A path may have at most 32 steps.' using errcode = 'PT422';
   end if;
+  if (select sum(char_length(step)) from unnest(p_path) as step) > 1000 then
+    raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+  end if;
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
@@ -494,7 +497,8 @@ begin
     raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
       left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
-  if p_confidence is not null and (p_confidence = 'NaN' or p_confidence not between 0 and 1) then
+  -- (NaN is greater than every number, so it is not between any two.)
+  if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
   perform private.check_json(p_value, 'A value');

@@ -173,6 +173,8 @@ def test_updates_one_field_and_answers_what_now_stands(filled: Caller, path: lis
         ([["a", "b"], ["c", "d"]], "A path is a list of texts; a step of this one is not a text."),
         (["a", None], "A path is a list of texts; a step of this one is not a text."),
         (["k" * 1001], "The path of a field may have at most 1,000 characters."),
+        (["total", "k" * 500, "k" * 500], "The path of a field may have at most 1,000 characters."),
+        (["k" * 990, '"' * 10], "The path of a field may have at most 1,000 characters."),  # quoted, it is longer
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -264,9 +266,9 @@ def test_what_is_written_anew_loses_the_score_and_proof_of_the_value_before(call
         {"vendor.name": 0.5, "vendor.vat": 0.6, "items": 0.7, "items[0]": 0.8, "items[1]": 0.9},
         {"vendor.name": {"quote": "Acme"}, "vendor.vat": {"quote": "1"}},
     )
-    caller.save({"vendor": {"name": "Acme Ltd"}, "items": [1, 3]}, {"items[1]": 0.9})
+    caller.save({"vendor": {"name": "Acme Ltd"}, "items": [1, 3]}, {"vendor.name": 0.5})
     row = caller.row()
-    assert row["confidence_scores"] == {"vendor.vat": 0.6, "items[0]": 0.8, "items[1]": 0.9}
+    assert row["confidence_scores"] == {"vendor.name": 0.5, "vendor.vat": 0.6, "items[0]": 0.8}
     assert row["evidence"] == {"vendor.vat": {"quote": "1"}}
     caller.update(["vendor"], "Acme")
     assert caller.row()["evidence"] == {}
@@ -507,6 +509,14 @@ def test_restores_a_version_as_a_new_one(filled: Caller) -> None:
     assert row["confidence_scores"] == {"vendor.name": 0.5}
     assert filled.call("restore_extraction", 0) == {"value": {}, "version": 5}
     assert filled.call("restore_extraction", 5) == {"value": {}, "version": 5}
+
+
+def test_restores_a_long_list_in_its_order(caller: Caller) -> None:
+    """As text, 10 comes before 2."""
+    fields = {"items": [[number, {"n": number}] for number in range(12)]}
+    caller.save(fields)
+    caller.save({"items": None})
+    assert caller.call("restore_extraction", 1) == {"value": fields, "version": 3}
 
 
 @pytest.mark.parametrize("version", [-1, 2, 2_147_483_647, None])

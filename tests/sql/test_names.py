@@ -37,5 +37,9 @@ def test_sql_and_python_agree_on_every_name(doors: Doors, document: dict[str, An
     assert sorted(nodes) == sorted(
         (name(path), to_sql(path), "".join(steps[type(step)] for step in path)) for path in paths_of(document)
     )
+    # The same where only what differs is looked at, as the journal and the scores do.
+    assert sorted(nodes) == sorted(
+        doors.owner.execute("select name, path, steps from private.changes('{}', %s)", [Jsonb(document)]).fetchall()
+    )
     # And each leads back to the place that it names.
     assert set(paths_of(document)) == {parse(found) for found, _, _ in nodes}
