@@ -45,6 +45,11 @@ def workbook() -> bytes:
     return out.getvalue()
 
 
+def nested_mail() -> bytes:
+    parts = "".join(f"Content-Type: multipart/mixed; boundary=b{depth}\n\n--b{depth}\n" for depth in range(3000))
+    return f"From: a@example.com\n{parts}Content-Type: text/plain\n\nx".encode()
+
+
 def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "reading.child" in " ".join(child.cmdline())]
 
@@ -61,6 +66,7 @@ MAIL = "From: a@example.com\nTo: b@example.com\nDate: x\nContent-Type: text/plai
         ("a.xlsx", workbook(), sniff.XLSX, "xlsx"),
         ("a.html", f'<meta charset="cp1257"><p>{TEXT}</p>'.encode("cp1257"), sniff.HTML, "html"),
         ("a.eml", MAIL.encode("cp858"), sniff.EML, "email"),
+        ("a.eml", MAIL.replace("cp858", "klingon").encode(), sniff.EML, "email"),
         ("a.txt", TEXT.encode("utf-16"), sniff.TXT, "text"),
         ("a.txt", TEXT.encode("cp1252"), sniff.TXT, "text"),
         ("a.csv", f'"{TEXT}"\n'.encode(), sniff.CSV, "csv"),
@@ -129,6 +135,7 @@ async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
         ("a.docx", word_file()[:-100], "The Word document is damaged or cut off"),
         ("a.xlsx", archive({"xl/workbook.xml": b"<workbook/>"}), "The Excel workbook is damaged or cut off"),
         ("a.docx", archive({"word/document.xml": bytes(3 * MIB)}), "unpacks to 3 MiB; the limit is 2 MiB"),
+        ("a.eml", nested_mail(), "The email is nested too deeply"),
         ("a.txt", b"x " * MIB, "The file has 2.0 MiB; the limit is 1 MiB"),
         ("a.txt", b"word " * 5000, "more pages than the limit of 3"),
     ],

@@ -61,6 +61,12 @@ else:
     assert run(body, "sealed").stdout.strip() == "refused"
 
 
+def test_no_file_can_grow_and_no_core_is_left() -> None:
+    limits = "print(*resource.getrlimit(resource.RLIMIT_FSIZE), *resource.getrlimit(resource.RLIMIT_CORE))"
+    assert run(limits, "sealed").stdout.split() == ["0"] * 4
+    assert run(limits, "free").stdout.split() != ["0"] * 4
+
+
 def test_computing_time_ends() -> None:
     done = run("while True: pass", "sealed")
     assert done.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
@@ -69,10 +75,9 @@ def test_computing_time_ends() -> None:
 @linux
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_root_becomes_nobody_with_nothing_of_root_left() -> None:
-    body = "print(*os.getresuid(), *os.getresgid(), *os.getgroups(), len(ctypes.CDLL(None).getenv.__name__))"
+    body = "print(*os.getresuid(), *os.getresgid(), *os.getgroups())"
     assert run(body, "free").stdout.split()[:3] == ["0", "0", "0"]
     assert run(body, "sealed").stdout.split()[:6] == ["65534"] * 6
-    assert run("os.unlink('/etc/hostname-that-is-not-there')", "sealed").returncode == 1
     status = "status = open('/proc/self/status'); seal(1 << 30, 2, os.getppid()); status.seek(0); print(status.read())"
     fields = dict(line.split(":\t", 1) for line in run(status, "free").stdout.splitlines() if ":\t" in line)
     assert (fields["CapPrm"], fields["CapEff"], fields["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")

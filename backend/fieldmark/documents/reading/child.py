@@ -76,6 +76,8 @@ def main() -> None:
         send({"error": str(error), "not_found": isinstance(error, NotFound)})
     except MemoryError:
         send({"error": "The file needs more memory to be read than a document may."})
+    except RecursionError:
+        send({"error": f"The {_NAMES.get(kind, 'file')} is nested too deeply to be read."})
     except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
         name = _NAMES.get(kind, "file")
         detail = f"{type(error).__name__}: {error}"[:500]
@@ -138,7 +140,7 @@ def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int],
     from fieldmark.documents.reading.ocr import DPI, LONGEST_SIDE, Ocr
 
     Image.init()
-    ocr = Ocr()
+    ocr = Ocr(OCR_THREADS)
 
     def read_scans(data: bytes) -> None:
         pdf = Pdf(data, limits)
@@ -159,7 +161,7 @@ def _image_reading(kind: str, limits: Limits, begin: Callable[[int], None], send
     from fieldmark.documents.reading.ocr import LONGEST_SIDE, Ocr
 
     Image.init()
-    ocr = Ocr()
+    ocr = Ocr(OCR_THREADS)
 
     def read_frames(data: bytes) -> None:
         images = Images(data, kind, limits)

@@ -13,13 +13,12 @@ from fieldmark.documents.reading.pages import Page, Piece, clean
 
 DPI = 200
 LONGEST_SIDE = 2000  # pixels; on printed pages twice as many found no more words, in three times the time
-THREADS = 2
 
 
 class Ocr:
     """The engine with its models loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         """Loads everything it will need: afterwards no file is opened and no thread started."""
         import cv2
         import numpy
@@ -31,7 +30,7 @@ class Ocr:
             params={
                 "Global.log_level": "critical",
                 "Global.use_cls": False,
-                "EngineConfig.onnxruntime.intra_op_num_threads": THREADS,
+                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
         )

@@ -198,7 +198,8 @@ async def _death(process: asyncio.subprocess.Process) -> str:
     if code == -signal.SIGKILL:
         return "The reader was killed while it read the file, most likely because memory ran out."
     if code < 0:
-        return f"The file made its reader crash ({signal.Signals(-code).name}); it is most likely damaged."
+        name = signal.Signals(-code).name
+        return f"The file made its reader crash ({name}): it is damaged, or needs more memory than it may."
     return f"The reader stopped before the file's end (exit code {code})."
 
 

@@ -29,6 +29,7 @@ _CLONE_NEWNET = 0x4000_0000
 
 def seal(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
     """Seal this process for good. Everything it will need must be imported, loaded and open already."""
+    sys.meta_path.insert(0, _NoImports())
     linux = sys.platform == "linux"
     library = ctypes.CDLL(None, use_errno=True) if linux else None
     if library:
@@ -54,6 +55,13 @@ def seal(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
         library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
+
+
+class _NoImports:
+    """Imports nothing: what is imported too late, such as an encoding that does not exist, is missing, not an error."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        raise ModuleNotFoundError(f"{name} was not imported before the process was sealed", name=name)
 
 
 def limit(kind: int, value: int) -> None:
