@@ -215,3 +215,27 @@ def test_starting_a_run_does_not_wait_for_a_field_being_written(pair: Pair) -> N
         with pair.acting(pair.second) as second:
             second.execute("set local lock_timeout = '2s'")
             launch(pair, uuid4())(second)
+
+
+def test_a_reading_ends_once(pair: Pair) -> None:
+    """Said again, it starts nothing again, although the run still waits in the queue."""
+    for _ in range(2):
+        with pair.acting(pair.first):
+            end_reading(pair, "ready")(pair.first)
+    assert pair.jobs() == [job_of(pair, pair.house.run)]
+
+
+def test_who_follows_is_told_of_events_and_of_readings_that_end(pair: Pair) -> None:
+    pair.watch.execute("listen fieldmark_run_events; listen fieldmark_documents")
+    with pair.acting(pair.first) as connection:
+        connection.execute("select private.append_event(%s, '{}')", [pair.house.run])
+        end_reading(pair, "ready")(connection)
+    heard = [(note.channel, note.payload) for note in pair.watch.notifies(timeout=10, stop_after=2)]
+    assert heard == [("fieldmark_run_events", str(pair.house.run)), ("fieldmark_documents", str(pair.house.document))]
+
+
+def test_a_run_that_was_cancelled_while_it_waited_does_not_start(pair: Pair) -> None:
+    pair.watch.execute("update runs set status = 'cancelled' where id = %s", [pair.house.run])
+    with pair.acting(pair.first):
+        end_reading(pair, "ready")(pair.first)
+    assert pair.jobs() == []
