@@ -184,6 +184,7 @@ def test_what_has_no_label_or_several_values_is_absent():
     got = found("MwSt 7%   1,40\nMwSt 19%   3,80\nSumme   25,20")
     assert "tax" not in got
     assert got["total"] == 25.2
+    assert found("Subtotal   112.00\nSubtotal   150.90\nSubtotal   262.90") == {"subtotal": 262.9}, "of the whole"
     assert found("MWST   Netto   MWST-Betrag   Brutto\n7%     17,33   1,21          18,54") == {}
 
 

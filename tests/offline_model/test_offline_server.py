@@ -185,6 +185,8 @@ async def test_a_drop_breaks_off_in_the_middle_of_its_last_block(client):
                 async for piece in answer.aiter_text():
                     got += piece
         assert "whole" in got
+        assert "broken" in got
+        assert "of it" not in got
         assert got.count("content_block_start\ndata") == 2
         assert got.count("content_block_stop\ndata") == 1
         assert await words_of(client, model, asking()) == "fine"
@@ -193,15 +195,22 @@ async def test_a_drop_breaks_off_in_the_middle_of_its_last_block(client):
 async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
     model = OfflineModel(Script([stall(60, text("a few words"))]))
     await model.__aenter__()
-    async with client.stream("POST", f"{model.base_url}/v1/messages", json=asking()) as answer:
-        pieces = answer.aiter_text()
-        assert "message_start" in await anext(pieces)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
-                while True:
-                    assert "message_stop" not in await anext(pieces)
-        async with asyncio.timeout(2):
-            await model.__aexit__(None, None, None)
+    got: list[str] = []
+
+    async def listen() -> None:
+        async with client.stream("POST", f"{model.base_url}/v1/messages", json=asking()) as answer:
+            async for piece in answer.aiter_text():
+                got.append(piece)  # noqa: PERF401  read while it grows
+
+    listening = asyncio.create_task(listen())
+    await asyncio.sleep(0.3)
+    assert "text_delta" in "".join(got)
+    assert not listening.done()
+    async with asyncio.timeout(2):
+        await model.__aexit__(None, None, None)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await listening
+    assert "message_stop" not in "".join(got)
 
 
 async def test_conversations_beside_each_other_each_have_their_own_place(client):
@@ -226,6 +235,7 @@ async def test_the_place_is_read_from_the_conversation(client):
     later = [
         {"role": "system", "content": "<system-reminder>a</system-reminder>"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "x", "input": {}}]},
+        {"role": "system", "content": "<system-reminder>between</system-reminder>"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "b", "name": "x", "input": {}}]},
         {"role": "user", "content": results},
         {"role": "system", "content": "<system-reminder>b</system-reminder>"},
