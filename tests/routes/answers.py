@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,15 @@ def form(filename: bytes, content: bytes, name: bytes = b"file") -> tuple[bytes,
         b"content-type: text/plain\r\n\r\n" + content + b"\r\n--limit--\r\n"
     )
     return body, {"content-type": "multipart/form-data; boundary=limit"}
+
+
+def events(stream: str) -> list[tuple[int, dict[str, Any]]]:
+    """(id, object) of each event in a stream, whose every line is one of ours."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    for part in stream.split("\n\n"):
+        fields = [line.split(": ", 1) for line in part.splitlines() if not line.startswith(":")]
+        if fields:
+            assert sorted(name for name, _ in fields) == ["data", "id"], part
+            said = dict(fields)
+            found.append((int(said["id"]), json.loads(said["data"])))
+    return found

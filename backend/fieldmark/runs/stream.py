@@ -14,12 +14,12 @@ from fieldmark.stores import runs
 
 ENDED = frozenset({"completed", "failed", "cancelled", "awaiting_approval"})
 BATCH = 500
-POLL_SECONDS = 10
+POLL_SECONDS = 5
 """How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
 
 
 async def follow(
-    database: Database, scope: Scope, run_id: UUID, after: int = 0
+    database: Database, scope: Scope, run_id: UUID, after: int = 0, *, poll_seconds: float = POLL_SECONDS
 ) -> AsyncIterator[tuple[int, str] | None]:
     """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
     while nothing happens, for a sign of life. Raises NotFound.
@@ -45,7 +45,7 @@ async def follow(
                     return
                 if waiting is None:
                     waiting = asyncio.ensure_future(anext(heard))
-                done, _ = await asyncio.wait({waiting}, timeout=POLL_SECONDS)
+                done, _ = await asyncio.wait({waiting}, timeout=poll_seconds)
                 if done:
                     waiting = None
                 else:

@@ -1,0 +1,179 @@
+"""/api/runs/{id}/events: a stream that can be cut anywhere and loses nothing, and that costs the others nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from answers import events, problem
+
+from fieldmark.offline_model.messages import call, text, thinking
+from fieldmark.offline_model.script import Script, endless
+from fieldmark.runs.stream import follow
+
+pytestmark = pytest.mark.anyio
+
+SSE = {"accept": "text/event-stream"}
+TURNS = [
+    [thinking("First I read."), call("get_document_text", {})],
+    [call("identify_document", {"document_type": "invoice", "confidence": 0.9})],
+    [call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})],
+    [call("update_field", {"path": "items[3]", "value": 1, "confidence": 0.9})],
+    [call("complete_extraction", {})],
+    [text("Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓")],
+]
+
+
+async def start(http: httpx.AsyncClient, document_id: object) -> str:
+    """Starts a run and goes away as soon as it is named."""
+    body = {"document_id": str(document_id)}
+    async with http.stream("POST", "/api/agent/extract", json=body, headers=SSE) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                return json.loads(line[6:])["run_id"]
+    raise AssertionError("the stream ended before its first event")
+
+
+async def read(http: httpx.AsyncClient, run_id: str, after: int, at_most: int = 10_000) -> list[tuple[int, object]]:
+    """The events behind a number; the connection is cut after `at_most` of them."""
+    found: list[tuple[int, object]] = []
+    headers = {"last-event-id": str(after)} if after else {}
+    async with http.stream("GET", f"/api/runs/{run_id}/events", headers=headers) as stream:
+        assert stream.status_code == 200
+        event = ""
+        async for line in stream.aiter_lines():
+            if line:
+                event += line + "\n"
+                continue
+            found += events(event + "\n")
+            event = ""
+            if len(found) >= at_most:
+                break
+    return found
+
+
+async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
+    async with serve(Script(TURNS)) as served:
+        body = {"document_id": str(await served.document())}
+        live = events((await served.http.post("/api/agent/extract", json=body, headers=SSE)).text)
+        at = f"/api/runs/{live[0][1]['run_id']}/events"
+        whole = events((await served.http.get(at)).text)
+        assert whole == live
+        assert [number for number, _ in whole] == list(range(1, len(whole) + 1))
+        assert len(whole) > 12 and whole[-2][1] == {"text": "Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓"}
+        for cut in range(len(whole) + 1):
+            rest = await served.http.get(at, headers={"last-event-id": str(cut)})
+            assert whole[:cut] + events(rest.text) == whole, cut
+        # Beyond its end a stream has nothing, and ends.
+        for beyond in (len(whole) + 1, 999_999_999):
+            assert events((await served.http.get(at, headers={"last-event-id": str(beyond)})).text) == []
+        assert events((await served.http.get(at, headers={"last-event-id": ""})).text) == whole
+        for garbage in ("x", "-1", "1.0", "1e1", "0x1", "1 2", "9" * 10, "\xb2", "null"):
+            answer = await served.http.get(at, headers={"last-event-id": garbage.encode("latin-1")})
+            assert "Last-Event-ID" in problem(answer, 422), garbage
+
+
+async def test_two_readers_of_a_run_that_goes_on_miss_nothing_however_often_cut(serve):
+    def slowly(turn):
+        async def answer(_: object) -> object:
+            await asyncio.sleep(0.1)
+            return turn
+
+        return answer
+
+    async with serve(Script([slowly(turn) for turn in TURNS])) as served:
+        document_id = await served.document()
+        run_id = await start(served.http, document_id)
+
+        async def cut_after_each() -> list[tuple[int, object]]:
+            found: list[tuple[int, object]] = []
+            while more := await read(served.http, run_id, len(found), at_most=1):
+                found += more
+            return found
+
+        first, second, patient = await asyncio.gather(cut_after_each(), cut_after_each(), read(served.http, run_id, 0))
+        whole = await read(served.http, run_id, 0)
+        assert first == whole and second == whole and patient == whole
+        assert [number for number, _ in whole] == list(range(1, len(whole) + 1)) and len(whole) > 12
+        assert (await served.http.get(f"/api/runs/{run_id}")).json()["status"] == "completed"
+
+
+async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
+    let_go = asyncio.Event()
+
+    async def held(_: object) -> list[object]:
+        await let_go.wait()
+        return [text("Done.")]
+
+    async with serve(Script([held]), pool_size=2) as served:
+        run_id = await start(served.http, await served.document())
+        # More than all buffers between here and there take.
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute(
+                "insert into public.run_events (run_id, org_id, number, body) "
+                "select %s, %s, n, json_build_object('text', repeat('x', 1000000)) from generate_series(2, 16) n",
+                (run_id, served.scope.org_id),
+            )
+        port = int(served.base_url.rsplit(":", 1)[1])
+        request = f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: x\r\n"
+        request += f"authorization: {served.http.headers['authorization']}\r\n\r\n"
+        silent = []
+        for _ in range(6):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            writer.write(request.encode())
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            silent.append(writer)
+        await asyncio.sleep(0.5)
+        began = time.monotonic()
+        for _ in range(10):
+            assert (await served.http.get(f"/api/runs/{run_id}")).status_code == 200
+        assert time.monotonic() - began < 2
+        with psycopg.connect(clone.owner_url) as conn:
+            rows = conn.execute(
+                "select state from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            ).fetchall()
+        assert rows and all(state == "idle" for (state,) in rows)
+        for writer in silent:
+            writer.close()
+        let_go.set()
+        assert (await read(served.http, run_id, 16))[-1][1]["complete"] is True
+
+
+async def test_signs_of_life_while_nothing_happens(serve):
+    let_go = asyncio.Event()
+
+    async def held(_: object) -> list[object]:
+        await let_go.wait()
+        return [text("Done.")]
+
+    async with serve(Script([held])) as served:
+        run_id = await start(served.http, await served.document())
+        seen: list[tuple[int, str] | None] = []
+        async for event in follow(served.service.database, served.scope, run_id, poll_seconds=0.1):
+            seen.append(event)
+            if seen[-3:] == [None] * 3:
+                let_go.set()
+        assert seen[0] is not None and seen[-1] is not None
+        assert '"complete": true' in seen[-1][1]
+
+
+async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
+    async with serve(Script([endless([call("get_document_text", {})])])) as served:
+        run_id = await start(served.http, await served.document())
+
+        lines: list[str] = []
+        async with served.http.stream("GET", f"/api/runs/{run_id}/events") as stream:
+            async for line in stream.aiter_lines():
+                lines.append(line)
+                if line == "id: 5":
+                    with psycopg.connect(clone.owner_url) as conn:
+                        conn.execute("delete from public.runs where id = %s", (run_id,))
+        # Signs of life are comments, which no reader of events sees.
+        assert lines[0] == f": run {run_id}" and ": waiting" in lines[-3:]
+        problem(await served.http.get(f"/api/runs/{run_id}/events"), 404)
+        problem(await served.http.get(f"/api/runs/{uuid4()}/events"), 404)
