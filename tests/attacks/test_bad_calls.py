@@ -1,0 +1,160 @@
+"""Whatever the model sends as a call: an answer it can mend or a clear refusal, and the extraction as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fieldmark.offline_model.messages import Call, call, raw_call, text
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+LONG = "x" * 300_000
+FIELDS = {"vendor": {"name": "Acme"}, "items": [{"price": 1}], "total": 10}
+
+
+def update(**differing) -> Call:
+    return call("update_field", {"path": "total", "value": 1, "confidence": 1.0} | differing)
+
+
+def raw(arguments: str) -> Call:
+    return raw_call("update_field", arguments)
+
+
+def nested(depth: int) -> str:
+    return '{"path": "total", "confidence": 1, "value": %s}' % ("[" * depth + "]" * depth)
+
+
+# (the call, what the model is told, how the ledger has it: None = it never came to the gate)
+BAD = {
+    "broken JSON": (raw('{"path": "total", "value": '), "could not be parsed as JSON", None),
+    "two objects": (raw('{"path": "a"} {"path": "b"}'), "could not be parsed as JSON", None),
+    "NaN": (raw('{"path": "total", "value": NaN, "confidence": 1}'), "could not be parsed as JSON", None),
+    "a list": (raw("[1, 2]"), "path: Field required.", "refused"),
+    "a text": (raw('"x"'), "path: Field required.", "refused"),
+    "nothing": (raw("{}"), "path: Field required.", "refused"),
+    "an unknown tool": (call("drop_table", {}), "No such tool available", None),
+    "another server's tool": (call("mcp__other__update_field", {}), "No such tool available", None),
+    "Read": (call("Read", {"file_path": "/etc/passwd"}), "No such tool available", None),
+    "Bash": (call("Bash", {"command": "cat /etc/passwd"}), "No such tool available", None),
+    "Task": (call("Task", {"prompt": "help"}), "No such tool available", None),
+    "another tenant": (update(org_id="0"), "org_id: there is no such argument", "refused"),
+    "another extraction": (update(extraction_id="0"), "extraction_id: there is no such argument", "refused"),
+    "a prototype": (raw('{"path": "a", "value": 1, "confidence": 7, "__proto__": {}}'), "got 7", "refused"),
+    "confidence 7": (update(confidence=7), "less than or equal to 1, got 7", "refused"),
+    "confidence below 0": (update(confidence=-0.1), "greater than or equal to 0", "refused"),
+    "confidence in words": (update(confidence="high"), "valid number", "refused"),
+    "confidence true": (update(confidence=True), "valid number", "refused"),
+    "confidence null": (update(confidence=None), "valid number", "refused"),
+    "confidence beyond a double": (raw('{"path": "a", "value": 1, "confidence": 1e999}'), "valid number", "refused"),
+    "33 levels": (raw(nested(33)), "more than 32 levels deep", "refused"),
+    "NUL": (raw('{"path": "total", "value": "a\\u0000", "confidence": 1}'), "holds a NUL", "refused"),
+    "half a surrogate": (raw('{"path": "total", "value": "\\ud800", "confidence": 1}'), "surrogate", "refused"),
+    "a key with half of one": (raw('{"path": "a", "value": {"\\udfff": 1}, "confidence": 1}'), "surrogate", "refused"),
+    "an empty key": (update(value={"": 1}), "has 0 characters", "refused"),
+    "a long key": (update(value={"k" * 201: 1}), "has 201 characters", "refused"),
+    "300 KB": (update(value=LONG), "at most 262,144 are allowed", "refused"),
+    "a long path": (update(path="a" * 1001), "at most 1000 characters", "refused"),
+    "a path that is none": (update(path="a..b"), "a name is missing here", "failed"),
+    "a path through a value": (update(path="total.net"), "already holds the value 10", "failed"),
+    "past the end": (update(path="items[5]"), "past the end", "failed"),
+    "far past the end": (update(path="items[999999999]"), "past the end", "failed"),
+    "before the beginning": (update(path="items[-1]"), "an index counted from 0", "failed"),
+    "nothing to remove": (call("remove_field", {"path": "vendor.phone"}), "Nothing stands at path", "failed"),
+    "no fields": (call("extract_fields", {"fields": {}, "confidences": {}}), "at least 1 item", "refused"),
+    "fields as text": (call("extract_fields", {"fields": "all", "confidences": {}}), "valid dictionary", "refused"),
+    "a score for nothing": (
+        call("extract_fields", {"fields": {"a": 1}, "confidences": {"b": 1.0}}), "holds no value there", "failed"),
+    "a score out of bounds": (
+        call("extract_fields", {"fields": {"a": 1}, "confidences": {"a": 1.1}}), "less than or equal to 1", "refused"),
+}  # fmt: skip
+
+
+async def test_no_bad_call_changes_anything_and_each_is_told_why(desk):
+    await desk.put(FIELDS)
+    before = desk.extraction()
+    worked = await desk.work(Script([*[[bad] for bad, _, _ in BAD.values()], [text("Done.")]]))
+    assert worked.state["status"] == "completed"
+    answers = dict(zip(BAD, worked.results, strict=True))
+    for what, (_, told, _) in BAD.items():
+        said, is_error = answers[what]
+        assert is_error and told in said, (what, said)
+    ledger = {entry["id"]: entry for entry in worked.ledger}
+    for what, (bad, told, status) in BAD.items():
+        entry = ledger.pop(bad.id, None)
+        assert (entry and entry["status"]) == status, what
+        if entry:
+            assert told in (entry["reason"] or entry["result"]), what
+    assert not ledger
+    assert desk.extraction() == before and len(desk.journal()) == 3  # those of the beginning
+    # Whoever watches is told the same, without what the CLI wraps around it, and without the load.
+    ended = [event for event in worked.events if event.get("status") == "error"]
+    assert len(ended) == len(BAD) and not [event for event in ended if "PreToolUse" in event["error"]]
+    assert LONG[:10_000] not in json.dumps(worked.events)
+
+
+GOOD = {
+    "a number": (update(value=12.5), 12.5),
+    "32 levels at most": (raw(nested(31)), json.loads("[" * 31 + "]" * 31)),
+    "a pair of surrogates": (raw('{"path": "total", "value": "\\ud83d\\ude00", "confidence": 1}'), "😀"),
+    "an integer for a confidence": (update(confidence=1), 1),
+    # The CLI itself makes a number of it, as the tool's schema says.
+    "a confidence as text": (update(value=3, confidence="0.9"), 3),
+    "a key of 200 characters": (update(value={"k" * 200: 1}), {"k" * 200: 1}),
+    # Lost by the CLI before anybody of us could see it: the answer reads back what is stored.
+    "a number beyond a double": (raw('{"path": "total", "value": 1e999, "confidence": 1}'), None),
+    "the second of two equal keys": (raw('{"path": "total", "value": {"a": 1, "a": 2}, "confidence": 1}'), {"a": 2}),
+    "more digits than a double has": (
+        raw('{"path": "total", "value": 12345678901234567890, "confidence": 1}'), 12345678901234567000),
+    "250 KB": (update(value="y" * 250_000), "y" * 250_000),
+}  # fmt: skip
+
+
+async def test_what_may_be_stored_is_stored_and_read_back(desk):
+    stored = []
+
+    def look(then):
+        def step(body):
+            stored.append(desk.extraction()["extracted_fields"].get("total"))
+            return then
+
+        return step
+
+    steps = [[good] for good, _ in GOOD.values()]
+    worked = await desk.work(Script([steps[0], *[look(step) for step in steps[1:]], look([text("Done.")])]))
+    assert stored == [value for _, value in GOOD.values()]
+    assert desk.extraction()["version"] == len(GOOD)
+    for (what, (_, value)), (said, is_error) in zip(GOOD.items(), worked.results, strict=True):
+        shown = json.dumps({"total": value}, ensure_ascii=False)
+        assert not is_error and f"Stored, version {list(GOOD).index(what) + 1}: {shown[:20_000]}" in said, what
+
+
+async def test_several_writes_in_one_message_happen_one_after_the_other_and_once_each(desk):
+    calls = [update(path=name, value=number) for number, name in enumerate("abcdef")]
+    read_call = call("get_current_extraction")
+    worked = await desk.work(Script([[*calls[:3], read_call, *calls[3:]], [text("Done.")]]))
+    assert worked.state["status"] == "completed"
+    assert [entry["status"] for entry in worked.ledger] == ["done"] * 6
+    changed = [(row["version"], row["path"], row["call_id"]) for row in desk.journal()]
+    assert changed == [(n + 1, [name], calls[n].id) for n, name in enumerate("abcdef")]
+    read = worked.results[3][0]
+    assert '"c": 2' in read and '"d"' not in read  # it stands between them
+    said = [event for event in worked.events if "tool" in event or "changed" in event]
+    ended = [
+        event["call_id"] for event in said if event.get("status") == "complete" and event["tool"] == "update_field"
+    ]
+    assert ended == [one.id for one in calls]
+    assert [event["version"] for event in said if "changed" in event] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_the_same_id_again_is_answered_and_not_done_again(desk):
+    same = '{"path": "total", "value": 1, "confidence": 1}'
+    again = Call("update_field", same, "toolu_same")
+    other = Call("update_field", same.replace('"value": 1', '"value": 2'), "toolu_same")
+    worked = await desk.work(Script([[again], [again], [other], [text("Done.")]]))
+    first, second, third = [event for event in worked.events if event.get("status") in ("complete", "error")]
+    assert first["output"] == second["output"] == 'Stored, version 1: {"total": 1}'
+    assert third["error"] == "This call was not admitted. This cannot be mended by calling again."
+    assert desk.extraction()["version"] == 1 and len(worked.ledger) == 1

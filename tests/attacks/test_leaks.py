@@ -1,0 +1,37 @@
+"""What goes wrong inside is told to nobody who could use it."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+import pytest
+
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
+INTERNAL = "Internal error. This cannot be mended by calling again."
+
+
+async def test_an_exception_in_a_tool_reaches_nobody_as_text(desk, clone):
+    desk.sql("revoke execute on function public.identify_document(uuid, text) from authenticated")
+    identify = call("identify_document", {"document_type": "invoice", "confidence": 1.0})
+    worked = await desk.work(Script([[identify], [UPDATE], [text("Done.")]]))
+    (refused, internal), (stored, fine) = worked.results
+    assert (refused, internal) == (INTERNAL, True)
+    assert "Stored" in stored and not fine  # and the run goes on
+    assert [entry["status"] for entry in worked.ledger] == ["failed", "done"]
+    assert worked.ledger[0]["result"] == INTERNAL
+    told = worked.sent + json.dumps(worked.events)
+    assert INTERNAL in told
+    secrets = ["permission denied", "identify_document(uuid", urlsplit(clone.app_url).password, "postgresql://"]
+    assert not [secret for secret in secrets if secret in told]
+
+
+async def test_what_our_functions_refuse_is_a_sentence_for_the_model(desk):
+    """The other half: not every exception is hidden."""
+    worked = await desk.work(Script([[call("remove_field", {"path": "nowhere"})], [text("Done.")]]))
+    assert worked.results == [("Nothing stands at path nowhere.", True)]

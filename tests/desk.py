@@ -1,0 +1,308 @@
+"""A document that is read, with an extraction and runs over it, and no service around: for tests of runs and tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psutil
+import psycopg
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, Message
+from psycopg.rows import dict_row
+
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.db.pool import Database
+from fieldmark.offline_model.messages import Body
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs import clients
+from fieldmark.runs.gate import Calls, Gate
+from fieldmark.runs.options import ModelService, agent_options
+from fieldmark.runs.runner import Limits, Runner
+from fieldmark.runs.tool_server import tool_server
+from fieldmark.scope import Scope
+from fieldmark.stores import calls, documents, extractions, runs
+from fieldmark.tools.toolkit import Answer, ToolContext, hash_of
+
+INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One user's document and extraction. `owner_url` sees past all policies."""
+
+    database: Database
+    owner_url: str
+    scope: Scope
+    document_id: UUID
+    extraction_id: UUID
+
+    async def run(self, task: str = "extract", **columns: Any) -> UUID:
+        """A run that waits for a worker."""
+        async with self.database.as_user(self.scope) as conn:
+            return await runs.add(
+                conn,
+                self.scope,
+                task=task,
+                document_id=self.document_id,
+                extraction_id=self.extraction_id,
+                **columns,
+            )
+
+    async def context(self, run_id: UUID | None = None) -> ToolContext:
+        """The context of a run that a worker has just taken up."""
+        run_id = run_id or await self.run()
+        async with self.database.as_user(self.scope) as conn:
+            taken = await runs.take(conn, run_id)
+        assert taken is not None
+        return ToolContext(self.database, self.scope, run_id, taken["attempt"], self.document_id, self.extraction_id)
+
+    async def admit(self, context: ToolContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
+        """Enter a call in the ledger as the gate does."""
+        async with self.database.as_user(self.scope) as conn:
+            await calls.enter(
+                conn,
+                run_id=context.run_id,
+                org_id=self.scope.org_id,
+                call_id=call_id,
+                tool=name,
+                arguments=arguments,
+                arguments_hash=hash_of(arguments),
+                refused_because=None,
+            )
+
+    async def call(self, context: ToolContext, name: str, **arguments: Any) -> Answer:
+        """A call that was admitted."""
+        call_id = f"call-{uuid4()}"
+        await self.admit(context, name, arguments, call_id)
+        return await EXTRACTION.toolkit.call(context, name, call_id, arguments)
+
+    async def put(self, fields: dict[str, Any]) -> None:
+        """Fill the extraction as its user."""
+        async with self.database.as_user(self.scope) as conn:
+            await extractions.save_fields(conn, self.extraction_id, fields, {}, {})
+
+    def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """Rows as the owner sees them."""
+        return sql(self.owner_url, query, *parameters)
+
+    def extraction(self) -> dict[str, Any]:
+        return self.sql("select * from public.extractions where id = %s", self.extraction_id)[0]
+
+    def journal(self) -> list[dict[str, Any]]:
+        return self.sql(
+            "select * from public.extraction_journal where extraction_id = %s order by id", self.extraction_id
+        )
+
+    def ledger(self, run_id: UUID) -> list[dict[str, Any]]:
+        return self.sql("select * from public.calls where run_id = %s order by created_at", run_id)
+
+    def state(self, run_id: UUID) -> dict[str, Any]:
+        return self.sql("select * from public.runs where id = %s", run_id)[0]
+
+    def events(self, run_id: UUID) -> list[dict[str, Any]]:
+        """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
+        rows = self.sql("select number, body from public.run_events where run_id = %s order by number", run_id)
+        assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
+        return [row["body"] for row in rows]
+
+    async def work(
+        self, answer: Any, run_id: UUID | None = None, *, seconds: int = 60, max_turns: int = 50, **columns: Any
+    ) -> Worked:
+        """A run from its queueing to its end, with the real CLI; `answer` speaks for the model."""
+        run_id = run_id or await self.run(**columns)
+        async with OfflineModel(answer) as model:
+            await self.runner(model, seconds=seconds, max_turns=max_turns).execute(run_id)
+        return Worked(self, run_id, model.requests)
+
+    def runner(self, model: OfflineModel, *, seconds: int = 60, max_turns: int = 50) -> Runner:
+        service = ModelService(model.base_url, "test-key", None)
+        return Runner(self.database, service, Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds))
+
+
+def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
+    """Rows of one statement, in a transaction of its own."""
+    with psycopg.connect(url, row_factory=dict_row, autocommit=True) as conn:
+        cursor = conn.execute(query, parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A run that has ended, and what the model was sent on the way."""
+
+    desk: Desk
+    run_id: UUID
+    requests: list[Body]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self.desk.state(self.run_id)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self.desk.events(self.run_id)
+
+    @property
+    def ledger(self) -> list[dict[str, Any]]:
+        return self.desk.ledger(self.run_id)
+
+    @property
+    def sent(self) -> str:
+        """All that the model was sent."""
+        return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.requests)
+
+    @property
+    def results(self) -> list[tuple[str, bool]]:
+        """What the tools answered the model in this run, and whether as an error."""
+        return tool_results(self.requests[-1])
+
+
+def tool_results(body: Body) -> list[tuple[str, bool]]:
+    """(text, is an error) of every tool result in a request."""
+    blocks = [
+        block
+        for message in body["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ]
+    return [(_text(block["content"]), bool(block.get("is_error"))) for block in blocks]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+
+
+@asynccontextmanager
+async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequence[str]) -> AsyncIterator[Desk]:
+    """A desk with a document of these pages."""
+    document_id = uuid4()
+    async with database.as_user(scope) as conn:
+        await documents.add(
+            conn,
+            document_id=document_id,
+            org_id=scope.org_id,
+            filename="invoice.txt",
+            storage_path=f"{scope.org_id}/{document_id}/invoice.txt",
+            byte_size=1,
+        )
+        rows = [
+            {"number": n, "width": 600, "height": 800, "text": text, "words": [], "engine": "text"}
+            for n, text in enumerate(pages, 1)
+        ]
+        await documents.add_pages(conn, document_id, scope.org_id, rows)
+        await documents.finish_reading(conn, document_id, media_type="text/plain", page_count=len(pages))
+        extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
+    yield Desk(database, owner_url, scope, document_id, extraction_id)
+
+
+@pytest.fixture
+async def desk(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> AsyncIterator[Desk]:
+    async with laid_out(database, clone.owner_url, await make_user(), [INVOICE]) as desk:
+        yield desk
+
+
+def clis() -> list[psutil.Process]:
+    """The agents' CLIs that this process has started and that still live, those that are just starting too."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if "fieldmark-agent-" in str(child.environ()) and child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def home_of(cli: psutil.Process) -> Path:
+    """The folder that a CLI lives in."""
+    return Path(cli.environ()["HOME"])
+
+
+@asynccontextmanager
+async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Task[Worked], psutil.Process]]:
+    """A run whose model has fallen silent: (its task, its CLI). Broken off at the end if it still goes on."""
+    asked = asyncio.Event()
+
+    async def silent(body: Body) -> list[Any]:
+        asked.set()
+        await asyncio.sleep(60)
+        return []
+
+    task = asyncio.create_task(desk.work(silent, **columns))
+    try:
+        async with asyncio.timeout(20):
+            await asked.wait()
+        (cli,) = clis()
+        yield task, cli
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@asynccontextmanager
+async def conversation(
+    desk: Desk,
+    answer: Any,
+    prompt: str = "Go on.",
+    change: Callable[[ClaudeAgentOptions], ClaudeAgentOptions] = lambda options: options,
+) -> AsyncIterator[Conversation]:
+    """The CLI with the options that a run gives it, `change`d on purpose, in front of a model; without the run."""
+    context = await desk.context()
+    gate = Gate(EXTRACTION.toolkit, context)
+
+    async def nothing_before() -> None: ...
+
+    calls = Calls(gate, EXTRACTION.toolkit, context, before=nothing_before)
+    async with OfflineModel(answer) as model:
+
+        def options_in(folder: Path) -> ClaudeAgentOptions:
+            return change(
+                agent_options(
+                    EXTRACTION,
+                    model="claude-sonnet-5",
+                    service=ModelService(model.base_url, "test-key", None),
+                    folder=folder,
+                    server=tool_server(EXTRACTION.toolkit, calls),
+                    gate=gate,
+                    max_turns=10,
+                    max_cost_usd=None,
+                    cpu_seconds=60,
+                    on_stderr=lambda line: None,
+                )
+            )
+
+        async with clients.acquire(options_in) as client:
+            await client.query(prompt)
+            yield Conversation(client.receive_response(), calls, model)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    messages: AsyncIterator[Message]
+    calls: Calls
+    model: OfflineModel
+
+    async def all(self) -> list[Message]:
+        return [message async for message in self.messages]
+
+    @property
+    def sent(self) -> str:
+        """All that the model was sent."""
+        return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.model.requests)
+
+
+async def until(holds: Callable[[], Any], seconds: float = 10) -> Any:
+    """What `holds` answers as soon as it is true."""
+    for _ in range(int(seconds / 0.02)):
+        if found := holds():
+            return found
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not become true in time")

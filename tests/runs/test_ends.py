@@ -1,0 +1,126 @@
+"""However a run ends, it says how, its CLI goes and its folder too."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psutil
+import pytest
+
+from desk import at_work, clis, home_of, until
+from fieldmark.offline_model.messages import call, raw_call, text
+from fieldmark.offline_model.script import Script, endless, http_error, stall
+from fieldmark.offline_model.server import OfflineModel
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def homes():
+    return []
+
+
+@pytest.fixture
+def watching(homes):
+    """A script that notes the folder of the CLI that asks."""
+
+    def script(*steps):
+        inner = Script(steps)
+
+        async def answer(body):
+            homes.extend(home_of(cli) for cli in clis())
+            return await inner(body)
+
+        return answer
+
+    return script
+
+
+def nested(depth: int) -> str:
+    return '{"path": "a", "confidence": 1, "value": %s}' % ("[" * depth + "]" * depth)
+
+
+@pytest.mark.parametrize(
+    ("steps", "limits", "status", "code"),
+    [
+        ([[text("Done.")]], {}, "completed", None),
+        ([http_error(400)] * 9, {}, "failed", "model_refused_request"),
+        ([stall(30)], {"seconds": 1}, "failed", "deadline"),
+        ([endless([call("get_document_text")])], {"max_turns": 4}, "failed", "max_turns"),
+        ([endless([call("get_document_text")])], {"max_cost_usd": 0.01}, "failed", "max_cost"),
+        # Deeper than JSON can be read here; the CLI itself still could.
+        ([[raw_call("update_field", nested(1500))]], {}, "failed", "internal"),
+        ([[raw_call("update_field", '{"path": "a", "confidence": 1, "value": "%s"}' % ("x" * 9_000_000))]], {},
+         "failed", "agent_process"),
+    ],
+    ids=["success", "refused", "deadline", "turns", "cost", "depth", "size"],
+)  # fmt: skip
+async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limits, status, code):
+    worked = await desk.work(watching(*steps), **limits)
+    assert (worked.state["status"], worked.state["error_code"]) == (status, code)
+    assert worked.state["finished_at"] is not None
+    last = worked.events[-1]
+    assert last.get("complete") is (True if code is None else None) and last.get("code") == code
+    assert code is None or (last["error"] == worked.state["error"] and last["error"].endswith("."))
+    assert desk.extraction()["version"] == 0
+    assert clis() == [] and homes and not any(home.exists() for home in homes)
+
+
+async def test_the_turns_of_an_endless_loop_are_counted(desk):
+    worked = await desk.work(Script([endless([call("get_document_text")])]), max_turns=4)
+    assert len(worked.requests) == 4
+
+
+async def test_a_cli_that_is_killed_ends_the_run(desk):
+    async with at_work(desk) as (task, cli):
+        home = home_of(cli)
+        cli.kill()
+        worked = await asyncio.wait_for(task, 10)
+        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "agent_process")
+        assert clis() == [] and not home.exists()
+
+
+async def test_a_worker_that_stops_says_so(desk):
+    async with at_work(desk) as (task, cli):
+        home = home_of(cli)
+        task.cancel()
+        worked = await asyncio.wait_for(task, 10)
+        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "interrupted")
+        assert worked.events[-1]["code"] == "interrupted"
+        assert clis() == [] and not home.exists()
+
+
+async def test_a_second_cancellation_leaves_nothing_either(desk):
+    async with at_work(desk) as (task, cli):
+        home = home_of(cli)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        await until(lambda: not clis() and not home.exists())
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4])
+async def test_stopped_while_it_starts_no_cli_stays(desk, seconds):
+    """Cancelled anywhere between the queue and the first request."""
+    run_id = await desk.run()
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    async with OfflineModel(Script([stall(30)])) as model:
+        task = asyncio.create_task(desk.runner(model).execute(run_id))
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.wait({task})
+    assert clis() == []
+    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+    assert [child for child in left if child.status() != psutil.STATUS_ZOMBIE] == []
+    # Before it was taken up it waits for the next worker; after that it has ended.
+    assert desk.state(run_id)["status"] in ("queued", "running", "failed")
+
+
+async def test_nothing_can_be_added_to_a_run_that_has_ended(desk):
+    worked = await desk.work(Script([[text("Done.")]]))
+    ended = worked.events
+    async with OfflineModel(Script([[text("Again.")]])) as model:
+        await desk.runner(model).execute(worked.run_id)
+        assert model.requests == []
+    assert worked.events == ended

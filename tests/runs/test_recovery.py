@@ -1,0 +1,117 @@
+"""A run whose worker, user, document or database is lost in the middle: nothing more is written, and it ends."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from desk import clis, sql
+from fieldmark.errors import Unavailable
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+
+def update(path: str):
+    return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
+
+
+def script(desk, query: str, *parameters):
+    """A write, then something happens to the run, then another write."""
+
+    def in_between(body):
+        desk.sql(query, *parameters)
+        return [update("second")]
+
+    return Script([[update("first")], in_between, [text("Done.")]])
+
+
+async def test_undisturbed_both_writes_happen(desk):
+    worked = await desk.work(script(desk, "select 1"))
+    assert worked.state["status"] == "completed" and desk.extraction()["version"] == 2
+
+
+async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk):
+    run_id = await desk.run()
+    worked = await desk.work(
+        script(desk, "update public.runs set attempt = attempt + 1 where id = %s", run_id), run_id=run_id
+    )
+    assert desk.extraction()["extracted_fields"] == {"first": 1}
+    assert worked.state["status"] == "running"  # the other worker's to end
+    assert not [event for event in worked.events if "complete" in event or "code" in event]
+    assert [entry["status"] for entry in worked.ledger] == ["done"]
+
+
+async def test_a_run_that_was_ended_meanwhile_stays_as_it_is(desk):
+    run_id = await desk.run()
+    worked = await desk.work(
+        script(desk, "update public.runs set status = 'cancelled' where id = %s", run_id), run_id=run_id
+    )
+    assert desk.extraction()["extracted_fields"] == {"first": 1} and worked.state["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("table", ["extractions", "documents"])
+async def test_what_is_deleted_meanwhile_takes_its_run_along(desk, table):
+    row = desk.extraction_id if table == "extractions" else desk.document_id
+    run_id = await desk.run()
+    await desk.work(script(desk, f"delete from public.{table} where id = %s", row), run_id=run_id)
+    for left in ("runs", "run_events", "calls", "extractions", "extraction_journal"):
+        assert desk.sql(f"select 1 from public.{left}") == []
+
+
+async def test_a_user_who_leaves_the_organisation_changes_nothing_more_and_the_run_ends(desk):
+    run_id = await desk.run()
+    worked = await desk.work(
+        script(desk, "delete from public.memberships where user_id = %s", desk.scope.user_id), run_id=run_id
+    )
+    assert desk.extraction()["extracted_fields"] == {"first": 1}
+    # Those who stay see it end.
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+    assert worked.events[-1]["code"] == "abandoned"
+
+
+async def test_a_user_who_has_left_before_gets_no_run_at_all(desk):
+    run_id = await desk.run()
+    desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
+    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+    assert worked.requests == [] and worked.state["error_code"] == "abandoned"
+
+
+async def test_a_run_that_is_gone_is_nothing_to_do(desk):
+    worked = await desk.work(Script([[text("Done.")]]), run_id=(gone := uuid4()))
+    assert worked.requests == [] and desk.events(gone) == []
+
+
+async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
+    run_id = await desk.run()
+    await desk.context(run_id)  # a first worker took it up and died
+    worked = await desk.work(Script([[update("first")], [text("Done.")]]), run_id=run_id)
+    assert worked.state["attempt"] == 2 and worked.state["status"] == "completed"
+    assert "begun before" in str(worked.requests[0]["messages"][0])
+
+
+async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):
+    run_id = await desk.run()
+    for _ in range(3):
+        await desk.context(run_id)
+    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+    assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+
+
+async def test_connections_that_are_lost_in_the_middle_cost_an_attempt_at_most(desk, postgres):
+    name = desk.owner_url.rsplit("/", 1)[1]
+
+    async def cut(body):
+        sql(postgres.owner_url, "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", name)
+        return [update("second")]
+
+    run_id = await desk.run()
+    try:
+        worked = await desk.work(Script([[update("first")], cut, [text("Done.")]]), run_id=run_id)
+    except Unavailable:  # it hit the middle of a transaction: for the queue to try again
+        worked = await desk.work(Script([[update("second")], [text("Done.")]]), run_id=run_id)
+    assert worked.state["status"] == "completed"
+    assert desk.extraction()["extracted_fields"] == {"first": 1, "second": 1}
+    assert clis() == []
