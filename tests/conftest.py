@@ -7,12 +7,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import httpx
 import psycopg
@@ -31,6 +30,7 @@ from fieldmark.routes.tokens import LocalTokens
 from fieldmark.scope import Scope
 from fieldmark.service import Service
 from fieldmark.settings import Settings
+from standing import Clone, Serve, Served
 
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _TEMPLATE = "fieldmark_template"
@@ -125,14 +125,6 @@ def _template(postgres: Embedded, _administration: psycopg.Connection) -> str:
     return _TEMPLATE
 
 
-@dataclass(frozen=True)
-class Clone:
-    """A migrated database of one test: reached as its owner (a superuser), and as the service's role."""
-
-    owner_url: str
-    app_url: str
-
-
 @pytest.fixture(scope="session")
 def _left_over() -> list[sql.Identifier]:
     return []
@@ -179,45 +171,10 @@ def _at(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
-@dataclass(frozen=True)
-class Served:
-    """A running service, as its users meet it: over HTTP, with a token. `service` looks behind it."""
-
-    http: httpx.AsyncClient
-    base_url: str
-    service: Service
-    scope: Scope
-    model: OfflineModel
-
-    def client(self, user_id: UUID | None = None) -> httpx.AsyncClient:
-        """A client of another user; of a new one without an id."""
-        tokens = LocalTokens(self.service.settings.home)
-        headers = {"Authorization": f"Bearer {tokens.sign(user_id or uuid4())}"}
-        return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=60)
-
-    async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
-        """Uploads a small text and waits until it is read."""
-        answer = await self.http.post("/api/documents", files={"file": (name, text.encode())})
-        assert answer.status_code == 201, answer.text
-        document_id = UUID(answer.json()["id"])
-        return await self.read(document_id)
-
-    async def read(self, document_id: UUID) -> UUID:
-        """Waits until a document is ready or has failed."""
-        for _ in range(600):
-            if (await self.http.get(f"/api/documents/{document_id}")).json()["status"] != "reading":
-                return document_id
-            await asyncio.sleep(0.05)
-        raise AssertionError("the document was not read within 30 seconds")
-
-
-Serve = Callable[..., AbstractAsyncContextManager[Served]]
-
-
 @pytest.fixture
 def serve(clone: Clone) -> Serve:
-    """Starts the whole service on a clone of the database: `async with serve(Script([...])) as served`. What answers for
-    the model is a Script, or the rules of the offline model if left out. Keywords are settings."""
+    """Starts the whole service on a clone of the database: `async with serve(Script([...])) as served`. What answers
+    for the model is a Script, or the rules of the offline model if left out. Keywords are settings."""
 
     @asynccontextmanager
     async def start(answer: Any = rules.answer, **settings: Any) -> AsyncIterator[Served]:
@@ -239,7 +196,7 @@ def serve(clone: Clone) -> Serve:
             while not server.started:
                 assert not running.done(), running.result()
                 await asyncio.sleep(0.01)
-            base_url = "http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1]
+            base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             service: Service = app.state.service
             user_id = uuid4()
             org_id = await enter(service.database, user_id)

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from conftest import Clone
 from fieldmark.db.pool import Database
 from fieldmark.errors import Unavailable
+from standing import Clone
 
 pytestmark = pytest.mark.anyio
 

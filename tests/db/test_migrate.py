@@ -12,11 +12,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from conftest import Clone
 from fieldmark.db.embedded import Embedded
 from fieldmark.db.migrate import migrate, pending, statements
 from fieldmark.db.pool import Database
 from fieldmark.errors import Misconfigured, Unavailable
+from standing import Clone
 
 pytestmark = pytest.mark.anyio
 

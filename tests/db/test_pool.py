@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from conftest import Clone
 from fieldmark.db.pool import Connection, Database, plain_url
 from fieldmark.errors import Misconfigured, Unavailable
 from fieldmark.scope import Scope
+from standing import Clone
 
 pytestmark = pytest.mark.anyio
 MakeUser = Callable[[], Awaitable[Scope]]

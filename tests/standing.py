@@ -1,0 +1,59 @@
+"""What the fixtures of conftest.py hand to tests: a clone of the database, a running service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import httpx
+
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.routes.tokens import LocalTokens
+from fieldmark.scope import Scope
+from fieldmark.service import Service
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A migrated database of one test: reached as its owner (a superuser), and as the service's role."""
+
+    owner_url: str
+    app_url: str
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running service, as its users meet it: over HTTP, with a token. `service` looks behind it."""
+
+    http: httpx.AsyncClient
+    base_url: str
+    service: Service
+    scope: Scope
+    model: OfflineModel
+
+    def client(self, user_id: UUID | None = None) -> httpx.AsyncClient:
+        """A client of another user; of a new one without an id."""
+        tokens = LocalTokens(self.service.settings.home)
+        headers = {"Authorization": f"Bearer {tokens.sign(user_id or uuid4())}"}
+        return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=60)
+
+    async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
+        """Uploads a small text and waits until it is read."""
+        answer = await self.http.post("/api/documents", files={"file": (name, text.encode())})
+        assert answer.status_code == 201, answer.text
+        document_id = UUID(answer.json()["id"])
+        return await self.read(document_id)
+
+    async def read(self, document_id: UUID) -> UUID:
+        """Waits until a document is ready or has failed."""
+        for _ in range(600):
+            if (await self.http.get(f"/api/documents/{document_id}")).json()["status"] != "reading":
+                return document_id
+            await asyncio.sleep(0.05)
+        raise AssertionError("the document was not read within 30 seconds")
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Served]]
