@@ -121,24 +121,26 @@ class Toolkit:
     async def call(
         self, context: ToolContext, name: str, call_id: str | None, arguments: Mapping[str, JsonValue]
     ) -> Answer:
-        """Run one call. Every expected failure is an Answer; raises runs.Fenced if this worker lost the run, and
+        """Run one call. Every expected failure is an Answer; raises Fenced if this worker lost the run, and
         whatever the database raises if it does not answer."""
         try:
             return await self._transact(context, name, call_id, arguments)
         except Retry as refusal:
-            return await self._failed(context, name, call_id, str(refusal))
+            return await self._failed(context, name, call_id, arguments, str(refusal))
         except Failed as failure:
-            return await self._failed(context, name, call_id, f"{failure} This cannot be mended by calling again.")
-        except runs.Fenced:
-            raise
+            return await self._failed(
+                context, name, call_id, arguments, f"{failure} This cannot be mended by calling again."
+            )
         except Invalid as refusal:
-            return await self._failed(context, name, call_id, str(refusal))
+            return await self._failed(context, name, call_id, arguments, str(refusal))
         except FieldmarkError:
             raise
         except Exception:
             # An exception's text may hold a DSN or another tenant's value: it goes into the log, never to the model.
             log.exception("tool failed", tool=name, run_id=str(context.run_id), call_id=call_id)
-            return await self._failed(context, name, call_id, "Internal error. This cannot be mended by calling again.")
+            return await self._failed(
+                context, name, call_id, arguments, "Internal error. This cannot be mended by calling again."
+            )
 
     async def _transact(
         self, context: ToolContext, name: str, call_id: str | None, arguments: Mapping[str, JsonValue]
@@ -146,40 +148,66 @@ class Toolkit:
         checked = self.check(name, arguments)
         tool = self.tools[name]
         async with context.database.as_user(context.scope) as conn:
-            await runs.fence(conn, context.run_id, context.attempt)
             if not tool.writes:
+                await runs.fence(conn, context.run_id, context.attempt)
                 return Answer((await tool.run(conn, context, checked)).text)
             if call_id is None:
                 raise Failed("The call came without its id, so nobody can have admitted it.")
-            entry = await calls.claim(conn, context.run_id, call_id)
-            if entry is None or entry["tool"] != name or entry["arguments_hash"] != hash_of(arguments):
+            entry = await self._claim(conn, context, name, call_id, arguments)
+            if entry is None:
                 raise Failed("This call was not admitted.")
             if entry["status"] in ("done", "failed"):
                 return Answer(entry["result"], is_error=entry["status"] == "failed")
             if entry["status"] != "admitted":
                 raise Failed("This call was refused.")
-            await calls.mark_transaction(conn, context.run_id, call_id)
             result = await tool.run(conn, context, checked)
-            await calls.finish(conn, context.run_id, call_id, result=result.text, failed=False)
-            if result.changed:
-                await runs.append_event(
-                    conn, context.run_id, {"changed": list(result.changed), "version": result.version}
-                )
+            event = {"changed": list(result.changed), "version": result.version} if result.changed else None
+            await calls.finish(
+                conn, run_id=context.run_id, call_id=call_id, result=result.text, failed=False, event=event
+            )
             return Answer(result.text)
 
-    async def _failed(self, context: ToolContext, name: str, call_id: str | None, sentence: str) -> Answer:
+    async def _failed(
+        self,
+        context: ToolContext,
+        name: str,
+        call_id: str | None,
+        arguments: Mapping[str, JsonValue],
+        sentence: str,
+    ) -> Answer:
         tool = self.tools.get(name)
         if tool is not None and tool.writes and call_id is not None:
             async with context.database.as_user(context.scope) as conn:
-                entry = await calls.claim(conn, context.run_id, call_id)
-                if entry is not None and entry["status"] == "admitted" and entry["tool"] == name:
-                    await calls.finish(conn, context.run_id, call_id, result=sentence, failed=True)
+                entry = await self._claim(conn, context, name, call_id, arguments)
+                if entry is not None and entry["status"] == "admitted":
+                    await calls.finish(conn, run_id=context.run_id, call_id=call_id, result=sentence, failed=True)
         return Answer(sentence, is_error=True)
+
+    async def _claim(
+        self,
+        conn: Connection,
+        context: ToolContext,
+        name: str,
+        call_id: str,
+        arguments: Mapping[str, JsonValue],
+    ) -> dict[str, Any] | None:
+        return await calls.claim(
+            conn,
+            run_id=context.run_id,
+            attempt=context.attempt,
+            call_id=call_id,
+            tool=name,
+            arguments_hash=hash_of(arguments),
+        )
 
 
 def hash_of(arguments: Mapping[str, JsonValue]) -> str:
     """SHA-256 over the arguments in one spelling: binds what was admitted to what runs."""
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
+
+
+def _is_for(entry: Mapping[str, Any], name: str, arguments: Mapping[str, JsonValue]) -> bool:
+    return entry["tool"] == name and entry["arguments_hash"] == hash_of(arguments)
 
 
 def _in_words(fault: Mapping[str, Any]) -> str:

@@ -1,0 +1,5 @@
+"""Gives these tests their desk."""
+
+from desk import desk
+
+__all__ = ["desk"]

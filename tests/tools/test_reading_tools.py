@@ -1,0 +1,145 @@
+"""Reading loses no character, however long the document; searching finds what stands there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from desk import laid_out
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.tools.toolkit import MAX_RESULT_BYTES
+
+pytestmark = pytest.mark.anyio
+
+_MORE = re.compile(r'\[more: call get_document_text with pages "(\d+-)"(?: and offset (\d+))?\]\Z')
+_HEADER = re.compile(r"--- page (\d+) of \d+ ---\n")
+
+
+async def read(context, **arguments):
+    return await EXTRACTION.toolkit.call(context, "get_document_text", "call-1", arguments)
+
+
+async def read_all(context) -> tuple[list[str], int]:
+    """(the pages as read part by part, following what each part says; how many parts)."""
+    pages: dict[int, str] = {}
+    asked: dict = {}
+    for part in range(1, 1000):
+        answer = await read(context, **asked)
+        assert not answer.is_error and len(answer.text.encode()) <= MAX_RESULT_BYTES
+        more = _MORE.search(answer.text)
+        body = answer.text[: more.start()] if more else answer.text
+        pieces = _HEADER.split(body)[1:]
+        for number, piece in zip(pieces[::2], pieces[1::2], strict=True):
+            pages[int(number)] = pages.get(int(number), "") + piece
+        if more is None:
+            return [pages[number] for number in sorted(pages)], part
+        asked = {"pages": more[1]} | ({"offset": int(more[2])} if more[2] else {})
+    raise AssertionError("it does not end")
+
+
+@pytest.fixture
+async def lay(database, clone, make_user):
+    """Lays out a document of these pages and takes up a run on it."""
+    scope = await make_user()
+
+    async def lay(pages: list[str]):
+        async with laid_out(database, clone.owner_url, scope, pages) as desk:
+            return await desk.context()
+
+    return lay
+
+
+async def test_a_short_document_comes_whole(lay):
+    context = await lay(["One.\n", "Two.\n"])
+    answer = await read(context)
+    assert answer.text == "--- page 1 of 2 ---\nOne.\n--- page 2 of 2 ---\nTwo.\n"
+
+
+async def test_three_hundred_pages_come_in_parts_that_say_how_to_go_on(lay):
+    pages = [f"Page {n}\n" + f"line of page {n} ÄÖ€\n" * 20 for n in range(1, 301)]
+    context = await lay(pages)
+    first = (await read(context)).text
+    assert 35_000 < len(first.encode()) <= MAX_RESULT_BYTES
+    assert re.search(r'\n\[more: call get_document_text with pages "\d+-"\]\Z', first)
+    read_back, parts = await read_all(context)
+    assert read_back == pages and 3 < parts < 10
+
+
+async def test_one_giant_page_comes_by_offset(lay):
+    giant = "".join(f"{n:07d} ä€😀\n" for n in range(12_000))
+    context = await lay(["before\n", giant, "after\n"])
+    read_back, parts = await read_all(context)
+    assert read_back == ["before\n", giant, "after\n"] and parts > 5
+    nowhere = await read(context, pages="2", offset=len(giant))
+    assert nowhere.text == "--- page 2 of 3 ---\n\n"
+
+
+async def test_one_giant_line_comes_by_offset(lay):
+    giant = "".join(f"{n:07d}€" for n in range(12_000))
+    read_back, parts = await read_all(await lay([giant]))
+    # Cut anywhere, because it has no lines: the parts are put together without the line ends between them.
+    assert "".join(read_back).replace("\n", "") == giant and parts > 3
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pages=st.lists(
+        st.lists(
+            st.tuples(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),
+                      st.integers(1, 3000)),
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)  # fmt: skip
+async def test_all_parts_together_are_the_whole_text(lay, pages):
+    texts = ["".join(piece * times for piece, times in page) for page in pages]
+    read_back, _ = await read_all(await lay(texts))
+    # Blank ends of pages are not shown, nor does it matter where a part was cut.
+    assert ["".join(text.split()) for text in read_back] == ["".join(text.split()) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("pages", "numbers"),
+    [("2", [2]), ("2-3", [2, 3]), ("3-", [3, 4]), (" 2 - 3 ", [2, 3]), ("4-9", [4]), (None, [1, 2, 3, 4])],
+)
+async def test_the_pages_asked_for(lay, pages, numbers):
+    answer = await read(await lay(["a", "b", "c", "d"]), **({"pages": pages} if pages else {}))
+    assert [int(number) for number in _HEADER.findall(answer.text)] == numbers
+
+
+@pytest.mark.parametrize("pages", ["0", "5", "3-2", "-1", "a", "", "1,2", "1-2-3", "9999999"])
+async def test_pages_that_are_none(lay, pages):
+    answer = await read(await lay(["a", "b", "c", "d"]), pages=pages)
+    assert answer.is_error and ("pages 1 to 4" in answer.text or "Pages are given" in answer.text)
+
+
+async def search(context, query: str):
+    return await EXTRACTION.toolkit.call(context, "search_document", "call-1", {"query": query})
+
+
+async def test_searching_minds_neither_case_nor_spacing_and_tells_the_page(lay):
+    context = await lay(["nothing\n", "x\n  Grand   TOTAL:\t12,50 €  \n"])
+    assert (await search(context, "grand total: 12,50")).text == "page 2: Grand   TOTAL:\t12,50 €"
+    assert (await search(context, "grand  totals")).text == "'grand  totals' stands nowhere in the document."
+    blank = await search(context, " \t ")
+    assert blank.is_error and "nothing but spaces" in blank.text
+
+
+async def test_what_is_found_is_bounded(lay):
+    context = await lay(["total " + "x" * 5000 + "\n"] * 30)
+    answer = (await search(context, "total")).text
+    assert answer.count("page ") == 20 and answer.endswith("[there may be more: search for something narrower]")
+    assert len(answer.encode()) < MAX_RESULT_BYTES
+
+
+async def test_a_query_is_text_and_no_pattern(lay):
+    context = await lay(["100% of [a.b] 'quoted'\n"])
+    for query in ("100%", "[a.b]", "'quoted'"):
+        assert (await search(context, query)).text.startswith("page 1: ")
+    for query in ("1.0%", "%of%", ".*", "a_b"):
+        assert "stands nowhere" in (await search(context, query)).text
