@@ -9,9 +9,9 @@ import pytest
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
+from fieldmark.errors import Fenced
 from fieldmark.runs.gate import Calls, Gate
 from fieldmark.runs.seal import Unsealed
-from fieldmark.stores.runs import Fenced
 from fieldmark.tools.toolkit import ToolContext
 
 pytestmark = pytest.mark.anyio
@@ -102,12 +102,6 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
     gate = Gate(EXTRACTION.toolkit, ToolContext(closed, *[getattr(context, n) for n in list(context.__slots__)[1:]]))
     assert await ask(gate, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
     assert gate.passed == set()
-
-
-async def test_a_worker_that_lost_the_run_admits_nothing(desk, gate, context):
-    desk.sql("update public.runs set attempt = attempt + 1 where id = %s", context.run_id)
-    assert (await ask(gate, UPDATE, TOTAL))[0] == "deny"
-    assert desk.ledger(context.run_id) == []
 
 
 async def test_a_call_that_passed_is_answered(desk, gate, calls):

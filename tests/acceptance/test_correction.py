@@ -1,0 +1,85 @@
+"""A correction in words changes exactly the fields it names, and the journal shows who, what, when and from what."""
+
+from __future__ import annotations
+
+import pytest
+
+from desk import sql
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.rules import answer as by_rules
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = {
+    "vendor": {"name": "Acme GmbH", "vat": "DE1"},
+    "items": [{"price": 10.5}, {"price": 2}],
+    "discount": 5,
+    "total": 7.5,
+}
+WORDS = "the vendor is Acme Ltd, and remove the discount"
+
+SCORES = {"vendor.name": 0.8, "discount": 0.7, "total": 0.9}
+EXTRACTING = Script(
+    [
+        [call("extract_fields", {"fields": FIELDS, "confidences": SCORES})],
+        [text("Done.")],
+    ]
+)
+UPDATE = call("update_field", {"path": "vendor.name", "value": "Acme Ltd", "confidence": 1.0})
+REMOVE = call("remove_field", {"path": "discount", "reason": "asked for"})
+CORRECTING = Script([[call("get_current_extraction")], [UPDATE], [REMOVE], [text("Both done.")]])
+
+
+def scripted(body):
+    return (CORRECTING if "<correction>" in str(body["messages"][0]) else EXTRACTING)(body)
+
+
+def first_scripted_then_by_rules(body):
+    return by_rules(body) if "<correction>" in str(body["messages"][0]) else EXTRACTING(body)
+
+
+@pytest.mark.parametrize("model", [scripted, first_scripted_then_by_rules], ids=["script", "rules"])
+async def test_exactly_what_was_named_changes(serve, clone, model):
+    async with serve(model) as served:
+        document_id = await served.document()
+        before = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
+        assert before["status"] == "completed", before
+        extraction_id = before["extraction"]["id"]
+        answer = await served.http.post("/api/agent/correct", json={"extraction_id": extraction_id, "message": WORDS})
+        after = answer.json()
+        assert after["status"] == "completed", after
+        corrected = {**FIELDS, "vendor": {**FIELDS["vendor"], "name": "Acme Ltd"}}
+        del corrected["discount"]
+        assert after["extraction"]["extracted_fields"] == corrected
+        assert after["extraction"]["confidence_scores"] == {"vendor.name": 1.0, "total": 0.9}
+        assert after["extraction"]["version"] == before["extraction"]["version"] + 2
+        rows = sql(
+            clone.owner_url,
+            "select j.*, c.tool from public.extraction_journal j join public.calls c on c.id = j.call_id "
+            "where j.version > 1 order by j.id",
+        )
+        assert [(row["path"], row["old"], row["new"], row["tool"]) for row in rows] == [
+            (["vendor", "name"], "Acme GmbH", "Acme Ltd", "update_field"),
+            (["discount"], 5, None, "remove_field"),
+        ]
+        for row in rows:
+            assert (row["actor"], row["created_by"]) == ("agent", served.scope.user_id)
+            assert str(row["run_id"]) == after["run_id"] != before["run_id"]
+            assert row["created_at"] is not None
+        if model is scripted:
+            assert [row["call_id"] for row in rows] == [UPDATE.id, REMOVE.id]
+
+
+async def test_a_correction_of_anothers_extraction_sounds_like_one_of_none(serve):
+    async with serve(scripted) as served:
+        document_id = await served.document()
+        run = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
+        async with served.client() as stranger:
+            answers = []
+            for extraction_id in (run["extraction"]["id"], str(document_id)):
+                body = {"extraction_id": extraction_id, "message": WORDS}
+                answer = await stranger.post("/api/agent/correct", json=body)
+                answers.append((answer.status_code, answer.json()["detail"]))
+        assert answers == [(404, "There is no such extraction.")] * 2
+        assert (await served.http.get(f"/api/extractions/{run['extraction']['id']}")).json() == run["extraction"]

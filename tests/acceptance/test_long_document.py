@@ -1,0 +1,49 @@
+"""Three hundred pages through the whole service, the wanted value on the last."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from desk import tool_results
+from fieldmark.offline_model.messages import call, text
+
+pytestmark = pytest.mark.anyio
+
+PAGES = 300
+PAGE = "Terms and conditions of page {n}\n" + "Nothing on this line is of any interest to anybody at all.\n" * 30
+
+
+async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
+    last = "Grand total: 4,711.00 EUR\n"
+    seen: list[str] = []
+
+    def model(body):
+        results = tool_results(body)
+        if len(body["messages"]) < 3:
+            return [call("search_document", {"query": "grand total"})]
+        if len(results) == 1:
+            return [call("get_document_text")]
+        more = re.search(r'\[more: call get_document_text with pages "(\d+-)"\]\Z', results[-1][0])
+        if more:
+            return [call("get_document_text", {"pages": more[1]})]
+        if "Stored" not in results[-1][0]:
+            seen[:] = [said for said, _ in results]
+            found = re.search(r"Grand total: ([\d,.]+)", results[-1][0])
+            value = float(found[1].replace(",", ""))
+            return [call("extract_fields", {"fields": {"total": value}, "confidences": {"total": 0.9}})]
+        return [text("Done.")]
+
+    async with serve(model) as served:
+        pages = [PAGE.format(n=n) for n in range(1, PAGES)] + [PAGE.format(n=PAGES) + last]
+        document_id = await served.document("\f".join(pages), "long.txt")
+        document = (await served.http.get(f"/api/documents/{document_id}")).json()
+        assert (document["status"], document["page_count"]) == ("ready", PAGES)
+        result = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
+        assert result["status"] == "completed", result
+        assert result["extraction"]["extracted_fields"] == {"total": 4711.0}
+    assert seen[0] == "page 300: Grand total: 4,711.00 EUR"
+    assert len(seen) > 10 and all(len(said.encode()) <= 40_000 for said in seen)
+    numbers = [int(n) for said in seen for n in re.findall(r"^--- page (\d+) of 300 ---$", said, re.MULTILINE)]
+    assert numbers == list(range(1, PAGES + 1))

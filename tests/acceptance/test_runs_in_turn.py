@@ -1,0 +1,78 @@
+"""Runs on one extraction take turns; the service that stops ends its runs and leaves no process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from desk import clis, sql, until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script, stall
+
+pytestmark = pytest.mark.anyio
+
+
+def update(path: str):
+    return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
+
+
+async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(serve, clone):
+    go_on = asyncio.Event()
+    extracting = Script([[update("first")], [text("Done.")]])
+
+    async def slow(body):
+        await go_on.wait()
+        return [text("Corrected.")]
+
+    scripts = {
+        "slowly": Script([[update("second")], slow]),
+        "quickly": Script([[update("third")], [text("Corrected.")]]),
+    }
+
+    async def model(body):
+        said = str(body["messages"][0])
+        chosen = next((script for word, script in scripts.items() if word in said), extracting)
+        return await chosen(body)
+
+    def states():
+        rows = sql(clone.owner_url, "select instructions, status from public.runs where task = 'correct'")
+        return {row["instructions"]: row["status"] for row in rows}
+
+    async with serve(model) as served:
+        document_id = str(await served.document())
+        first = (await served.http.post("/api/agent/extract", json={"document_id": document_id})).json()
+        extraction_id = first["extraction"]["id"]
+
+        def correct(message):
+            body = {"extraction_id": extraction_id, "message": message}
+            return asyncio.create_task(served.http.post("/api/agent/correct", json=body))
+
+        slowly = correct("slowly")
+        await until(lambda: states().get("slowly") == "running")
+        quickly = correct("quickly")
+        await until(lambda: "quickly" in states())
+        # A run on another extraction of the same document passes both.
+        other = (await served.http.post("/api/agent/extract", json={"document_id": document_id})).json()
+        assert other["status"] == "completed"
+        assert states() == {"slowly": "running", "quickly": "queued"}
+        go_on.set()
+        results = [(await task).json() for task in (slowly, quickly)]
+        assert [result["status"] for result in results] == ["completed", "completed"]
+        assert results[0]["extraction"]["extracted_fields"].keys() >= {"first", "second"}
+        assert results[1]["extraction"]["extracted_fields"] == {"first": 1, "second": 1, "third": 1}
+        assert results[1]["extraction"]["version"] == 3
+
+
+async def test_a_service_that_stops_ends_its_runs_and_leaves_no_process(serve, clone):
+    async with serve(Script([stall(60)])) as served:
+        document_id = await served.document()
+        asked = asyncio.create_task(served.http.post("/api/agent/extract", json={"document_id": str(document_id)}))
+        await until(lambda: served.model.requests)
+        assert len(clis()) == 1
+    await asyncio.wait({asked})
+    if not asked.cancelled():
+        asked.exception()
+    assert clis() == []
+    (run,) = sql(clone.owner_url, "select status, error_code from public.runs")
+    assert (run["status"], run["error_code"]) == ("failed", "interrupted")
