@@ -11,19 +11,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+from processes import child, said
 
 DOCUMENT = "Invoice number: 2024-0815\nInvoice date: 2024-03-12\nVendor: Acme Ltd\nTotal: 1,250.00 EUR\n" * 20
 FIELDS = {"number": "2024-0815", "date": "2024-03-12", "vendor": {"name": "Acme Ltd"}, "total": 1250.0}
@@ -130,9 +129,7 @@ async def raw_request(client: Any) -> None:
             assert answer.content[0].text == "Done."
             return
         messages.append({"role": "assistant", "content": [block.model_dump() for block in answer.content]})
-        results = [
-            {"type": "tool_result", "tool_use_id": use.id, "content": does[use.name](use.input)} for use in uses
-        ]
+        results = [{"type": "tool_result", "tool_use_id": use.id, "content": does[use.name](use.input)} for use in uses]
         messages.append({"role": "user", "content": results})
 
 
@@ -217,31 +214,6 @@ class Watched:
                     continue
             self.peak = max(self.peak, total)
             time.sleep(0.05)
-
-
-@contextmanager
-def child(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
-    try:
-        yield process
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.terminate()
-        process.wait(20)
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    assert line, "a process of the benchmark ended early"
-    return line
 
 
 def main(runs: int) -> None:

@@ -1,8 +1,9 @@
 """How long a write takes: from the hook to the commit of `update_field`, and from that commit to a client's event.
 
-The whole service in one process, one run with a hundred calls of `update_field`, the scripted model without delay, a
-client that follows the stream over HTTP. The gate and the toolkit are stamped from outside; beside each figure stands
-what the CLI itself takes between the gate's answer and the call of the tool, which is no work of ours.
+One run with a hundred calls of `update_field` in a service of its own process; the scripted model without delay and the
+client that follows the stream over HTTP have theirs. The gate and the toolkit are stamped from outside, by a clock that
+all processes share; beside each figure stands what the CLI itself takes between the gate's answer and the call of the
+tool, which is no work of ours.
 
     pip install '.[bench]' && python bench/latency.py [--calls 100]
 """
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +32,7 @@ from fieldmark.routes.tokens import LocalTokens
 from fieldmark.runs.gate import Gate
 from fieldmark.settings import Settings
 from fieldmark.tools.toolkit import Toolkit
+from processes import child, said
 
 stamps: dict[str, dict[str, float]] = {}
 
@@ -58,51 +61,63 @@ def watch_gate_and_toolkit() -> None:
     Toolkit.call = stamped_run
 
 
+async def model(calls: str) -> None:
+    turns = [[call("update_field", {"path": f"field_{n}", "value": n, "confidence": 0.9})] for n in range(int(calls))]
+    async with OfflineModel(Script([*turns, [text("Done.")]])) as server:
+        print(server.base_url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+async def client(address: str, token: str) -> None:
+    """Follows one extraction and prints, for each field, when its event was there."""
+    async with httpx.AsyncClient(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=120) as http:
+        document = (await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()
+        while (await http.get(f"/api/documents/{document['id']}")).json()["status"] == "reading":
+            await asyncio.sleep(0.05)
+        body = {"document_id": document["id"]}
+        seen: dict[str, float] = {}
+        async with http.stream(
+            "POST", "/api/agent/extract", json=body, headers={"Accept": "text/event-stream"}
+        ) as stream:
+            async for line in stream.aiter_lines():
+                at = time.perf_counter()
+                if line.startswith('data: {"changed"'):
+                    seen[json.loads(line[6:])["changed"][0]["path"]] = at
+                assert not line.startswith('data: {"error"'), line
+        print(json.dumps(list(seen.values())), flush=True)
+
+
 async def measure(calls: int) -> None:
     watch_gate_and_toolkit()
-    turns = [[call("update_field", {"path": f"field_{n}", "value": n, "confidence": 0.9})] for n in range(calls)]
-    seen: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home:
-        async with OfflineModel(Script([*turns, [text("Done.")]])) as model:
-            settings = Settings(
-                home=Path(home),
-                anthropic_api_key="bench",
-                anthropic_base_url=model.base_url,
-                database_url=None,
-                supabase_url=None,
-                max_turns=calls + 10,
-                log_level="error",
-                _env_file=None,
-            )
-            server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None))
-            serving = asyncio.create_task(server._serve())
-            while not server.started:
-                await asyncio.sleep(0.01)
-            address = "http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1]
-            token = LocalTokens(Path(home)).sign(uuid4())
-            async with httpx.AsyncClient(
-                base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=120
-            ) as http:
-                document = (await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()
-                while (await http.get(f"/api/documents/{document['id']}")).json()["status"] == "reading":
-                    await asyncio.sleep(0.05)
-                accept = {"Accept": "text/event-stream"}
-                body = {"document_id": document["id"]}
-                async with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
-                    async for line in stream.aiter_lines():
-                        if line.startswith("data: "):
-                            said = json.loads(line[6:])
-                            if "changed" in said:
-                                seen[said["changed"][0]["path"]] = time.perf_counter()
-                            assert "error" not in said, said
-            server.should_exit = True
-            await serving
+    me = str(Path(__file__))
+    with (
+        tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home,
+        child(me, "model", str(calls)) as model_process,
+    ):
+        settings = Settings(
+            home=Path(home),
+            anthropic_api_key="bench",
+            anthropic_base_url=said(model_process),
+            database_url=None,
+            supabase_url=None,
+            max_turns=calls + 10,
+            log_level="error",
+            _env_file=None,
+        )
+        server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None))
+        serving = asyncio.create_task(server._serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        with child(me, "client", address, LocalTokens(Path(home)).sign(uuid4())) as client_process:
+            events: list[float] = json.loads(await asyncio.to_thread(said, client_process))[5:]
+        server.should_exit = True
+        await serving
     times = list(stamps.values())[5:]
-    events = list(seen.values())[5:]
     show("hook to commit", [one["committed"] - one["hook"] for one in times])
-    show("  of it ours (gate and tool)", [
-        one["admitted"] - one["hook"] + one["committed"] - one["called"] for one in times])  # fmt: skip
-    show("  of it the CLI's", [one["called"] - one["admitted"] for one in times])
+    show("  of it the gate", [one["admitted"] - one["hook"] for one in times])
+    show("  of it the CLI", [one["called"] - one["admitted"] for one in times])
+    show("  of it the tool", [one["committed"] - one["called"] for one in times])
     show("commit to client's event", [at - one["committed"] for one, at in zip(times, events, strict=True)])
 
 
@@ -113,6 +128,9 @@ def show(what: str, seconds: list[float]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=100)
-    asyncio.run(measure(parser.parse_args().calls))
+    if len(sys.argv) > 1 and sys.argv[1] in ("model", "client"):
+        asyncio.run({"model": model, "client": client}[sys.argv[1]](*sys.argv[2:]))
+    else:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--calls", type=int, default=100)
+        asyncio.run(measure(parser.parse_args().calls))

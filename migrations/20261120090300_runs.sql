@@ -141,6 +141,69 @@ begin
   return v_number;
 end $$;
 
+-- Holds a run for this transaction, if this attempt is the one at work on it.
+create function private.fence(p_run_id uuid, p_attempt integer) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  perform from public.runs where id = p_run_id and status = 'running' and attempt = p_attempt for no key update;
+  if not found then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+end $$;
+
+-- The ledger: a call is entered by the gate, claimed by the tool's transaction, finished in it. -----------------------
+
+-- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
+-- too. A crash in between leaves no entry and no write. A call that is there already stays as it is.
+create function private.enter_call(
+  p_run_id uuid, p_attempt integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb, p_arguments_hash text, p_refusal text
+) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  -- No lock here: the gate must not wait for whoever writes an event. The tool's transaction holds the fence.
+  if not exists (select from public.runs where id = p_run_id and status = 'running' and attempt = p_attempt) then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+  perform set_config('synchronous_commit', 'off', true);
+  insert into public.calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason)
+  values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash,
+    case when p_refusal is null then 'admitted' else 'refused' end,
+    case when p_refusal is null then 'policy' end, p_refusal)
+  on conflict (run_id, id) do nothing;
+end $$;
+
+-- Locks the entry of exactly this call, and says for whom this transaction writes: the journal's trigger reads it. No
+-- row where the gate has entered no such call.
+create function private.claim_call(
+  p_run_id uuid, p_attempt integer, p_call_id text, p_tool text, p_arguments_hash text
+) returns table (status text, result text)
+language plpgsql set search_path = ''
+as $$
+begin
+  perform private.fence(p_run_id, p_attempt);
+  perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
+  return query
+    select c.status, c.result from public.calls as c
+    where c.run_id = p_run_id and c.id = p_call_id and c.tool = p_tool and c.arguments_hash = p_arguments_hash
+    for no key update;
+end $$;
+
+-- Records a call's answer, which a repetition of the call will be given again, and the event that tells of it.
+create function private.finish_call(p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_event json)
+returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  update public.calls set
+    status = case when p_failed then 'failed' else 'done' end, result = p_result, finished_at = clock_timestamp()
+  where run_id = p_run_id and id = p_call_id;
+  if p_event is not null then
+    perform private.append_event(p_run_id, p_event);
+  end if;
+end $$;
+
 -- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
 language plpgsql security definer set search_path = ''
@@ -235,7 +298,11 @@ create trigger release_waiting_runs after update of status on public.documents
   for each row when (old.status = 'reading' and new.status <> 'reading') execute function private.release_waiting_runs();
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json) to authenticated;
+grant execute on function
+  private.append_event(uuid, json), private.fence(uuid, integer),
+  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text),
+  private.claim_call(uuid, integer, text, text, text), private.finish_call(uuid, text, text, boolean, json)
+  to authenticated;
 grant execute on function
   private.fail_run(uuid, text, text), private.scope_of_run(uuid), private.scope_of_document(uuid),
   private.fail_document(uuid, text)

@@ -69,6 +69,7 @@ class Desk:
             await calls.enter(
                 conn,
                 run_id=context.run_id,
+                attempt=context.attempt,
                 org_id=self.scope.org_id,
                 call_id=call_id,
                 tool=name,

@@ -4,7 +4,8 @@ FieldmarkError
 ├── Unauthenticated      401  the token is missing, expired, forged or meant for somebody else
 ├── NotFound             404  it does not exist, or not for this caller: both sound alike
 ├── Conflict             409  it exists, but its state does not allow this
-│   └── DocumentFailed   409  the document could not be read; the sentence says why
+│   ├── DocumentFailed   409  the document could not be read; the sentence says why
+│   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   └── InvalidPath      422  a field path leads nowhere a value can stand
@@ -40,6 +41,10 @@ class Conflict(FieldmarkError):
 
 class DocumentFailed(Conflict):
     code, title = "document_failed", "The document could not be read"
+
+
+class Fenced(Conflict):
+    code, title = "fenced", "The run is in other hands"
 
 
 class TooLarge(FieldmarkError):

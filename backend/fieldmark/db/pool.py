@@ -15,7 +15,16 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from fieldmark.db.hearing import Hearing, Listener
-from fieldmark.errors import Conflict, FieldmarkError, Invalid, Misconfigured, NotFound, Unauthenticated, Unavailable
+from fieldmark.errors import (
+    Conflict,
+    Fenced,
+    FieldmarkError,
+    Invalid,
+    Misconfigured,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+)
 from fieldmark.scope import Scope
 
 Connection: TypeAlias = AsyncConnection[DictRow]
@@ -175,6 +184,7 @@ _REFUSALS: Final[dict[str, type[FieldmarkError]]] = {
     "PT401": Unauthenticated,
     "PT404": NotFound,
     "PT409": Conflict,
+    "PT410": Fenced,
     "PT422": Invalid,
     "PT503": Unavailable,
 }

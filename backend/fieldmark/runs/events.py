@@ -98,7 +98,7 @@ def _text_of(block: ToolResultBlock) -> str:
 class EventLog:
     """Writes a run's events in the order they are said, several to a transaction when they come faster than it takes.
 
-    Raises runs.Fenced from `flush` and on leaving if another worker has taken the run. What was said is written however
+    Raises Fenced from `flush` and on leaving if another worker has taken the run. What was said is written however
     the block ends.
     """
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.options import TOOL_PREFIX
 from fieldmark.runs.seal import Unsealed
-from fieldmark.stores import calls, runs
+from fieldmark.stores import calls
 from fieldmark.tools.toolkit import Answer, Retry, ToolContext, Toolkit, hash_of
 
 log = structlog.get_logger()
@@ -66,10 +66,10 @@ class Gate:
         # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
         storable = problem_with(arguments) is None
         async with self._context.database.as_user(self._context.scope) as conn:
-            await runs.fence(conn, self._context.run_id, self._context.attempt)
             await calls.enter(
                 conn,
                 run_id=self._context.run_id,
+                attempt=self._context.attempt,
                 org_id=self._context.scope.org_id,
                 call_id=call_id,
                 tool=name,

@@ -15,7 +15,7 @@ from claude_agent_sdk import AssistantMessage, ClaudeAgentOptions, ClaudeSDKErro
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Database
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import Fenced, FieldmarkError
 from fieldmark.runs import clients
 from fieldmark.runs.events import EventLog, Narrator
 from fieldmark.runs.gate import Calls, Gate
@@ -63,7 +63,7 @@ class Runner:
             try:
                 outcome = await self._attempt(context, run)
                 await self._finish(context, outcome)
-            except runs.Fenced:
+            except Fenced:
                 log.warning("lost the run to another worker or to its end")
                 await self._give_up_if_out_of_sight(context)
 
@@ -160,7 +160,7 @@ class Runner:
             document = await documents.get(conn, context.document_id)
             schema = await extractions.schema_of(conn, context.extraction_id)
         if document is None:
-            raise runs.Fenced("The document is gone.")
+            raise Fenced("The document is gone.")
         instructions = (run["instructions"] or "").strip()
         if run["task"] == "extract" and instructions:
             instructions = f"\n<instructions>\n{instructions}\n</instructions>\n"

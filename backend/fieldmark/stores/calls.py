@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ async def enter(
     conn: AsyncConnection[Row],
     *,
     run_id: UUID,
+    attempt: int,
     org_id: UUID,
     call_id: str,
     tool: str,
@@ -23,38 +25,40 @@ async def enter(
     arguments_hash: str,
     refused_because: str | None,
 ) -> None:
-    """Record a call as admitted by policy, or as refused with its reason. A call that is there stays as it is."""
+    """Record a call as admitted by policy, or as refused with its reason. A call that is there stays as it is.
+
+    Raises Fenced if another worker has taken the run."""
     await conn.execute(
-        """insert into public.calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason)
-           values (%s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (run_id, id) do nothing""",
-        (
-            run_id, call_id, org_id, tool, Jsonb(arguments), arguments_hash,
-            "refused" if refused_because else "admitted", None if refused_because else "policy", refused_because,
-        ),
-    )  # fmt: skip
+        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s)",
+        (run_id, attempt, call_id, org_id, tool, Jsonb(arguments), arguments_hash, refused_because),
+    )
 
 
-async def claim(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> Row | None:
-    """Lock a call for this transaction: {tool, arguments_hash, status, result}. None if the gate never entered it."""
+async def claim(
+    conn: AsyncConnection[Row], *, run_id: UUID, attempt: int, call_id: str, tool: str, arguments_hash: str
+) -> Row | None:
+    """Lock the entry of exactly this call for this transaction: {status, result}. None if the gate entered none such.
+
+    Raises Fenced if another worker has taken the run. What the transaction writes from here on is journalled as this
+    call's."""
     cursor = await conn.execute(
-        "select tool, arguments_hash, status, result from public.calls where run_id = %s and id = %s for update",
-        (run_id, call_id),
+        "select status, result from private.claim_call(%s, %s, %s, %s, %s)",
+        (run_id, attempt, call_id, tool, arguments_hash),
     )
     return await cursor.fetchone()
 
 
-async def mark_transaction(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> None:
-    """Say for whom this transaction writes: the journal's trigger reads it."""
+async def finish(
+    conn: AsyncConnection[Row],
+    *,
+    run_id: UUID,
+    call_id: str,
+    result: str,
+    failed: bool,
+    event: dict[str, Any] | None = None,
+) -> None:
+    """Record a call's answer, which a repetition of the call will be given again, and the event that tells of it."""
     await conn.execute(
-        "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true)",
-        (str(run_id), call_id),
-    )
-
-
-async def finish(conn: AsyncConnection[Row], run_id: UUID, call_id: str, *, result: str, failed: bool) -> None:
-    """Record a call's answer, which a repetition of the call will be given again."""
-    await conn.execute(
-        """update public.calls set status = %s, result = %s, finished_at = clock_timestamp()
-           where run_id = %s and id = %s""",
-        ("failed" if failed else "done", result, run_id, call_id),
+        "select private.finish_call(%s, %s, %s, %s, %s::json)",
+        (run_id, call_id, result, failed, None if event is None else json.dumps(event)),
     )

@@ -10,7 +10,6 @@ from uuid import UUID
 from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
-from fieldmark.errors import Conflict
 from fieldmark.scope import Scope
 
 Row = dict[str, Any]
@@ -21,10 +20,6 @@ _COLUMNS = (
     "id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd, "
     "status, attempt, created_at, started_at, finished_at, answer, error, error_code, cost_usd, usage"
 )
-
-
-class Fenced(Conflict):
-    """This worker no longer holds the run: it ended, or another worker has taken it up."""
 
 
 async def add(conn: AsyncConnection[Row], scope: Scope, **columns: Any) -> UUID:
@@ -79,12 +74,7 @@ async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
 
 async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
     """Hold the run for this transaction, or raise Fenced if this attempt is not the one at work."""
-    cursor = await conn.execute(
-        "select 1 as held from public.runs where id = %s and status = 'running' and attempt = %s for no key update",
-        (run_id, attempt),
-    )
-    if await cursor.fetchone() is None:
-        raise Fenced("The run has ended or was taken up by another worker.")
+    await conn.execute("select private.fence(%s, %s)", (run_id, attempt))
 
 
 async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:

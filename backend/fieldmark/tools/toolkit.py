@@ -206,10 +206,6 @@ def hash_of(arguments: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
 
 
-def _is_for(entry: Mapping[str, Any], name: str, arguments: Mapping[str, JsonValue]) -> bool:
-    return entry["tool"] == name and entry["arguments_hash"] == hash_of(arguments)
-
-
 def _in_words(fault: Mapping[str, Any]) -> str:
     where = ".".join(str(step) for step in fault["loc"]) or "arguments"
     if fault["type"] == "extra_forbidden":
