@@ -1,0 +1,48 @@
+"""Conversations kept in Postgres, so that a run can be taken up again by another process, on another machine."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStore, SessionStoreEntry
+
+from fieldmark.db.pool import Database
+from fieldmark.scope import Scope
+from fieldmark.stores import sessions
+
+PROJECT = "runs"
+
+
+class Sessions(SessionStore):
+    """The SDK's store of one tenant.
+
+    Bound to the tenant here, by us. The SDK's own `project_key` comes from the CLI's folder, which is another on each
+    machine and could be one for two tenants: `project` stands in its place (None: the key's own, for the SDK's own
+    contracts).
+    """
+
+    def __init__(self, database: Database, scope: Scope, project: str | None = PROJECT) -> None:
+        self._database = database
+        self._scope = scope
+        self._project = project
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        if entries:
+            async with self._database.as_user(self._scope) as conn:
+                await sessions.append(conn, self._part(key), entries)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        async with self._database.as_user(self._scope) as conn:
+            return cast(list[SessionStoreEntry], await sessions.load(conn, self._part(key))) or None
+
+    async def delete(self, key: SessionKey) -> None:
+        async with self._database.as_user(self._scope) as conn:
+            await sessions.remove(conn, self._part(key))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.subpaths(conn, self._part(key))
+
+    def _part(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
+        project = self._project or key["project_key"]
+        return sessions.Part(self._scope.org_id, project, key["session_id"], str(key.get("subpath") or ""))

@@ -1,0 +1,69 @@
+"""Agents' conversations in Postgres, as the lines that the CLI writes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A conversation of an organisation, or a part of one: the subpath is empty for the conversation itself."""
+
+    org_id: UUID
+    project: str
+    session_id: str
+    subpath: str = ""
+
+
+_HERE = "org_id = %s and project = %s and session_id = %s"
+
+
+async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Add entries in order. One that is there already, told by its uuid, is not added again."""
+    # One writer of a conversation at a time: the order of numbers is then the order in which entries were appended.
+    lock = f"{part.org_id}/{part.project}/{part.session_id}"
+    await conn.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+    async with conn.cursor() as cursor:
+        await cursor.executemany(
+            """insert into public.agent_sessions (org_id, project, session_id, subpath, uuid, entry)
+               values (%s, %s, %s, %s, %s, %s::json)
+               on conflict (org_id, project, session_id, subpath, uuid) where uuid is not null do nothing""",
+            [
+                (part.org_id, part.project, part.session_id, part.subpath, entry.get("uuid"), json.dumps(entry))
+                for entry in entries
+            ],
+        )
+
+
+async def load(conn: AsyncConnection[Row], part: Part) -> list[dict[str, Any]]:
+    """The entries of a conversation, in order; none for one that never was."""
+    cursor = await conn.execute(
+        f"select entry from public.agent_sessions where {_HERE} and subpath = %s order by number",
+        (part.org_id, part.project, part.session_id, part.subpath),
+    )
+    return [row["entry"] for row in await cursor.fetchall()]
+
+
+async def subpaths(conn: AsyncConnection[Row], part: Part) -> list[str]:
+    """The parts of a conversation besides itself."""
+    cursor = await conn.execute(
+        f"select distinct subpath from public.agent_sessions where {_HERE} and subpath <> ''",
+        (part.org_id, part.project, part.session_id),
+    )
+    return [row["subpath"] for row in await cursor.fetchall()]
+
+
+async def remove(conn: AsyncConnection[Row], part: Part) -> None:
+    """Forget a conversation with all its parts, or (with a subpath) one part of it."""
+    await conn.execute(
+        f"delete from public.agent_sessions where {_HERE} and (%s = '' or subpath = %s)",
+        (part.org_id, part.project, part.session_id, part.subpath, part.subpath),
+    )
