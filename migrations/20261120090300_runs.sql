@@ -14,7 +14,7 @@ create table public.runs (
   extraction_id uuid not null,
   -- What the person wrote: instructions of an extraction, the message of a correction.
   instructions text check (char_length(instructions) <= 20000),
-  approval text not null default 'auto' check (approval in ('auto')),
+  approval text not null default 'auto' check (approval in ('auto', 'ask')),
   auto_approved_tools text[] not null default '{}'
     check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
   model text check (char_length(model) between 1 and 200),
@@ -25,6 +25,11 @@ create table public.runs (
     check (status in ('queued', 'running', 'awaiting_approval', 'completed', 'failed', 'cancelled')),
   -- The fence: rises each time a worker takes the run; a worker of a lower attempt can write nothing more.
   attempt integer not null default 0,
+  -- How often in a row it was taken up without coming to anything.
+  tries integer not null default 0,
+  -- The conversation that the run is led in, and the call that it waits for, or was resumed for.
+  session_id uuid,
+  waiting_call text,
   started_at timestamptz,
   finished_at timestamptz,
   answer text,
@@ -35,11 +40,13 @@ create table public.runs (
   unique (id, org_id),
   unique (org_id, created_by, idempotency_key),
   check ((status = 'failed') = (error is not null)),
+  check (status <> 'awaiting_approval' or waiting_call is not null),
   foreign key (extraction_id, document_id, org_id)
     references public.extractions (id, document_id, org_id) on delete cascade
 );
 create index runs_org_id on public.runs (org_id, created_at desc, id);
 create index runs_extraction_id on public.runs (extraction_id);
+create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
 create index runs_waiting_for_document on public.runs (document_id) where status = 'queued';
 
 create table public.run_events (
@@ -64,17 +71,21 @@ create table public.calls (
   arguments jsonb not null,
   -- SHA-256 of the arguments' canonical JSON: what was admitted is what may run.
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
-  status text not null check (status in ('admitted', 'refused', 'done', 'failed')),
+  status text not null check (status in ('pending', 'admitted', 'refused', 'done', 'failed')),
   -- Who let it pass, or why not.
-  admitted_by text check (admitted_by in ('policy')),
+  admitted_by text check (admitted_by in ('policy', 'person')),
   reason text,
+  -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
+  decided_by uuid,
+  decided_at timestamptz,
+  proposed jsonb,
   -- The tool's answer to the model, repeated word for word if the call comes again.
   result text,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
   finished_at timestamptz,
   primary key (run_id, id),
-  check ((status = 'refused') = (admitted_by is null)),
+  check ((status in ('pending', 'refused')) = (admitted_by is null)),
   check ((status in ('done', 'failed')) = (result is not null)),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
@@ -92,11 +103,13 @@ grant select, insert (
   id, org_id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd,
   idempotency_key
 ) on public.runs to authenticated;
-grant update (status, attempt, started_at, finished_at, answer, error, error_code, cost_usd, usage)
+grant update (status, attempt, tries, session_id, waiting_call, started_at, finished_at, answer, error, error_code, cost_usd, usage)
   on public.runs to authenticated;
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 grant select, insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason),
-  update (status, result, finished_at) on public.calls to authenticated;
+  update (
+    status, result, finished_at, admitted_by, reason, decided_by, decided_at, arguments, arguments_hash, proposed
+  ) on public.calls to authenticated;
 
 create policy "members read their runs" on public.runs
   for select to authenticated using (org_id in (select private.my_org_ids()));
@@ -157,7 +170,8 @@ end $$;
 -- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
 -- too. A crash in between leaves no entry and no write. A call that is there already stays as it is.
 create function private.enter_call(
-  p_run_id uuid, p_attempt integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb, p_arguments_hash text, p_refusal text
+  p_run_id uuid, p_attempt integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb, p_arguments_hash text,
+  p_status text, p_reason text
 ) returns void
 language plpgsql set search_path = ''
 as $$
@@ -168,10 +182,59 @@ begin
   end if;
   perform set_config('synchronous_commit', 'off', true);
   insert into public.calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason)
-  values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash,
-    case when p_refusal is null then 'admitted' else 'refused' end,
-    case when p_refusal is null then 'policy' end, p_refusal)
+  values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash, p_status,
+    case p_status when 'admitted' then 'policy' end, p_reason)
   on conflict (run_id, id) do nothing;
+end $$;
+
+-- A person decides a call that waits: once, for their own run, and as they saw it (its arguments hash to `p_hash`). The
+-- run goes back into the queue. Answers what was decided now, or null where nothing waited any more.
+create function private.decide_call(
+  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
+  p_arguments_hash text
+) returns text
+language plpgsql set search_path = ''
+as $$
+declare
+  v_status text := case when p_approved then 'admitted' else 'refused' end;
+begin
+  perform from public.runs
+  where id = p_run_id and created_by = auth.uid() and status = 'awaiting_approval' and waiting_call = p_call_id
+  for no key update;
+  if not found then
+    return null;
+  end if;
+  update public.calls set
+    status = v_status, admitted_by = case when p_approved then 'person' end, reason = p_reason,
+    decided_by = auth.uid(), decided_at = clock_timestamp(),
+    proposed = case when p_arguments is null then null else arguments end,
+    arguments = coalesce(p_arguments, arguments), arguments_hash = coalesce(p_arguments_hash, arguments_hash)
+  where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
+  if not found then
+    return null;
+  end if;
+  update public.runs set status = 'queued', tries = 0 where id = p_run_id;
+  return v_status;
+end $$;
+
+-- Ends a run whoever is at work on it: a worker that still is can write nothing more, and hears of it.
+create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
+language plpgsql set search_path = ''
+as $$
+begin
+  perform from public.runs
+  where id = p_run_id and status in ('queued', 'running', 'awaiting_approval') for no key update;
+  if not found then
+    return false;
+  end if;
+  update public.calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
+    decided_at = clock_timestamp()
+  where run_id = p_run_id and status = 'pending';
+  update public.runs set status = 'cancelled', finished_at = now() where id = p_run_id;
+  perform private.append_event(
+    p_run_id, json_build_object('error', p_reason, 'code', 'cancelled', 'run_id', p_run_id));
+  perform pg_notify('fieldmark_cancelled_runs', p_run_id::text);
+  return true;
 end $$;
 
 -- Locks the entry of exactly this call, and says for whom this transaction writes: the journal's trigger reads it. No
@@ -290,17 +353,28 @@ begin
   return null;
 end $$;
 
+create function private.enqueue_again() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  perform private.enqueue('runs', 'execute_run', jsonb_build_object('run_id', new.id), new.extraction_id::text);
+  return null;
+end $$;
+
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
 create trigger enqueue_run after insert on public.runs
   for each row when (new.status = 'queued') execute function private.enqueue_run();
+create trigger enqueue_again after update of status on public.runs
+  for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_again();
 create trigger release_waiting_runs after update of status on public.documents
   for each row when (old.status = 'reading' and new.status <> 'reading') execute function private.release_waiting_runs();
 
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.append_event(uuid, json), private.fence(uuid, integer),
-  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text),
+  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text),
+  private.decide_call(uuid, text, text, boolean, text, jsonb, text), private.cancel_run(uuid, text),
   private.claim_call(uuid, integer, text, text, text), private.finish_call(uuid, text, text, boolean, json)
   to authenticated;
 grant execute on function

@@ -75,7 +75,7 @@ class Desk:
                 tool=name,
                 arguments=arguments,
                 arguments_hash=hash_of(arguments),
-                refused_because=None,
+                status="admitted",
             )
 
     async def call(self, context: ToolContext, name: str, **arguments: Any) -> Answer:

@@ -13,7 +13,7 @@ from fieldmark.tools.toolkit import Toolkit
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent. `folder` holds its texts: prompt.md, `<task>.md` for what the first message of a task says, and
-    resumed.md for what it says besides when the task was begun before.
+    resumed.md for what it is told when the conversation was broken off and goes on.
 
     The prompt and the tools are the same for every run, so that the provider's cache is hit; all that is particular to
     one document stands in the first message.
@@ -22,15 +22,21 @@ class AgentSpec:
     name: str
     folder: Path
     toolkit: Toolkit
+    # Who admits the agent's writes where the request does not say: auto or ask.
+    approval: str = "auto"
 
     @property
     def prompt(self) -> str:
         return self._text("prompt")
 
-    def first_message(self, task: str, *, resumed: bool = False, **particulars: Any) -> str:
+    @property
+    def resumed(self) -> str:
+        """What the agent is told when its conversation was broken off and goes on."""
+        return self._text("resumed").strip()
+
+    def first_message(self, task: str, **particulars: Any) -> str:
         """What the agent is told first. Raises KeyError for a particular that the task's text needs and did not get."""
-        told = Template(self._text(task)).substitute(particulars).strip()
-        return f"{told}\n\n{self._text('resumed').strip()}" if resumed else told
+        return Template(self._text(task)).substitute(particulars).strip()
 
     def _text(self, name: str) -> str:
         return (self.folder / f"{name}.md").read_text(encoding="utf-8")

@@ -7,14 +7,15 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from fieldmark.errors import DocumentFailed
+from fieldmark.agents.registry import AGENTS
+from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.extractions import Extraction
 from fieldmark.routes.problems import responses
 from fieldmark.routes.streams import STREAM, event_stream
-from fieldmark.runs import launch
+from fieldmark.runs import decisions, launch
 from fieldmark.runs.stream import end_of
 from fieldmark.scope import Scope
 from fieldmark.service import Service
@@ -28,8 +29,10 @@ class RunWish(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    approval: Literal["auto"] = Field(
-        "auto", description="Who admits the agent's writes. auto: policy does, each is recorded."
+    approval: Literal["auto", "ask"] | None = Field(
+        None,
+        description="Who admits the agent's writes. auto: the policy does, each is recorded. ask: you do, one by one. "
+        "Left out: as the agent has it, auto for extract and correct.",
     )
     auto_approved_tools: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
     model: (
@@ -115,8 +118,65 @@ async def correct(
     return await _answer(request, service, scope, run_id)
 
 
+class Approval(BaseModel):
+    """What you say of one call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    call_id: Annotated[str, Field(min_length=1, max_length=200)]
+    approved: bool
+    input: dict[str, JsonValue] | None = Field(None, description="Other arguments than the agent's own.")
+    reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
+
+
+class ApproveRequest(BaseModel):
+    """Decide what a run waits for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: UUID
+    approvals: Annotated[list[Approval], Field(min_length=1, max_length=1)] = Field(
+        description="One: a run waits for one call at a time."
+    )
+
+
+class ToolNames(BaseModel):
+    """What an agent may call."""
+
+    read_only: list[str]
+    read_write: list[str]
+
+
+@router.post("/approve", responses=_ANSWERS, response_model=None)
+async def approve(body: ApproveRequest, request: Request, scope: TheScope, service: TheService) -> Response | RunResult:
+    """Approve, reject or change the call that a run waits for. Answers like `extract` with what follows; a decision is
+    taken once, by the run's own user."""
+    said = body.approvals[0]
+    last = await decisions.decide(
+        service.database,
+        scope,
+        body.run_id,
+        decisions.Decision(said.call_id, said.approved, said.input, said.reason),
+    )
+    return await _answer(request, service, scope, body.run_id, after=last)
+
+
+@router.get("/tools", responses=responses(401, 404))
+async def list_tools(scope: TheScope, agent: str = "extraction") -> ToolNames:
+    """The names of an agent's tools: those that only read, and those that write and may be approved in advance."""
+    spec = AGENTS.get(agent)
+    if spec is None:
+        raise NotFound("There is no such agent.")
+    tools = spec.toolkit.tools.values()
+    return ToolNames(
+        read_only=[tool.name for tool in tools if not tool.writes],
+        read_write=[tool.name for tool in tools if tool.writes],
+    )
+
+
 def _wish(body: RunWish, idempotency_key: str | None) -> launch.Wish:
     return launch.Wish(
+        approval=body.approval,
         model=body.model,
         max_cost_usd=body.max_cost_usd,
         auto_approved_tools=tuple(body.auto_approved_tools),
@@ -124,9 +184,11 @@ def _wish(body: RunWish, idempotency_key: str | None) -> launch.Wish:
     )
 
 
-async def _answer(request: Request, service: Service, scope: Scope, run_id: UUID) -> Response | RunResult:
+async def _answer(
+    request: Request, service: Service, scope: Scope, run_id: UUID, after: int = 0
+) -> Response | RunResult:
     if "text/event-stream" in request.headers.get("accept", ""):
-        return event_stream(service, scope, run_id)
+        return event_stream(service, scope, run_id, after)
     run = await end_of(service.database, scope, run_id)
     if run["error_code"] == "document_failed":
         raise DocumentFailed(run["error"])

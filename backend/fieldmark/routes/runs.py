@@ -6,18 +6,22 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from fieldmark.errors import NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
 from fieldmark.routes.streams import STREAM, event_stream, number_after
+from fieldmark.runs import decisions
 from fieldmark.stores import runs
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
+
+
+Status = Literal["queued", "running", "awaiting_approval", "completed", "failed", "cancelled"]
 
 
 class Run(BaseModel):
@@ -28,7 +32,8 @@ class Run(BaseModel):
     task: Literal["extract", "correct"]
     document_id: UUID
     extraction_id: UUID
-    status: Literal["queued", "running", "awaiting_approval", "completed", "failed", "cancelled"]
+    status: Status
+    waiting_call: str | None
     attempt: int
     created_at: datetime
     started_at: datetime | None
@@ -38,6 +43,34 @@ class Run(BaseModel):
     error_code: str | None
     cost_usd: float | None
     usage: dict[str, Any] | None
+
+
+class RunList(BaseModel):
+    """Your runs, newest first."""
+
+    items: list[Run]
+    next: UUID | None = Field(description="Give it as `before` to get those that follow.")
+
+
+@router.get("", responses=responses(401, 422))
+async def list_runs(
+    scope: TheScope,
+    service: TheService,
+    status: Status | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    before: UUID | None = None,
+) -> RunList:
+    """Your own runs. With `status=awaiting_approval`: your inbox."""
+    async with service.database.as_user(scope) as conn:
+        rows = await runs.page_of(conn, scope, status=status, limit=limit, before=before)
+    return RunList(items=[Run.model_validate(row) for row in rows], next=rows[-1]["id"] if len(rows) == limit else None)
+
+
+@router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404))
+async def cancel_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
+    """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
+    await decisions.cancel(service.database, scope, run_id)
+    return await get_run(run_id, scope, service)
 
 
 @router.get("/{run_id}", responses=responses(401, 404, 422))

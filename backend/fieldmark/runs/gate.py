@@ -6,7 +6,9 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import structlog
@@ -22,17 +24,39 @@ from fieldmark.tools.toolkit import Answer, Retry, ToolContext, Toolkit, hash_of
 log = structlog.get_logger()
 
 
+MESSAGE_SECONDS = 10
+"""How long the gate waits for the end of a message whose call is at its door."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who admits writes: with `auto` the policy does, with `ask` a person, but for the tools named in advance."""
+
+    approval: str = "auto"
+    auto_approved_tools: frozenset[str] = frozenset()
+
+    def admits(self, tool: str) -> bool:
+        return self.approval == "auto" or tool in self.auto_approved_tools
+
+
 class Gate:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
     `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the hook
-    does not fire.
+    does not fire. `waiting` is the call that a person has decided meanwhile, where the run goes on after that.
     """
 
-    def __init__(self, toolkit: Toolkit, context: ToolContext) -> None:
+    def __init__(self, toolkit: Toolkit, context: ToolContext, policy: Policy, waiting: str | None = None) -> None:
         self._toolkit = toolkit
         self._context = context
+        self._policy = policy
+        self._waiting = waiting
+        self._message = _MessageSoFar()
         self.passed: set[str] = set()
+
+    def saw(self, event: dict[str, Any]) -> None:
+        """Take note of a partial message: from these the gate knows how many calls a message holds."""
+        self._message.saw(event)
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         call = cast(dict[str, Any], given)
@@ -40,8 +64,8 @@ class Gate:
             verdict = await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
         except Exception:
             log.exception("gate failed", run_id=str(self._context.run_id), call_id=call_id)
-            return _verdict("deny", "The call could not be checked. Do not repeat it.")
-        if call_id is not None and verdict == _verdict("allow"):
+            verdict = _verdict("deny", "The call could not be checked. Do not repeat it.")
+        if call_id is not None and _is_allowed(verdict):
             self.passed.add(call_id)
         return verdict
 
@@ -54,15 +78,41 @@ class Gate:
             return _verdict("allow")
         if call_id is None:
             return _verdict("deny", "The call came without an id.")
-        refusal: str | None = None
+        if call_id == self._waiting:
+            return await self._as_decided(call_id)
         try:
             self._toolkit.check(name, arguments)
         except Retry as retry:
-            refusal = str(retry)
-        await self._enter(name, call_id, arguments, refusal)
-        return _verdict("allow") if refusal is None else _verdict("deny", refusal)
+            return await self._refuse(name, call_id, arguments, str(retry))
+        if self._policy.admits(name):
+            await self._enter(name, call_id, arguments, "admitted")
+            return _verdict("allow")
+        # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
+        if await self._message.calls_beside(call_id) != 1:
+            return await self._refuse(name, call_id, arguments, "Propose one change at a time.")
+        await self._enter(name, call_id, arguments, "pending")
+        return _verdict("defer")
 
-    async def _enter(self, name: str, call_id: str, arguments: dict[str, JsonValue], refusal: str | None) -> None:
+    async def _as_decided(self, call_id: str) -> SyncHookJSONOutput:
+        async with self._context.database.as_user(self._context.scope) as conn:
+            entry = await calls.get(conn, self._context.run_id, call_id)
+        if entry is None:
+            return _verdict("deny", "The call was never proposed.")
+        if entry["status"] == "pending":
+            return _verdict("defer")
+        if entry["status"] == "refused":
+            return _verdict("deny", f"A person refused this change. {entry['reason'] or ''}".strip())
+        return _verdict("allow", arguments=entry["arguments"] if entry["proposed"] is not None else None)
+
+    async def _refuse(
+        self, name: str, call_id: str, arguments: dict[str, JsonValue], reason: str
+    ) -> SyncHookJSONOutput:
+        await self._enter(name, call_id, arguments, "refused", reason)
+        return _verdict("deny", reason)
+
+    async def _enter(
+        self, name: str, call_id: str, arguments: dict[str, JsonValue], status: str, reason: str | None = None
+    ) -> None:
         # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
         storable = problem_with(arguments) is None
         async with self._context.database.as_user(self._context.scope) as conn:
@@ -75,8 +125,38 @@ class Gate:
                 tool=name,
                 arguments=arguments if storable else {},
                 arguments_hash=hash_of(arguments),
-                refused_because=refusal,
+                status=status,
+                reason=reason,
             )
+
+
+class _MessageSoFar:
+    """The model's current message, as its partial messages tell: which calls it holds, and whether it is whole."""
+
+    def __init__(self) -> None:
+        self._calls: list[str] = []
+        self._whole = False
+        self._changed = asyncio.Event()
+
+    def saw(self, event: dict[str, Any]) -> None:
+        match event.get("type"):
+            case "message_start":
+                self._calls, self._whole = [], False
+            case "content_block_start" if event["content_block"].get("type") == "tool_use":
+                self._calls.append(event["content_block"]["id"])
+            case "message_stop":
+                self._whole = True
+            case _:
+                return
+        self._changed.set()
+
+    async def calls_beside(self, call_id: str) -> int:
+        """How many calls the message with this call holds, itself included. Raises TimeoutError if it does not end."""
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            while not (self._whole and call_id in self._calls):
+                self._changed.clear()
+                await self._changed.wait()
+        return len(self._calls)
 
 
 class Calls:
@@ -109,8 +189,17 @@ class Calls:
             raise self._fatal
 
 
-def _verdict(decision: str, reason: str | None = None) -> SyncHookJSONOutput:
+def _verdict(
+    decision: str, reason: str | None = None, arguments: dict[str, JsonValue] | None = None
+) -> SyncHookJSONOutput:
     output: dict[str, Any] = {"hookEventName": "PreToolUse", "permissionDecision": decision}
     if reason is not None:
         output["permissionDecisionReason"] = reason
+    if arguments is not None:
+        output["updatedInput"] = arguments
     return cast(SyncHookJSONOutput, {"hookSpecificOutput": output})
+
+
+def _is_allowed(verdict: SyncHookJSONOutput) -> bool:
+    output = cast(dict[str, Any], verdict)["hookSpecificOutput"]
+    return output["permissionDecision"] == "allow"

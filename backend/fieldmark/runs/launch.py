@@ -20,6 +20,7 @@ from fieldmark.stores import documents, extractions, runs
 class Wish:
     """What a person may ask of a run besides its task."""
 
+    approval: str | None = None
     model: str | None = None
     max_cost_usd: Decimal | None = None
     auto_approved_tools: tuple[str, ...] = ()
@@ -102,6 +103,7 @@ async def _add(
         document_id=document_id,
         extraction_id=extraction_id,
         instructions=instructions,
+        approval=wish.approval or AGENTS["extraction"].approval,
         model=wish.model,
         max_cost_usd=wish.max_cost_usd,
         auto_approved_tools=list(wish.auto_approved_tools),

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import cast
+from uuid import UUID
 
 import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
-from claude_agent_sdk.types import HookCallback, McpSdkServerConfig
+from claude_agent_sdk.types import HookCallback, McpSdkServerConfig, SessionStore
 
 from fieldmark.agents.spec import AgentSpec
+from fieldmark.runs.sessions import Sessions
 
 SERVER = "fieldmark"
 TOOL_PREFIX = f"mcp__{SERVER}__"
@@ -40,12 +43,16 @@ def agent_options(
     folder: Path,
     server: McpSdkServerConfig,
     gate: HookCallback,
+    sessions: Sessions,
+    session_id: UUID,
+    resumed: bool,
     max_turns: int,
     max_cost_usd: float | None,
     cpu_seconds: int,
     on_stderr: Callable[[str], None],
 ) -> ClaudeAgentOptions:
-    """The options of one run. `folder` is an empty directory that becomes the CLI's home, cwd and config."""
+    """The options of one run. `folder` is an empty directory that becomes the CLI's home, cwd and config. The
+    conversation is `session_id` in `sessions`: begun there, or gone on with if `resumed`."""
     launcher = Path(str(files("fieldmark.runs") / "sealed-cli.sh"))
     return ClaudeAgentOptions(
         tools=[],
@@ -68,9 +75,15 @@ def agent_options(
         extra_args={"disable-slash-commands": None, "restricted": None, "system-prompt-snapshot": "off"},
         cli_path=launcher,
         cwd=folder,
+        session_store=cast(SessionStore, sessions),  # not all of it: the SDK asks what there is
+        session_store_flush="eager",
+        session_id=None if resumed else str(session_id),
+        resume=str(session_id) if resumed else None,
         env={
             "FIELDMARK_CLI": str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"),
             "FIELDMARK_SEALED": str(folder),
+            # The SDK puts a folder of its own in its place when it resumes a conversation.
+            "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
             "FIELDMARK_MODEL_KEY": service.api_key or "",
             "FIELDMARK_MODEL_TOKEN": service.auth_token or "",

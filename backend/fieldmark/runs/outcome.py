@@ -12,7 +12,8 @@ from claude_agent_sdk import Message, ResultMessage, SystemMessage
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`status` is completed or failed; `error` and `code` say why it failed, `answer` what the agent said last."""
+    """`status` is completed, failed, or awaiting_approval with the call that waits; `error` and `code` say why it
+    failed, `answer` what the agent said last."""
 
     status: str
     answer: str | None = None
@@ -20,6 +21,7 @@ class Outcome:
     code: str | None = None
     cost_usd: Decimal | None = None
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    waiting_call: str | None = None
 
 
 _BY_HTTP_STATUS = {
@@ -74,6 +76,8 @@ def outcome_of(result: ResultMessage, api_error: str | None, *, offline: bool) -
     means it, and a loop that completed."""
     usage = _usage(result)
     cost = Decimal(0) if offline else _cost(result)
+    if result.deferred_tool_use is not None and not result.is_error:
+        return Outcome("awaiting_approval", waiting_call=result.deferred_tool_use.id, cost_usd=cost, usage=usage)
     if (
         not result.is_error
         and result.subtype == "success"

@@ -5,31 +5,40 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import structlog
-from claude_agent_sdk import AssistantMessage, ClaudeAgentOptions, ClaudeSDKError, ResultMessage
+from claude_agent_sdk import (
+    AssistantMessage,
+    ClaudeAgentOptions,
+    ClaudeSDKError,
+    MirrorErrorMessage,
+    ResultMessage,
+    StreamEvent,
+)
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Fenced, FieldmarkError
 from fieldmark.runs import clients
 from fieldmark.runs.events import EventLog, Narrator
-from fieldmark.runs.gate import Calls, Gate
+from fieldmark.runs.gate import Calls, Gate, Policy
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, check_key, outcome_of
 from fieldmark.runs.seal import Unsealed, sealed
+from fieldmark.runs.sessions import Sessions
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
-from fieldmark.stores import documents, extractions, runs
+from fieldmark.stores import calls, documents, extractions, runs
 from fieldmark.tools.toolkit import ToolContext
 
 log = structlog.get_logger()
 
-MAX_ATTEMPTS = 3
+MAX_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +70,23 @@ class Runner:
         context = ToolContext(self._database, scope, run_id, run["attempt"], run["document_id"], run["extraction_id"])
         with structlog.contextvars.bound_contextvars(run_id=str(run_id), org_id=str(scope.org_id)):
             try:
-                outcome = await self._attempt(context, run)
-                await self._finish(context, outcome)
+                outcome = await self._until_cancelled(context, run)
+                await self._finish(context, run, outcome)
             except Fenced:
-                log.warning("lost the run to another worker or to its end")
+                log.info("the run was cancelled, or is in other hands")
                 await self._give_up_if_out_of_sight(context)
+            except asyncio.CancelledError:
+                await self._hand_back(context)
+                raise
 
     async def _take(self, scope: Scope, run_id: UUID) -> dict[str, Any] | None:
         async with self._database.as_user(scope) as conn:
             run = await runs.take(conn, run_id)
-            if run is not None and run["attempt"] <= MAX_ATTEMPTS:
-                await runs.append_event(
-                    conn, run_id, {"run_id": str(run_id), "extraction_id": str(run["extraction_id"])}
-                )
+            if run is not None and run["tries"] <= MAX_TRIES:
+                if run["attempt"] == 1:
+                    await runs.append_event(
+                        conn, run_id, {"run_id": str(run_id), "extraction_id": str(run["extraction_id"])}
+                    )
                 return run
         # Out of sight for its own user (who left the organisation), or taken up again and again: nobody works on it.
         await self._give_up(run_id)
@@ -89,6 +102,36 @@ class Runner:
         async with self._database.as_service() as conn:
             await runs.fail(conn, run_id, "The run could not be brought to its end.", "abandoned")
 
+    async def _hand_back(self, context: ToolContext) -> None:
+        """The worker stops: another one shall go on."""
+        try:
+            async with self._database.as_user(context.scope) as conn:
+                await runs.fence(conn, context.run_id, context.attempt)
+                await runs.hand_back(conn, context.run_id)
+        except FieldmarkError as error:
+            log.warning("the run could not be handed back; the sweep will find it", reason=str(error))
+
+    async def _until_cancelled(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
+        """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
+        async with self._database.listen(runs.CANCELLED_CHANNEL, str(context.run_id)) as news:
+            working = asyncio.create_task(self._attempt(context, run))
+            hearing: asyncio.Future[str | None] | None = None
+            try:
+                while not working.done():
+                    # Asked before each silence: the news may have come before anybody listened.
+                    async with self._database.as_user(context.scope) as conn:
+                        await runs.fence(conn, context.run_id, context.attempt)
+                    hearing = hearing or asyncio.ensure_future(anext(aiter(news)))
+                    await asyncio.wait({working, hearing}, return_when=asyncio.FIRST_COMPLETED)
+                    if hearing.done():
+                        hearing = None
+                return working.result()
+            finally:
+                if hearing is not None:
+                    hearing.cancel()
+                working.cancel()
+                await asyncio.gather(working, return_exceptions=True)
+
     async def _attempt(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
         try:
             async with asyncio.timeout(self._limits.seconds):
@@ -97,9 +140,6 @@ class Runner:
             return Outcome("failed", error=f"The run took longer than {self._limits.seconds} seconds.", code="deadline")
         except KeyRefused:
             return KEY_REFUSED
-        except asyncio.CancelledError:
-            # The worker stops. The cancellation is spent on saying so: the run has ended for whoever watches it.
-            return Outcome("failed", error="The service stopped while this run was at work.", code="interrupted")
         except Unsealed as error:
             return Outcome("failed", error=str(error), code="unsealed")
         except ClaudeSDKError as error:
@@ -118,13 +158,16 @@ class Runner:
 
     async def _converse(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
         spec = AGENTS[run["agent"]]
-        gate = Gate(spec.toolkit, context)
+        policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
+        gate = Gate(spec.toolkit, context, policy, run["waiting_call"])
         narrator = Narrator(spec.toolkit)
-        prompt = await self._first_message(spec, context, run)
+        sessions = Sessions(self._database, context.scope)
+        resumed = run["attempt"] > 1 and await sessions.has(run["session_id"])
+        prompt = await self._first_message(spec, context, run, resumed)
         result: ResultMessage | None = None
         api_error: str | None = None
         async with EventLog(context) as events:
-            calls = Calls(gate, spec.toolkit, context, before=events.flush)
+            served = Calls(gate, spec.toolkit, context, before=events.flush)
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(
@@ -132,8 +175,11 @@ class Runner:
                     model=run["model"] or self._limits.model,
                     service=self._service,
                     folder=folder,
-                    server=tool_server(spec.toolkit, calls),
+                    server=tool_server(spec.toolkit, served),
                     gate=gate,
+                    sessions=sessions,
+                    session_id=run["session_id"],
+                    resumed=resumed,
                     max_turns=self._limits.max_turns,
                     max_cost_usd=None if run["max_cost_usd"] is None else float(run["max_cost_usd"]),
                     cpu_seconds=self._limits.seconds,
@@ -141,13 +187,20 @@ class Runner:
                 )
 
             async with clients.acquire(options_in) as client:
-                await client.query(prompt)
+                if prompt is not None:
+                    await client.query(prompt)
                 async for message in sealed(client.receive_response(), spec.toolkit):
-                    calls.check()
+                    served.check()
                     check_key(message)
                     for said in narrator.objects(message):
                         events.say(said)
-                    if isinstance(message, AssistantMessage):
+                        if run["waiting_call"] is not None and said.get("call_id") == run["waiting_call"]:
+                            await self._wait_no_more(context)
+                    if isinstance(message, StreamEvent):
+                        gate.saw(message.event)
+                    elif isinstance(message, MirrorErrorMessage):
+                        return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
+                    elif isinstance(message, AssistantMessage):
                         api_error = message.error
                     elif isinstance(message, ResultMessage):
                         result = message
@@ -155,7 +208,18 @@ class Runner:
             return Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
         return outcome_of(result, api_error, offline=self._service.offline)
 
-    async def _first_message(self, spec: AgentSpec, context: ToolContext, run: dict[str, Any]) -> str:
+    async def _wait_no_more(self, context: ToolContext) -> None:
+        async with self._database.as_user(context.scope) as conn:
+            await runs.fence(conn, context.run_id, context.attempt)
+            await runs.wait_no_more(conn, context.run_id)
+
+    async def _first_message(
+        self, spec: AgentSpec, context: ToolContext, run: dict[str, Any], resumed: bool
+    ) -> str | None:
+        """What the agent is told: its task, or in a conversation that goes on, that it was broken off. None where it
+        goes on with the call that a person has decided."""
+        if resumed:
+            return None if run["waiting_call"] is not None else spec.resumed
         async with self._database.as_user(context.scope) as conn:
             document = await documents.get(conn, context.document_id)
             schema = await extractions.schema_of(conn, context.extraction_id)
@@ -166,7 +230,6 @@ class Runner:
             instructions = f"\n<instructions>\n{instructions}\n</instructions>\n"
         return spec.first_message(
             run["task"],
-            resumed=run["attempt"] > 1,
             # A file's name is foreign text: as a JSON string it stays one word of the sentence.
             filename=json.dumps(document["filename"], ensure_ascii=False),
             media_type=document["media_type"],
@@ -175,21 +238,15 @@ class Runner:
             instructions=instructions,
         )
 
-    async def _finish(self, context: ToolContext, outcome: Outcome) -> None:
-        last: dict[str, Any]
-        if outcome.status == "completed":
-            cost = None if outcome.cost_usd is None else float(outcome.cost_usd)
-            last = {
-                "complete": True,
-                "extraction_id": str(context.extraction_id),
-                "cost_usd": cost,
-                "usage": outcome.usage,
-            }
-        else:
-            last = {"error": outcome.error, "code": outcome.code, "run_id": str(context.run_id)}
+    async def _finish(self, context: ToolContext, run: dict[str, Any], outcome: Outcome) -> None:
+        cost, usage = _with_what_was_spent(run, outcome)
         # The status and the event that tells of it are one transaction: whoever sees the one sees the other.
         async with self._database.as_user(context.scope) as conn:
             await runs.fence(conn, context.run_id, context.attempt)
+            if outcome.waiting_call is not None:
+                await runs.wait(conn, context.run_id, outcome.waiting_call, cost_usd=cost, usage=usage)
+                await runs.append_event(conn, context.run_id, await self._approval(conn, context, outcome.waiting_call))
+                return
             await runs.finish(
                 conn,
                 context.run_id,
@@ -197,7 +254,41 @@ class Runner:
                 answer=outcome.answer,
                 error=outcome.error,
                 error_code=outcome.code,
-                cost_usd=outcome.cost_usd,
-                usage=outcome.usage,
+                cost_usd=cost,
+                usage=usage,
             )
+            last: dict[str, Any] = {"error": outcome.error, "code": outcome.code, "run_id": str(context.run_id)}
+            if outcome.status == "completed":
+                last = {
+                    "complete": True,
+                    "extraction_id": str(context.extraction_id),
+                    "cost_usd": None if cost is None else float(cost),
+                    "usage": usage,
+                }
             await runs.append_event(conn, context.run_id, last)
+
+    async def _approval(self, conn: Connection, context: ToolContext, call_id: str) -> dict[str, Any]:
+        call = await calls.get(conn, context.run_id, call_id)
+        if call is None or call["status"] != "pending":
+            raise Fenced("The call that the CLI deferred is not one that waits.")
+        toolkit = AGENTS["extraction"].toolkit
+        return {
+            "approval": {
+                "call_id": call_id,
+                "tool": call["tool"],
+                "input": call["arguments"],
+                "message": toolkit.says(call["tool"], call["arguments"]),
+            },
+            "run_id": str(context.run_id),
+        }
+
+
+def _with_what_was_spent(run: dict[str, Any], outcome: Outcome) -> tuple[Decimal | None, dict[str, Any]]:
+    """Cost and usage of the whole run: those of this part, and of the parts before an approval."""
+    before: dict[str, int] = run["usage"] or {}
+    usage = {name: before.get(name, 0) + outcome.usage.get(name, 0) for name in {**before, **outcome.usage}}
+    if not before:
+        return outcome.cost_usd, usage
+    if run["cost_usd"] is None or outcome.cost_usd is None:
+        return None, usage
+    return run["cost_usd"] + outcome.cost_usd, usage

@@ -14,7 +14,7 @@ program=/proc/self/fd/9
 
 set -- env -i \
   PATH=/usr/bin:/bin LANG=C.UTF-8 HOME="$FIELDMARK_SEALED" TMPDIR="$FIELDMARK_SEALED" PWD="$FIELDMARK_SEALED" \
-  CLAUDE_CONFIG_DIR="$FIELDMARK_SEALED/config" \
+  CLAUDE_CONFIG_DIR="$CLAUDE_CONFIG_DIR" \
   CLAUDE_CODE_ENTRYPOINT="$CLAUDE_CODE_ENTRYPOINT" CLAUDE_AGENT_SDK_VERSION="$CLAUDE_AGENT_SDK_VERSION" \
   CLAUDE_CODE_SDK_READS_SESSION_STATE="$CLAUDE_CODE_SDK_READS_SESSION_STATE" \
   CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS=1 CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1 \
@@ -28,6 +28,11 @@ set -- env -i \
   ${FIELDMARK_MODEL_KEY:+ANTHROPIC_API_KEY="$FIELDMARK_MODEL_KEY"} \
   ${FIELDMARK_MODEL_TOKEN:+ANTHROPIC_AUTH_TOKEN="$FIELDMARK_MODEL_TOKEN"} \
   "$program" "$@"
+
+# The conversation to go on with, where there is one, lies in a folder that the SDK has made for it.
+if [ "$(id -u)" = 0 ] && [ "$CLAUDE_CONFIG_DIR" != "$FIELDMARK_SEALED/config" ]; then
+  chown -R 65534:65534 "$CLAUDE_CONFIG_DIR"
+fi
 
 # A service that dies takes its CLIs along; a service that is root does not lend them its rights.
 if [ -x /usr/bin/setpriv ]; then

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import cast
+from uuid import UUID
 
-from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStore, SessionStoreEntry
+from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
 
 from fieldmark.db.pool import Database
 from fieldmark.scope import Scope
@@ -13,8 +14,8 @@ from fieldmark.stores import sessions
 PROJECT = "runs"
 
 
-class Sessions(SessionStore):
-    """The SDK's store of one tenant.
+class Sessions:
+    """The SDK's store of one tenant: as much of its SessionStore as resuming needs.
 
     Bound to the tenant here, by us. The SDK's own `project_key` comes from the CLI's folder, which is another on each
     machine and could be one for two tenants: `project` stands in its place (None: the key's own, for the SDK's own
@@ -42,6 +43,11 @@ class Sessions(SessionStore):
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         async with self._database.as_user(self._scope) as conn:
             return await sessions.subpaths(conn, self._part(key))
+
+    async def has(self, session_id: UUID) -> bool:
+        """Whether anything was kept of a conversation, so that it can be gone on with."""
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.exists(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
 
     def _part(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
         project = self._project or key["project_key"]

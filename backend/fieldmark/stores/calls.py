@@ -23,15 +23,45 @@ async def enter(
     tool: str,
     arguments: dict[str, JsonValue],
     arguments_hash: str,
-    refused_because: str | None,
+    status: str,
+    reason: str | None = None,
 ) -> None:
-    """Record a call as admitted by policy, or as refused with its reason. A call that is there stays as it is.
-
-    Raises Fenced if another worker has taken the run."""
+    """Record a call: `admitted` by policy, `pending` for a person, or `refused` for a reason. A call that is there
+    stays as it is. Raises Fenced if another worker has taken the run."""
     await conn.execute(
-        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s)",
-        (run_id, attempt, call_id, org_id, tool, Jsonb(arguments), arguments_hash, refused_because),
+        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (run_id, attempt, call_id, org_id, tool, Jsonb(arguments), arguments_hash, status, reason),
     )
+
+
+async def get(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> Row | None:
+    """One call: {tool, status, arguments, arguments_hash, reason, proposed}."""
+    cursor = await conn.execute(
+        """select tool, status, arguments, arguments_hash, reason, proposed from public.calls
+           where run_id = %s and id = %s""",
+        (run_id, call_id),
+    )
+    return await cursor.fetchone()
+
+
+async def decide(
+    conn: AsyncConnection[Row],
+    run_id: UUID,
+    call_id: str,
+    *,
+    seen_hash: str,
+    approved: bool,
+    reason: str | None,
+    arguments: dict[str, JsonValue] | None,
+    arguments_hash: str | None,
+) -> bool:
+    """Decide a call that waits, as the user of its run; the run goes on. False if it waits no more, or never did."""
+    cursor = await conn.execute(
+        "select private.decide_call(%s, %s, %s, %s, %s, %s, %s) as decided",
+        (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["decided"] is not None
 
 
 async def claim(

@@ -15,10 +15,12 @@ from fieldmark.scope import Scope
 Row = dict[str, Any]
 
 EVENTS_CHANNEL = "fieldmark_run_events"
+CANCELLED_CHANNEL = "fieldmark_cancelled_runs"
 
 _COLUMNS = (
-    "id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd, "
-    "status, attempt, created_at, started_at, finished_at, answer, error, error_code, cost_usd, usage"
+    "id, created_by, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, "
+    "max_cost_usd, status, attempt, tries, session_id, waiting_call, created_at, started_at, finished_at, answer, "
+    "error, error_code, cost_usd, usage"
 )
 
 
@@ -55,6 +57,31 @@ async def get(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
     return await cursor.fetchone()
 
 
+async def page_of(
+    conn: AsyncConnection[Row], scope: Scope, *, status: str | None, limit: int, before: UUID | None
+) -> list[Row]:
+    """The user's newest `limit` runs of a status (of any without one), or those that follow `before` in that order."""
+    cursor = await conn.execute(
+        f"""select {_COLUMNS} from public.runs
+            where org_id = %(org)s and created_by = %(user)s and (%(status)s::text is null or status = %(status)s) and (
+                %(before)s::uuid is null
+                or (created_at, id) < (select created_at, id from public.runs where id = %(before)s))
+            order by created_at desc, id desc limit %(limit)s""",
+        {"org": scope.org_id, "user": scope.user_id, "status": status, "before": before, "limit": limit},
+    )
+    return await cursor.fetchall()
+
+
+async def last_event(conn: AsyncConnection[Row], run_id: UUID) -> int:
+    """The number of a run's last event; 0 before the first."""
+    cursor = await conn.execute(
+        "select coalesce(max(number), 0) as number from public.run_events where run_id = %s", (run_id,)
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["number"]
+
+
 async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
     """On whose behalf a run acts. Asked by the service, outside of any scope."""
     cursor = await conn.execute("select user_id, org_id from private.scope_of_run(%s)", (run_id,))
@@ -65,7 +92,8 @@ async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
 async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
     """Take a run up: `running`, with the next attempt's number. None if it has ended or is out of sight."""
     cursor = await conn.execute(
-        f"""update public.runs set status = 'running', attempt = attempt + 1, started_at = coalesce(started_at, now())
+        f"""update public.runs set status = 'running', attempt = attempt + 1, tries = tries + 1,
+                session_id = coalesce(session_id, gen_random_uuid()), started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning {_COLUMNS}""",
         (run_id,),
     )
@@ -106,10 +134,40 @@ async def finish(
     """Record how a run ended."""
     await conn.execute(
         """update public.runs set status = %s, answer = %s, error = %s, error_code = %s, cost_usd = %s, usage = %s,
-               finished_at = now()
+               waiting_call = null, finished_at = now()
            where id = %s""",
         (status, answer, error, error_code, cost_usd, None if usage is None else Jsonb(usage), run_id),
     )
+
+
+async def wait(
+    conn: AsyncConnection[Row], run_id: UUID, call_id: str, *, cost_usd: Decimal | None, usage: dict[str, Any]
+) -> None:
+    """The run waits for a person to decide a call. Cost and usage are those up to here."""
+    await conn.execute(
+        """update public.runs set status = 'awaiting_approval', waiting_call = %s, cost_usd = %s, usage = %s
+           where id = %s""",
+        (call_id, cost_usd, Jsonb(usage), run_id),
+    )
+
+
+async def wait_no_more(conn: AsyncConnection[Row], run_id: UUID) -> None:
+    """What a person decided has been done or told: if the run breaks off from here on, it does not wait for that."""
+    await conn.execute("update public.runs set waiting_call = null where id = %s", (run_id,))
+
+
+async def hand_back(conn: AsyncConnection[Row], run_id: UUID) -> None:
+    """Put a run back into the queue, for another worker; it was not at fault, so the try does not count."""
+    await conn.execute(
+        "update public.runs set status = 'queued', tries = greatest(tries - 1, 0) where id = %s", (run_id,)
+    )
+
+
+async def cancel(conn: AsyncConnection[Row], run_id: UUID, reason: str) -> bool:
+    """End a run whoever is at work on it. False if it has ended before."""
+    cursor = await conn.execute("select private.cancel_run(%s, %s) as cancelled", (run_id, reason))
+    row = await cursor.fetchone()
+    return bool(row and row["cancelled"])
 
 
 async def fail(conn: AsyncConnection[Row], run_id: UUID, error: str, code: str) -> None:

@@ -52,6 +52,15 @@ async def load(conn: AsyncConnection[Row], part: Part) -> list[dict[str, Any]]:
     return [row["entry"] for row in await cursor.fetchall()]
 
 
+async def exists(conn: AsyncConnection[Row], part: Part) -> bool:
+    """Whether anything was kept of a conversation."""
+    cursor = await conn.execute(
+        f"select 1 as there from public.agent_sessions where {_HERE} limit 1",
+        (part.org_id, part.project, part.session_id),
+    )
+    return await cursor.fetchone() is not None
+
+
 async def subpaths(conn: AsyncConnection[Row], part: Part) -> list[str]:
     """The parts of a conversation besides itself."""
     cursor = await conn.execute(

@@ -1,0 +1,74 @@
+"""What people decide of runs: a call that waits is approved, rejected or changed; a run is cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from fieldmark.agents.registry import AGENTS
+from fieldmark.db.pool import Database
+from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.runs.stream import ENDED
+from fieldmark.scope import Scope
+from fieldmark.stores import calls, runs
+from fieldmark.tools.toolkit import Retry, hash_of
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person says of one call. `arguments` replace the agent's own; `reason` is what the agent is told."""
+
+    call_id: str
+    approved: bool
+    arguments: dict[str, JsonValue] | None = None
+    reason: str | None = None
+
+
+async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
+    """Decide the call that a run waits for; the run goes on. Answers the number of the last event before that.
+
+    Raises NotFound for a run or call that is not this user's, Conflict for one that waits no more, Invalid for
+    arguments that the tool would not take.
+    """
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        call = await calls.get(conn, run_id, decision.call_id)
+        if run is None or call is None or run["created_by"] != scope.user_id:
+            raise NotFound("There is no such call that waits for you.")
+        if call["status"] != "pending" or run["status"] != "awaiting_approval":
+            raise Conflict("This call waits no more: it was decided, or its run has ended.")
+        arguments = decision.arguments if decision.approved and decision.arguments != call["arguments"] else None
+        if decision.arguments is not None and not decision.approved:
+            raise Invalid("A rejected call needs no input.")
+        if arguments is not None:
+            try:
+                AGENTS[run["agent"]].toolkit.check(call["tool"], arguments)
+            except Retry as fault:
+                raise Invalid(str(fault)) from None
+        last = await runs.last_event(conn, run_id)
+        decided = await calls.decide(
+            conn,
+            run_id,
+            decision.call_id,
+            seen_hash=call["arguments_hash"],
+            approved=decision.approved,
+            reason=decision.reason,
+            arguments=arguments,
+            arguments_hash=None if arguments is None else hash_of(arguments),
+        )
+        if not decided:
+            raise Conflict("This call waits no more: it was decided just now.")
+        return last
+
+
+async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
+    """End a run, whatever it is at. What it wrote stays. Nothing happens to one that has ended; raises NotFound."""
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        if run is None:
+            raise NotFound("There is no such run.")
+        if run["status"] in ENDED - {"awaiting_approval"}:
+            return
+        await runs.cancel(conn, run_id, "The run was cancelled.")
