@@ -201,7 +201,7 @@ def serve(clone: Clone) -> Serve:
             user_id = uuid4()
             org_id = await enter(service.database, user_id)
             assert org_id is not None
-            token = LocalTokens(home).sign(user_id)
+            token = LocalTokens(chosen["home"]).sign(user_id)
             headers = {"Authorization": f"Bearer {token}"}
             try:
                 async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as http:

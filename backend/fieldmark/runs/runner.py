@@ -76,8 +76,8 @@ class Runner:
                 log.info("the run was cancelled, or is in other hands")
                 await self._give_up_if_out_of_sight(context)
             except asyncio.CancelledError:
+                # The worker stops. The cancellation is spent on handing the run back: the queue's job is done with that.
                 await self._hand_back(context)
-                raise
 
     async def _take(self, scope: Scope, run_id: UUID) -> dict[str, Any] | None:
         async with self._database.as_user(scope) as conn:
