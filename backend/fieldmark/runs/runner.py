@@ -76,7 +76,7 @@ class Runner:
                 log.info("the run was cancelled, or is in other hands")
                 await self._give_up_if_out_of_sight(context)
             except asyncio.CancelledError:
-                # The worker stops. The cancellation is spent on handing the run back: the queue's job is done with that.
+                # The worker stops. The cancellation is spent on handing the run back, and the queue's job is done.
                 await self._hand_back(context)
 
     async def _take(self, scope: Scope, run_id: UUID) -> dict[str, Any] | None:
