@@ -20,6 +20,8 @@ create table public.runs (
   model text check (char_length(model) between 1 and 200),
   -- NaN counts as greater than every number: without the upper bound it would be a budget without end.
   max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
+  -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
+  background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
   status text not null default 'queued'
     check (status in ('queued', 'running', 'awaiting_approval', 'completed', 'failed', 'cancelled')),
@@ -101,7 +103,7 @@ revoke all on public.runs, public.run_events, public.calls from anon, authentica
 -- A front end may start a run by inserting it; every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd,
-  idempotency_key
+  idempotency_key, background
 ) on public.runs to authenticated;
 grant update (status, attempt, tries, session_id, waiting_call, started_at, finished_at, answer, error, error_code, cost_usd, usage)
   on public.runs to authenticated;
@@ -308,7 +310,17 @@ begin
     array[row(p_queue, p_task, 0, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
--- Security definer, all three: whoever inserts a row may have no right on the queue.
+create function private.enqueue_execution(p_run public.runs) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  -- The lock: one run at a time on an extraction, in their order.
+  perform private.enqueue(
+    case when p_run.background then 'background' else 'runs' end, 'execute_run',
+    jsonb_build_object('run_id', p_run.id), p_run.extraction_id::text);
+end $$;
+
+-- Security definer, all of them: whoever inserts a row may have no right on the queue.
 create function private.enqueue_reading() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
@@ -329,7 +341,7 @@ begin
     raise exception '%', v_document.error using errcode = 'PT409';
   end if;
   if v_document.status = 'ready' then
-    perform private.enqueue('runs', 'execute_run', jsonb_build_object('run_id', new.id), new.extraction_id::text);
+    perform private.enqueue_execution(new);
   end if;
   return null;
 end $$;
@@ -338,13 +350,13 @@ create function private.release_waiting_runs() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
 declare
-  v_run record;
+  v_run public.runs;
 begin
   for v_run in
-    select id, extraction_id from public.runs where document_id = new.id and status = 'queued' order by created_at, id
+    select * from public.runs where document_id = new.id and status = 'queued' order by created_at, id
   loop
     if new.status = 'ready' then
-      perform private.enqueue('runs', 'execute_run', jsonb_build_object('run_id', v_run.id), v_run.extraction_id::text);
+      perform private.enqueue_execution(v_run);
     else
       perform private.fail_run(v_run.id, new.error, 'document_failed');
     end if;
@@ -357,7 +369,7 @@ create function private.enqueue_again() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
 begin
-  perform private.enqueue('runs', 'execute_run', jsonb_build_object('run_id', new.id), new.extraction_id::text);
+  perform private.enqueue_execution(new);
   return null;
 end $$;
 

@@ -25,6 +25,7 @@ create index agent_sessions_of on public.agent_sessions (org_id, project, sessio
 alter table public.agent_sessions enable row level security;
 alter table public.agent_sessions force row level security;
 revoke all on public.agent_sessions from anon, authenticated;
+revoke all on sequence public.agent_sessions_number_seq from anon, authenticated;
 grant select, delete, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
@@ -36,3 +37,45 @@ create policy "the service keeps its members' conversations" on public.agent_ses
 create policy "the service forgets its members' conversations" on public.agent_sessions
   for delete to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- A conversation holds what the document says: it goes with its run.
+create function private.forget_conversation() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  delete from public.agent_sessions where org_id = old.org_id and session_id = old.session_id::text;
+  return null;
+end $$;
+
+create trigger forget_conversation after delete on public.runs
+  for each row when (old.session_id is not null) execute function private.forget_conversation();
+
+-- What the workers do now and then, for all tenants: ends runs that waited for a person for too long, and forgets
+-- conversations of runs that ended long ago. Null: never.
+create function private.sweep(p_approvals_live interval, p_sessions_live interval) returns void
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  perform private.cancel_run(r.id, 'Nobody decided in time.')
+  from public.runs as r
+  join public.calls as c on c.run_id = r.id and c.id = r.waiting_call
+  where r.status = 'awaiting_approval' and c.created_at < now() - p_approvals_live;
+
+  delete from public.agent_sessions as s
+  using public.runs as r
+  where r.session_id::text = s.session_id and r.org_id = s.org_id
+    and r.status in ('completed', 'failed', 'cancelled') and r.finished_at < now() - p_sessions_live;
+end $$;
+
+revoke execute on function private.forget_conversation(), private.sweep(interval, interval) from public;
+grant execute on function private.sweep(interval, interval) to fieldmark_app;
+create index runs_session_id on public.runs (session_id);
+
+do $$
+begin
+  if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
+    execute format(
+      'create policy "definer functions act as the owner" on public.agent_sessions to %I using (true) with check (true)',
+      current_user);
+  end if;
+end $$;

@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
 
+    approval_hours: Annotated[float, Field(gt=0)] | None = None
+    session_days: Annotated[float, Field(gt=0)] | None = 30
+
     # Documents
     max_file_mb: Annotated[int, Field(ge=1, le=1024)] = 50
     max_pages: Annotated[int, Field(ge=1, le=10_000)] = 500

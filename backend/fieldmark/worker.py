@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
@@ -15,15 +16,16 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.rules import answer
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.options import ModelService
-from fieldmark.runs.queue import DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
+from fieldmark.runs.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
 from fieldmark.runs.runner import Limits, Runner
 from fieldmark.service import Service
 from fieldmark.settings import Settings
-from fieldmark.stores import documents
+from fieldmark.stores import documents, runs
 
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
+HOUSEKEEPING_SECONDS = 30
 POLL_SECONDS = 1
 """New jobs are called out, but one that comes while a worker looks for another goes unheard until it looks again."""
 RESTART_SECONDS = 1
@@ -39,7 +41,7 @@ async def working(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
         queue = open_queue(service.direct_url)
         _register(queue, service, model)
         await stack.enter_async_context(queue.open_async())
-        task = asyncio.create_task(_work(queue, service.settings), name="worker")
+        task = asyncio.create_task(_work(queue, service), name="worker")
         try:
             yield task
         finally:
@@ -87,12 +89,15 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
     del execute_run, read_document  # known to the queue by their names
 
 
-async def _work(queue: App, settings: Settings) -> None:
+async def _work(queue: App, service: Service) -> None:
+    settings = service.settings
     async with asyncio.TaskGroup() as group:
-        # Two workers, so that long runs do not keep documents from being read, nor many documents a run from starting.
-        for name, concurrency in ((RUNS, settings.max_live_agents), (DOCUMENTS, 2)):
+        # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
+        agents = settings.max_live_agents
+        for name, concurrency in ((RUNS, agents), (BACKGROUND, max(1, agents // 2)), (DOCUMENTS, 2)):
             group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
+        group.create_task(_repeat(HOUSEKEEPING_SECONDS, "housekeeping", lambda: _keep_house(service)))
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
@@ -114,6 +119,17 @@ async def _sweep(queue: App) -> None:
     for job in await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
         log.warning("taking up a dead worker's job", job=job.task_name, attempts=job.attempts)
         await queue.job_manager.retry_job(job)
+
+
+async def _keep_house(service: Service) -> None:
+    """End what waited for a person for too long, forget old conversations."""
+    hours, days = service.settings.approval_hours, service.settings.session_days
+    async with service.database.as_service() as conn:
+        await runs.sweep(
+            conn,
+            approvals_live=None if hours is None else timedelta(hours=hours),
+            sessions_live=None if days is None else timedelta(days=days),
+        )
 
 
 async def _repeat(pause_seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> None:

@@ -113,6 +113,8 @@ insert into runs (id, org_id, created_by, document_id, extraction_id) values
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
 insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
   (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
+insert into agent_sessions (org_id, project, session_id, entry, created_by) values
+  (%(org)s, 'runs', 's', '{}', %(user)s);
 insert into storage.objects (bucket_id, name) values
   ('documents', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
 """

@@ -455,6 +455,17 @@ CASES = [
         NOBODY,
     ),
     Case("calls", "delete", "theirs", "delete from calls where run_id = %(run)s", NOBODY),
+    # agent_sessions
+    Case("agent_sessions", "select", "theirs", "select from agent_sessions where org_id = %(org)s", SERVED),
+    Case(
+        "agent_sessions",
+        "insert",
+        "theirs",
+        "insert into agent_sessions (org_id, project, session_id, entry) values (%(org)s, 'runs', 's', '{}')",
+        SERVED,
+    ),
+    Case("agent_sessions", "update", "theirs", "update agent_sessions set entry = '{}'", NOBODY),
+    Case("agent_sessions", "delete", "theirs", "delete from agent_sessions where org_id = %(org)s", SERVED),
     # storage.objects: the originals
     Case(
         "storage.objects",

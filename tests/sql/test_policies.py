@@ -158,15 +158,17 @@ RIGHTS = {
     "runs": {
         "select": True,
         "insert": "id org_id agent task document_id extraction_id instructions approval auto_approved_tools model "
-        "max_cost_usd idempotency_key",
-        "update": "status attempt started_at finished_at answer error error_code cost_usd usage",
+        "max_cost_usd idempotency_key background",
+        "update": "status attempt tries session_id waiting_call started_at finished_at answer error error_code "
+        "cost_usd usage",
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "calls": {
         "select": True,
         "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
-        "update": "status result finished_at",
+        "update": "status result finished_at admitted_by reason decided_by decided_at arguments arguments_hash proposed",
     },
+    "agent_sessions": {"select": True, "insert": "org_id project session_id subpath uuid entry", "delete": True},
 }
 
 
@@ -236,6 +238,8 @@ CALLABLE = {
         "private.enter_call",
         "private.claim_call",
         "private.finish_call",
+        "private.decide_call",
+        "private.cancel_run",
         "private.child_name",
         "private.nodes",
         "private.changes",
@@ -260,6 +264,7 @@ CALLABLE = {
         "private.fail_document",
         "private.scope_of_run",
         "private.scope_of_document",
+        "private.sweep",
     },
 }
 
@@ -309,5 +314,8 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "enqueue",
         "enqueue_reading",
         "enqueue_run",
+        "enqueue_again",
+        "forget_conversation",
+        "sweep",
         "release_waiting_runs",
     }

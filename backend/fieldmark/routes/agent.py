@@ -38,6 +38,7 @@ class RunWish(BaseModel):
     model: (
         Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None
     ) = Field(None, description="Another model than the service's.")
+    background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
     max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = None
 
 
@@ -177,6 +178,7 @@ async def list_tools(scope: TheScope, agent: str = "extraction") -> ToolNames:
 def _wish(body: RunWish, idempotency_key: str | None) -> launch.Wish:
     return launch.Wish(
         approval=body.approval,
+        background=body.background,
         model=body.model,
         max_cost_usd=body.max_cost_usd,
         auto_approved_tools=tuple(body.auto_approved_tools),

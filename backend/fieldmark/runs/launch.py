@@ -24,6 +24,7 @@ class Wish:
     model: str | None = None
     max_cost_usd: Decimal | None = None
     auto_approved_tools: tuple[str, ...] = ()
+    background: bool = False
     idempotency_key: str | None = None
 
 
@@ -72,6 +73,7 @@ async def correct(
             extraction = await extractions.get(conn, extraction_id)
             if extraction is None:
                 raise NotFound("There is no such extraction.")
+            await runs.supersede(conn, extraction_id, "A newer message took its place.")
             return await _add(conn, scope, "correct", extraction["document_id"], extraction_id, message, wish)
     except _StartedBefore as earlier:
         return earlier.run_id
@@ -107,6 +109,7 @@ async def _add(
         model=wish.model,
         max_cost_usd=wish.max_cost_usd,
         auto_approved_tools=list(wish.auto_approved_tools),
+        background=wish.background,
         idempotency_key=wish.idempotency_key,
     )
     if run_id != wished_id:

@@ -7,6 +7,7 @@ from procrastinate import App, PsycopgConnector
 from fieldmark.db.pool import CONNECTING, plain_url
 
 RUNS = "runs"
+BACKGROUND = "background"
 DOCUMENTS = "documents"
 HEARTBEAT_SECONDS = 5
 STALLED_SECONDS = 20

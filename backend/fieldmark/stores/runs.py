@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -168,6 +169,22 @@ async def cancel(conn: AsyncConnection[Row], run_id: UUID, reason: str) -> bool:
     cursor = await conn.execute("select private.cancel_run(%s, %s) as cancelled", (run_id, reason))
     row = await cursor.fetchone()
     return bool(row and row["cancelled"])
+
+
+async def supersede(conn: AsyncConnection[Row], extraction_id: UUID, reason: str) -> None:
+    """End the runs on an extraction that wait for a person."""
+    await conn.execute(
+        """select private.cancel_run(id, %s) from public.runs
+           where extraction_id = %s and status = 'awaiting_approval'""",
+        (reason, extraction_id),
+    )
+
+
+async def sweep(
+    conn: AsyncConnection[Row], *, approvals_live: timedelta | None, sessions_live: timedelta | None
+) -> None:
+    """End what waited for too long, forget old conversations. Called by the service, outside of any scope."""
+    await conn.execute("select private.sweep(%s, %s)", (approvals_live, sessions_live))
 
 
 async def fail(conn: AsyncConnection[Row], run_id: UUID, error: str, code: str) -> None:
