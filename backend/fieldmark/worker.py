@@ -11,6 +11,7 @@ from uuid import UUID
 import structlog
 from procrastinate import App, JobContext, RetryStrategy
 from procrastinate.exceptions import ConnectorException
+from procrastinate.worker import Worker
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.rules import answer
@@ -102,7 +103,8 @@ async def _work(queue: App, service: Service) -> None:
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
     """Do a queue's jobs until the database is lost: the queue's worker then stops, some of the times without a word."""
-    await queue.run_worker_async(
+    worker = Worker(
+        queue,
         name=name,
         queues=[name],
         concurrency=concurrency,
@@ -113,6 +115,14 @@ async def _work_on(queue: App, name: str, concurrency: int) -> None:
         update_heartbeat_interval=HEARTBEAT_SECONDS,
         stalled_worker_timeout=STALLED_SECONDS,
     )
+    running = asyncio.create_task(worker.run(), name=f"worker on {name}")
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # Told, not cancelled: Python 3.11 loses a cancellation that meets a connection that just became free.
+        worker.stop()
+        await running
+        raise
 
 
 async def _sweep(queue: App) -> None:
@@ -133,11 +143,13 @@ async def _keep_house(service: Service) -> None:
 
 
 async def _repeat(pause_seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> None:
-    while True:
+    task = asyncio.current_task()
+    while task is not None and not task.cancelling():  # see _work_on: a cancellation may have been lost in the action
         try:
             await action()
         except (FieldmarkError, ConnectorException) as error:
             log.warning("the worker lost the database; it tries again", part=name, error=str(error))
         except Exception:
             log.exception("the worker failed; it tries again", part=name)
-        await asyncio.sleep(pause_seconds)
+        if not task.cancelling():
+            await asyncio.sleep(pause_seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -116,8 +117,8 @@ async def test_what_may_be_stored_is_stored_and_read_back(desk):
     stored = []
 
     def look(then):
-        def step(body):
-            stored.append(desk.extraction()["extracted_fields"].get("total"))
+        async def step(body):
+            stored.append((await asyncio.to_thread(desk.extraction))["extracted_fields"].get("total"))
             return then
 
         return step

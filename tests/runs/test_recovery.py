@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import uuid4
 
 import pytest
@@ -21,8 +22,9 @@ def update(path: str):
 def script(desk, query: str, *parameters):
     """A write, then something happens to the run, then another write."""
 
-    def in_between(body):
-        desk.sql(query, *parameters)
+    async def in_between(body):
+        # In a thread, because it may wait for a transaction that this loop has open.
+        await asyncio.to_thread(desk.sql, query, *parameters)
         return [update("second")]
 
     return Script([[update("first")], in_between, [text("Done.")]])

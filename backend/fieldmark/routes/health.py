@@ -24,7 +24,7 @@ class Health(BaseModel):
     model: str | None = None
 
 
-@router.get("/healthz", summary="Does the process live")
+@router.get("/healthz", summary="Does the process live", responses=responses())
 async def healthz() -> Health:
     """The process answers."""
     return Health(status="ok")

@@ -1,0 +1,89 @@
+"""/healthz and /readyz, and what becomes of everything else while the database is away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+import pytest
+from answers import problem
+from psycopg import sql
+
+from fieldmark.app import create_app
+from fieldmark.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def allow(clone) -> Callable[[bool], None]:
+    """Lets nobody into the clone any more, and ends who is in there; or lets them in again."""
+    parts = urlsplit(clone.owner_url)
+    name = parts.path[1:]
+
+    def change(allowed: bool) -> None:
+        with psycopg.connect(parts._replace(path="/postgres").geturl(), autocommit=True) as conn:
+            conn.execute(
+                sql.SQL("alter database {} with allow_connections {}").format(
+                    sql.Identifier(name), sql.Literal(allowed)
+                )
+            )
+            if not allowed:
+                conn.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+
+    return change
+
+
+async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(serve, allow):
+    async with serve() as served:
+        http = served.http
+        assert (await http.get("/healthz")).json() == {"status": "ok", "model": None}
+        assert (await http.get("/readyz")).json() == {"status": "ready", "model": "claude-sonnet-5"}
+        document_id = await served.document()
+        allow(False)
+        began = time.monotonic()
+        asked = [asyncio.create_task(http.get(path)) for path in ("/api/documents", f"/api/documents/{document_id}")]
+        problem(await http.get("/readyz"), 503)
+        assert time.monotonic() - began < 4
+        assert (await http.get("/healthz")).status_code == 200
+        for answer in await asyncio.gather(*asked):
+            detail = problem(answer, 503)
+            assert int(answer.headers["retry-after"]) > 0
+            assert "postgresql://" not in detail and "fieldmark_app" not in detail
+        assert time.monotonic() - began < 15
+        allow(True)
+        while (await http.get("/readyz")).status_code != 200:
+            assert time.monotonic() - began < 40
+            await asyncio.sleep(0.1)
+        assert (await http.get(f"/api/documents/{document_id}")).status_code == 200
+        # The worker has come back too: what is uploaded now is read.
+        assert await served.document()
+
+
+async def test_a_server_whose_worker_has_died_is_not_ready(clone, tmp_path):
+    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
+    for with_worker in (True, False):
+        app = create_app(settings, with_worker=with_worker)
+        here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here")
+        async with app.router.lifespan_context(app), here as http:
+            assert (await http.get("/readyz")).json() == {"status": "ready", "model": "offline"}
+            if with_worker:
+                app.state.worker.cancel()
+                await asyncio.wait([app.state.worker])
+                assert "worker" in problem(await http.get("/readyz"), 503)
+                assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_a_server_can_be_ended_at_any_moment_of_its_start(clone, tmp_path):
+    """A cancellation once met a connection that just became free, and was lost: the server never ended."""
+    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
+    for moment in range(12):
+        app = create_app(settings)
+        async with asyncio.timeout(20):
+            async with app.router.lifespan_context(app):
+                await asyncio.sleep(moment / 200)
+            assert app.state.worker.done()

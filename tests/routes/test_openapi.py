@@ -1,0 +1,105 @@
+"""The description of the API that people read and clients are generated from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from answers import problem
+
+from fieldmark.app import create_app
+from fieldmark.settings import Settings
+
+VERBS = {"get", "post", "put", "patch", "delete"}
+PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+def operations(openapi: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{verb} {path}", item[verb]) for path, item in openapi["paths"].items() for verb in VERBS & item.keys()]
+
+
+def test_every_operation_says_what_it_does(openapi):
+    assert len(operations(openapi)) >= 14
+    names = [operation["operationId"] for _, operation in operations(openapi)]
+    assert len(set(names)) == len(names) and all(name.isidentifier() for name in names)
+    told = {tag["name"] for tag in openapi["tags"]}
+    for name, operation in operations(openapi):
+        assert len(operation["summary"]) > 3, name
+        assert operation["description"].rstrip().endswith("."), name
+        assert set(operation["tags"]) <= told and operation["tags"], name
+        for parameter in operation.get("parameters", []):
+            assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
+
+
+def test_every_error_is_described_as_a_problem(openapi):
+    for name, operation in operations(openapi):
+        errors = {status: told for status, told in operation["responses"].items() if status[0] != "2"}
+        assert "default" in errors, name
+        if "/api/" in name:
+            assert "401" in errors and operation["security"], name
+        for status, told in errors.items():
+            assert told["content"] == PROBLEM and told["description"], (name, status)
+    assert set(openapi["components"]["schemas"]["Problem"]["properties"]) == {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "code",
+    }
+
+
+def test_every_reference_leads_somewhere_and_nothing_is_left_over(openapi):
+    schemas = openapi["components"]["schemas"]
+    references: set[str] = set()
+
+    def collect(node: Any) -> None:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                references.add(node["$ref"])
+            for value in node.values():
+                collect(value)
+        elif isinstance(node, list):
+            for value in node:
+                collect(value)
+
+    collect(openapi)
+    assert references == {f"#/components/schemas/{name}" for name in schemas}
+    for name, schema in schemas.items():
+        assert not name.startswith(("Body_", "HTTPValidation", "ValidationError")), name
+        assert schema.get("description"), name
+
+
+def test_streams_and_files_are_described_as_what_they_are(openapi):
+    def content(path: str, verb: str, status: str = "200") -> set[str]:
+        return set(openapi["paths"][path][verb]["responses"][status]["content"])
+
+    assert content("/api/agent/extract", "post") == {"application/json", "text/event-stream"}
+    assert content("/api/agent/correct", "post") == {"application/json", "text/event-stream"}
+    assert content("/api/runs/{run_id}/events", "get") == {"text/event-stream"}
+    assert content("/api/documents/{document_id}/pages/{number}.png", "get") == {"image/png"}
+    upload = openapi["paths"]["/api/documents"]["post"]
+    assert set(upload["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
+    assert set(upload["responses"]) == {"201", "401", "404", "409", "413", "422", "default"}
+    extract = openapi["components"]["schemas"]["ExtractRequest"]
+    assert set(extract["properties"]) == {
+        "document_id",
+        "schema",
+        "instructions",
+        "approval",
+        "auto_approved_tools",
+        "model",
+        "max_cost_usd",
+    }
+
+
+@pytest.mark.anyio
+async def test_the_page_loads_without_a_token():
+    app = create_app(Settings(_env_file=None))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
+        page = await http.get("/docs")
+        assert page.status_code == 200 and "/openapi.json" in page.text
+        described = await http.get("/openapi.json")
+        assert described.json() == json.loads(json.dumps(app.openapi()))
+        problem(await http.get("/redoc"), 404)
