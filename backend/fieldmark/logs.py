@@ -4,32 +4,90 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
+from collections.abc import Iterator
+from typing import cast
 
 import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from fieldmark.errors import Misconfigured, Unavailable
 
 
 def set_up_logs(level: str) -> None:
-    """Log from `level` on: to a terminal for people, elsewhere as JSON lines."""
+    """Log from `level` on: to a terminal for people, elsewhere as JSON lines. What libraries log (their warnings at
+    most) goes the same way, so it bears the same ids."""
     number = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[structlog.typing.Processor] = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    on_terminal = sys.stderr.isatty()
-    # Plain tracebacks: the decorated ones print local variables, and those hold what documents say.
-    shown: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if on_terminal
-        else structlog.processors.JSONRenderer()
+    shown: Processor = (
+        structlog.dev.ConsoleRenderer(pad_event_to=0) if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
     structlog.configure(
-        processors=[*shared, *([] if on_terminal else [structlog.processors.format_exc_info]), shown],
+        processors=[*shared, without_texts, shown],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # Libraries: their warnings at most.
-    logging.basicConfig(
-        level=max(number, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, _of_library, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, without_texts, shown],
+        )
     )
+    logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
+
+
+# Libraries that say nothing in their lines but ids, addresses and states. Others repeat the exception that they met, or
+# the message that they could not read: of those only the place is told.
+_DISCREET = ("procrastinate", "psycopg", "uvicorn")
+
+
+def _of_library(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    record = cast(logging.LogRecord, event["_record"])
+    if record.name.split(".")[0] not in _DISCREET:
+        event["event"] = f"{record.module}:{record.lineno}"
+    return event
+
+
+def without_texts(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Puts an exception's traceback into the line: types and places, and texts only of those that hold no values."""
+    error = event.pop("exc_info", None)
+    if error is True:
+        error = sys.exc_info()
+    if isinstance(error, tuple):
+        error = cast(tuple[object, ...], error)[1]
+    if isinstance(error, BaseException):
+        event["exception"] = "\n".join(_told(error))
+    return event
+
+
+def _told(error: BaseException) -> Iterator[str]:
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if earlier is not None:
+        yield from _told(earlier)
+        yield "which led to:"
+    # Frames name places in the code. The lines that print local variables, and the exceptions' own texts, may repeat
+    # what a document says.
+    yield "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    yield f"{type(error).__module__}.{type(error).__qualname__}{_text_of(error)}"
+    if isinstance(error, BaseExceptionGroup):
+        for one in cast(BaseExceptionGroup[BaseException], error).exceptions:
+            yield from _told(one)
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, (Unavailable, Misconfigured)):
+        return f": {error}"
+    if isinstance(error, OSError) and error.strerror:
+        return f": {error.strerror}"
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return ""
+    # Data exceptions and violated constraints quote the value; so may what our own functions refuse.
+    quotes = state.startswith(("22", "23", "P0", "PT"))
+    return f" {state}" if quotes else f" {state}: {error.diag.message_primary}"  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

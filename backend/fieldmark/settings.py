@@ -68,6 +68,13 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8731
     cors_origins: list[str] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
+    otel_endpoint: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = Field(
+        default=None, validation_alias=_env("OTEL_EXPORTER_OTLP_ENDPOINT")
+    )
+
+    # The person's own, for changing what an agent proposes.
+    editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))
 
     @property
     def offline(self) -> bool:
