@@ -91,7 +91,7 @@ async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
     await desk.context(run_id)  # a first worker took it up and died
     worked = await desk.work(Script([[update("first")], [text("Done.")]]), run_id=run_id)
     assert worked.state["attempt"] == 2 and worked.state["status"] == "completed"
-    assert "begun before" in str(worked.requests[0]["messages"][0])
+    assert "begun before" in str(worked.requests[0]["messages"])
 
 
 async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):

@@ -13,7 +13,7 @@ from fieldmark.tools.toolkit import Toolkit
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent. `folder` holds its texts: prompt.md, `<task>.md` for what the first message of a task says, and
-    resumed.md for what it is told when the conversation was broken off and goes on.
+    resumed.md for what it is told when the task was begun before and broken off.
 
     The prompt and the tools are the same for every run, so that the provider's cache is hit; all that is particular to
     one document stands in the first message.
@@ -31,7 +31,7 @@ class AgentSpec:
 
     @property
     def resumed(self) -> str:
-        """What the agent is told when its conversation was broken off and goes on."""
+        """What the agent is told when its task was begun before and broken off."""
         return self._text("resumed").strip()
 
     def first_message(self, task: str, **particulars: Any) -> str:

@@ -39,6 +39,9 @@ class Policy:
         return self.approval == "auto" or tool in self.auto_approved_tools
 
 
+AUTO = Policy()
+
+
 class Gate:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
@@ -46,7 +49,9 @@ class Gate:
     does not fire. `waiting` is the call that a person has decided meanwhile, where the run goes on after that.
     """
 
-    def __init__(self, toolkit: Toolkit, context: ToolContext, policy: Policy, waiting: str | None = None) -> None:
+    def __init__(
+        self, toolkit: Toolkit, context: ToolContext, policy: Policy = AUTO, waiting: str | None = None
+    ) -> None:
         self._toolkit = toolkit
         self._context = context
         self._policy = policy

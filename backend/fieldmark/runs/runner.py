@@ -130,7 +130,7 @@ class Runner:
                 if hearing is not None:
                     hearing.cancel()
                 working.cancel()
-                await asyncio.gather(working, return_exceptions=True)
+                await _settled(working)
 
     async def _attempt(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
         try:
@@ -228,7 +228,7 @@ class Runner:
         instructions = (run["instructions"] or "").strip()
         if run["task"] == "extract" and instructions:
             instructions = f"\n<instructions>\n{instructions}\n</instructions>\n"
-        return spec.first_message(
+        first = spec.first_message(
             run["task"],
             # A file's name is foreign text: as a JSON string it stays one word of the sentence.
             filename=json.dumps(document["filename"], ensure_ascii=False),
@@ -237,6 +237,8 @@ class Runner:
             schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else "",
             instructions=instructions,
         )
+        # An attempt that left no conversation may have written all the same.
+        return f"{first}\n\n{spec.resumed}" if run["attempt"] > 1 else first
 
     async def _finish(self, context: ToolContext, run: dict[str, Any], outcome: Outcome) -> None:
         cost, usage = _with_what_was_spent(run, outcome)
@@ -281,6 +283,18 @@ class Runner:
             },
             "run_id": str(context.run_id),
         }
+
+
+async def _settled(task: asyncio.Task[Any]) -> None:
+    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI behind."""
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def _with_what_was_spent(run: dict[str, Any], outcome: Outcome) -> tuple[Decimal | None, dict[str, Any]]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 from uuid import UUID
 
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
 
 from fieldmark.db.pool import Database
+from fieldmark.errors import Unavailable
 from fieldmark.scope import Scope
 from fieldmark.stores import sessions
 
 PROJECT = "runs"
+APPEND_TRIES = 20
+APPEND_PAUSE_SECONDS = 0.5
 
 
 class Sessions:
@@ -28,9 +32,18 @@ class Sessions:
         self._project = project
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        if entries:
-            async with self._database.as_user(self._scope) as conn:
-                await sessions.append(conn, self._part(key), entries)
+        if not entries:
+            return
+        for left in range(APPEND_TRIES - 1, -1, -1):
+            try:
+                async with self._database.as_user(self._scope) as conn:
+                    await sessions.append(conn, self._part(key), entries)
+                return
+            except Unavailable:
+                # The SDK tries three times within a second, which a database that restarts outlasts.
+                if not left:
+                    raise
+                await asyncio.sleep(APPEND_PAUSE_SECONDS)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         async with self._database.as_user(self._scope) as conn:
