@@ -14,7 +14,9 @@ from fieldmark.documents.ingest import Ingest
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, files_for
+from fieldmark.metrics import Metrics
 from fieldmark.settings import Settings
+from fieldmark.traces import export_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Service:
     files: Files
     ingest: Ingest
     reading_limits: ReadingLimits
+    metrics: Metrics
 
 
 @asynccontextmanager
@@ -35,6 +38,8 @@ async def open_service(settings: Settings) -> AsyncGenerator[Service]:
 
     Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
     """
+    if settings.otel_endpoint is not None:
+        export_to(settings.otel_endpoint)
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
             embedded = stack.enter_context(running(settings.home, settings.postgres_major))
@@ -53,7 +58,7 @@ async def open_service(settings: Settings) -> AsyncGenerator[Service]:
             )
         files = files_for(settings)
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
-        yield Service(settings, database, direct_url, files, Ingest(database, files, limits), limits)
+        yield Service(settings, database, direct_url, files, Ingest(database, files, limits), limits, Metrics())
 
 
 async def migrate_as_owner(settings: Settings) -> list[str]:

@@ -71,6 +71,7 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
         service.database,
         model,
         Limits(model=settings.model, max_turns=settings.max_turns, seconds=settings.run_seconds),
+        service.metrics,
     )
     retry = RetryStrategy(max_attempts=MAX_TRIES, exponential_wait=2)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
 from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError, errors, sql
@@ -26,6 +26,7 @@ from fieldmark.errors import (
     Unavailable,
 )
 from fieldmark.scope import Scope
+from fieldmark.traces import span
 
 Connection: TypeAlias = AsyncConnection[DictRow]
 """A connection whose rows are dicts, inside the one transaction that it was handed out for."""
@@ -48,6 +49,14 @@ _AS_SERVICE: Final = sql.SQL("begin")
 
 # Roles that come with Postgres and amount to a superuser's reach.
 _STRONG_ROLES: Final = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files", "service_role")
+
+
+class Load(NamedTuple):
+    """Connections that serve a transaction, those that wait for one, and transactions that wait for a connection."""
+
+    busy: int
+    idle: int
+    waiting: int
 
 
 class Database:
@@ -102,8 +111,9 @@ class Database:
     async def as_user(self, scope: Scope) -> AsyncGenerator[Connection]:
         """One transaction in which the row policies see this user in this organisation. Commits when the block ends
         well, else rolls back. Raises Unavailable where the database does not answer."""
-        async with self._transaction(_as(scope.user_id, scope.org_id)) as connection:
-            yield connection
+        with span("transaction", org_id=str(scope.org_id)):
+            async with self._transaction(_as(scope.user_id, scope.org_id)) as connection:
+                yield connection
 
     @asynccontextmanager
     async def as_newcomer(self, user_id: UUID) -> AsyncGenerator[Connection]:
@@ -115,8 +125,9 @@ class Database:
     async def as_service(self) -> AsyncGenerator[Connection]:
         """One transaction as the service's own role, for functions of `private` and for `queue`. It reaches no
         tenant's rows by itself."""
-        async with self._transaction(_AS_SERVICE) as connection:
-            yield connection
+        with span("transaction"):
+            async with self._transaction(_AS_SERVICE) as connection:
+                yield connection
 
     @asynccontextmanager
     async def _transaction(self, door: sql.SQL | sql.Composed) -> AsyncGenerator[Connection]:
@@ -159,6 +170,12 @@ class Database:
             yield listener
         finally:
             self._hearing.remove(listener)
+
+    def connections(self) -> Load:
+        """How busy the pool is just now."""
+        stats = self._pool.get_stats()
+        size, idle = stats.get("pool_size", 0), stats.get("pool_available", 0)
+        return Load(busy=size - idle, idle=idle, waiting=stats.get("requests_waiting", 0))
 
     async def check_role(self) -> None:
         """Refuse (Misconfigured) a login that row policies would not bind, or that cannot become a user at all."""

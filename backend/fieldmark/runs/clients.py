@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -19,6 +20,8 @@ log = structlog.get_logger()
 CONNECT_SECONDS = 30
 GOODBYE_SECONDS = 3
 NOBODY = 65534
+
+_LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 
 
 @asynccontextmanager
@@ -45,6 +48,14 @@ async def acquire(options_in: Callable[[Path], ClaudeAgentOptions]) -> AsyncGene
             raise
 
 
+def log_stderr(line: str) -> None:
+    """What the CLI writes on standard error may repeat the document; what our launcher writes cannot."""
+    if _LAUNCHER_SAYS.match(line):
+        log.warning("the agent's process cannot be started", reason=line[:500])
+    else:
+        log.debug("the CLI wrote on standard error", characters=len(line))
+
+
 def _make_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-agent-"))
     (folder / "config").mkdir(mode=0o700)
@@ -66,7 +77,7 @@ async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool) ->
             _kill(folder)
             await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
         if going.done() and (error := going.exception()):
-            log.warning("the CLI did not go in order", folder=folder.name, error=str(error)[:500])
+            log.warning("the CLI did not go in order", folder=folder.name, error=type(error).__name__)
     finally:
         _kill(folder)
         await asyncio.to_thread(shutil.rmtree, folder, True)

@@ -7,7 +7,9 @@ hook that never fires changes nothing.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,9 +22,13 @@ from fieldmark.runs.options import TOOL_PREFIX
 from fieldmark.runs.seal import Unsealed
 from fieldmark.stores import calls
 from fieldmark.tools.toolkit import Answer, Retry, ToolContext, Toolkit, hash_of
+from fieldmark.traces import failed, span
 
 log = structlog.get_logger()
 
+
+# What the gate's own verdicts make of a call; one that is allowed goes on to its tool.
+_OUTCOMES = {"deny": "refused", "defer": "deferred"}
 
 MESSAGE_SECONDS = 10
 """How long the gate waits for the end of a message whose call is at its door."""
@@ -41,6 +47,12 @@ class Policy:
 
 AUTO = Policy()
 
+Told = Callable[[str, str, float | None], None]
+"""Hears what became of a call: (tool, outcome, seconds). `unknown` stands for a tool that there is not."""
+
+
+def tell_nobody(tool: str, outcome: str, seconds: float | None) -> None: ...
+
 
 class Gate:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
@@ -50,12 +62,18 @@ class Gate:
     """
 
     def __init__(
-        self, toolkit: Toolkit, context: ToolContext, policy: Policy = AUTO, waiting: str | None = None
+        self,
+        toolkit: Toolkit,
+        context: ToolContext,
+        policy: Policy = AUTO,
+        waiting: str | None = None,
+        told: Told = tell_nobody,
     ) -> None:
         self._toolkit = toolkit
         self._context = context
         self._policy = policy
         self._waiting = waiting
+        self._told = told
         self._message = _MessageSoFar()
         self.passed: set[str] = set()
 
@@ -65,14 +83,17 @@ class Gate:
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         call = cast(dict[str, Any], given)
-        try:
-            verdict = await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
-        except Exception:
-            log.exception("gate failed", run_id=str(self._context.run_id), call_id=call_id)
-            verdict = _verdict("deny", "The call could not be checked. Do not repeat it.")
-        if call_id is not None and _is_allowed(verdict):
-            self.passed.add(call_id)
-        return verdict
+        with _in_log(self._context, call_id):
+            try:
+                verdict = await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
+            except Exception:
+                log.exception("gate failed")
+                verdict = _verdict("deny", "The call could not be checked. Do not repeat it.")
+            if call_id is not None and _is_allowed(verdict):
+                self.passed.add(call_id)
+            elif (outcome := _OUTCOMES.get(_decision(verdict))) is not None:
+                self._told(_known(self._toolkit, str(call["tool_name"]).removeprefix(TOOL_PREFIX)), outcome, None)
+            return verdict
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
         name = tool_name.removeprefix(TOOL_PREFIX)
@@ -168,8 +189,14 @@ class Calls:
     """Answers the CLI's calls of one run, those that passed the gate. `before` is awaited ahead of each."""
 
     def __init__(
-        self, gate: Gate, toolkit: Toolkit, context: ToolContext, before: Callable[[], Awaitable[None]]
+        self,
+        gate: Gate,
+        toolkit: Toolkit,
+        context: ToolContext,
+        before: Callable[[], Awaitable[None]],
+        told: Told = tell_nobody,
     ) -> None:
+        self._told = told
         self._gate = gate
         self._toolkit = toolkit
         self._context = context
@@ -177,12 +204,19 @@ class Calls:
         self._fatal: Exception | None = None
 
     async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
+        known = _known(self._toolkit, name)
+        begun = time.monotonic()
         try:
-            self.check()
-            if call_id not in self._gate.passed:
-                raise Unsealed("The agent's CLI called a tool past the gate.")
-            await self._before()
-            return await self._toolkit.call(self._context, name, call_id, arguments)
+            with _in_log(self._context, call_id), span("tool call", tool=known, call_id=call_id) as current:
+                self.check()
+                if call_id not in self._gate.passed:
+                    raise Unsealed("The agent's CLI called a tool past the gate.")
+                await self._before()
+                answer = await self._toolkit.call(self._context, name, call_id, arguments)
+                if answer.is_error:
+                    failed(current, "tool_error")
+                self._told(known, "failed" if answer.is_error else "done", time.monotonic() - begun)
+                return answer
         except Exception as error:  # noqa: BLE001  raised again by check()
             # Raised here it would only reach the CLI, as text. It ends the run instead.
             self._fatal = error
@@ -206,5 +240,19 @@ def _verdict(
 
 
 def _is_allowed(verdict: SyncHookJSONOutput) -> bool:
-    output = cast(dict[str, Any], verdict)["hookSpecificOutput"]
-    return output["permissionDecision"] == "allow"
+    return _decision(verdict) == "allow"
+
+
+def _decision(verdict: SyncHookJSONOutput) -> str:
+    return cast(dict[str, Any], verdict)["hookSpecificOutput"]["permissionDecision"]
+
+
+def _known(toolkit: Toolkit, name: str) -> str:
+    return name if name in toolkit.tools else "unknown"
+
+
+def _in_log(context: ToolContext, call_id: str | None) -> AbstractContextManager[None]:
+    """Every line of this call bears its ids. All three: the SDK's tasks need not have been started by the run's own."""
+    return structlog.contextvars.bound_contextvars(
+        run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id
+    )

@@ -24,7 +24,9 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Fenced, FieldmarkError
+from fieldmark.metrics import Metrics
 from fieldmark.runs import clients
+from fieldmark.runs.course import Course, course_of
 from fieldmark.runs.events import EventLog, Narrator
 from fieldmark.runs.gate import Calls, Gate, Policy
 from fieldmark.runs.options import ModelService, agent_options
@@ -53,10 +55,13 @@ class Limits:
 class Runner:
     """Executes runs. One instance serves a whole worker."""
 
-    def __init__(self, database: Database, service: ModelService, limits: Limits) -> None:
+    def __init__(
+        self, database: Database, service: ModelService, limits: Limits, metrics: Metrics | None = None
+    ) -> None:
         self._database = database
         self._service = service
         self._limits = limits
+        self._metrics = metrics or Metrics()
 
     async def execute(self, run_id: UUID) -> None:
         """Take a run up and bring it to its end. Does nothing for a run that has ended or is gone."""
@@ -64,20 +69,28 @@ class Runner:
             scope = await runs.scope_of(conn, run_id)
         if scope is None:
             return
-        run = await self._take(scope, run_id)
-        if run is None:
-            return
-        context = ToolContext(self._database, scope, run_id, run["attempt"], run["document_id"], run["extraction_id"])
         with structlog.contextvars.bound_contextvars(run_id=str(run_id), org_id=str(scope.org_id)):
-            try:
-                outcome = await self._until_cancelled(context, run)
-                await self._finish(context, run, outcome)
-            except Fenced:
-                log.info("the run was cancelled, or is in other hands")
-                await self._give_up_if_out_of_sight(context)
-            except asyncio.CancelledError:
-                # The worker stops. The cancellation is spent on handing the run back, and the queue's job is done.
-                await self._hand_back(context)
+            run = await self._take(scope, run_id)
+            if run is None:
+                return
+            with course_of(self._metrics, run, run["model"] or self._limits.model) as course:
+                await self._go_through(scope, run, course)
+
+    async def _go_through(self, scope: Scope, run: dict[str, Any], course: Course) -> None:
+        context = ToolContext(
+            self._database, scope, run["id"], run["attempt"], run["document_id"], run["extraction_id"]
+        )
+        try:
+            outcome = await self._until_cancelled(context, run, course)
+            await self._finish(context, run, outcome)
+            course.ended(outcome.status, outcome.code)
+        except Fenced:
+            status = await self._status_or_give_up(context)
+            course.ended("cancelled" if status == "cancelled" else "taken_away")
+        except asyncio.CancelledError:
+            # The worker stops. The cancellation is spent on handing the run back, and the queue's job is done.
+            await self._hand_back(context)
+            course.ended("handed_back")
 
     async def _take(self, scope: Scope, run_id: UUID) -> dict[str, Any] | None:
         async with self._database.as_user(scope) as conn:
@@ -92,11 +105,14 @@ class Runner:
         await self._give_up(run_id)
         return None
 
-    async def _give_up_if_out_of_sight(self, context: ToolContext) -> None:
+    async def _status_or_give_up(self, context: ToolContext) -> str | None:
+        """The status that somebody else gave the run; one that is out of sight is given up."""
         async with self._database.as_user(context.scope) as conn:
             run = await runs.get(conn, context.run_id)
         if run is None:
             await self._give_up(context.run_id)
+            return None
+        return run["status"]
 
     async def _give_up(self, run_id: UUID) -> None:
         async with self._database.as_service() as conn:
@@ -111,10 +127,10 @@ class Runner:
         except FieldmarkError as error:
             log.warning("the run could not be handed back; the sweep will find it", reason=str(error))
 
-    async def _until_cancelled(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
+    async def _until_cancelled(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
         """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
         async with self._database.listen(runs.CANCELLED_CHANNEL, str(context.run_id)) as news:
-            working = asyncio.create_task(self._attempt(context, run))
+            working = asyncio.create_task(self._attempt(context, run, course))
             hearing: asyncio.Future[str | None] | None = None
             try:
                 while not working.done():
@@ -132,10 +148,11 @@ class Runner:
                 working.cancel()
                 await _settled(working)
 
-    async def _attempt(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
+    async def _attempt(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await self._converse(context, run)
+                with self._metrics.live_clis.track_inprogress():
+                    return await self._converse(context, run, course)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {self._limits.seconds} seconds.", code="deadline")
         except KeyRefused:
@@ -143,7 +160,9 @@ class Runner:
         except Unsealed as error:
             return Outcome("failed", error=str(error), code="unsealed")
         except ClaudeSDKError as error:
-            log.warning("the agent's process failed", error=str(error)[:500])
+            # Its text may repeat what the CLI said, and with it the document.
+            exit_code = getattr(error, "exit_code", None)
+            log.warning("the agent's process failed", error=type(error).__name__, exit_code=exit_code)
             return Outcome(
                 "failed",
                 error="The agent's process ended unexpectedly, or sent more than it may.",
@@ -156,10 +175,10 @@ class Runner:
             log.exception("the run failed")
             return Outcome("failed", error="The run failed inside Fieldmark; its log says why.", code="internal")
 
-    async def _converse(self, context: ToolContext, run: dict[str, Any]) -> Outcome:
+    async def _converse(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
         spec = AGENTS[run["agent"]]
         policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
-        gate = Gate(spec.toolkit, context, policy, run["waiting_call"])
+        gate = Gate(spec.toolkit, context, policy, run["waiting_call"], told=course.called)
         narrator = Narrator(spec.toolkit)
         sessions = Sessions(self._database, context.scope)
         resumed = run["attempt"] > 1 and await sessions.has(run["session_id"])
@@ -167,7 +186,7 @@ class Runner:
         result: ResultMessage | None = None
         api_error: str | None = None
         async with EventLog(context) as events:
-            served = Calls(gate, spec.toolkit, context, before=events.flush)
+            served = Calls(gate, spec.toolkit, context, before=events.flush, told=course.called)
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(
@@ -183,7 +202,7 @@ class Runner:
                     max_turns=self._limits.max_turns,
                     max_cost_usd=None if run["max_cost_usd"] is None else float(run["max_cost_usd"]),
                     cpu_seconds=self._limits.seconds,
-                    on_stderr=lambda line: log.debug("cli", line=line[:500]),
+                    on_stderr=clients.log_stderr,
                 )
 
             async with clients.acquire(options_in) as client:
@@ -198,6 +217,7 @@ class Runner:
                             await self._wait_no_more(context)
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
+                        course.saw(message.event)
                     elif isinstance(message, MirrorErrorMessage):
                         return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
                     elif isinstance(message, AssistantMessage):

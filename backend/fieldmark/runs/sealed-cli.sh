@@ -42,7 +42,7 @@ if [ -x /usr/bin/setpriv ]; then
   exec /usr/bin/setpriv --no-new-privs --pdeathsig KILL "$@"
 fi
 if [ "$(id -u)" = 0 ]; then
-  echo "setpriv (util-linux) is needed to start the agent without root's rights" >&2
+  echo "sealed-cli.sh: setpriv (util-linux) is needed to start the agent without root's rights" >&2
   exit 70
 fi
 exec "$@"

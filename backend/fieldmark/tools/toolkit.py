@@ -137,7 +137,7 @@ class Toolkit:
             raise
         except Exception:
             # An exception's text may hold a DSN or another tenant's value: it goes into the log, never to the model.
-            log.exception("tool failed", tool=name, run_id=str(context.run_id), call_id=call_id)
+            log.exception("tool failed", tool=name)
             return await self._failed(
                 context, name, call_id, arguments, "Internal error. This cannot be mended by calling again."
             )
