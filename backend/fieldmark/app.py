@@ -10,12 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import uvicorn
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.telemetry import TelemetryConfig
 
-from fieldmark.routes import agent, documents, extractions, health, runs
+from fieldmark.routes import agent, documents, extractions, health, metrics, runs
 from fieldmark.routes.body_limit import BodyLimit
 from fieldmark.routes.problems import add_handlers
+from fieldmark.routes.request_log import RequestLog
 from fieldmark.routes.tokens import tokens_for
-from fieldmark.service import open_service
+from fieldmark.service import Service, open_service
 from fieldmark.settings import Settings
 from fieldmark.worker import working
 
@@ -34,6 +36,10 @@ _TAGS = {
     "extractions": "The fields that were read.",
     "health": "For whoever keeps the service running.",
 }
+
+
+# FastAPI's own spans and records would hold paths, queries and the texts of exceptions.
+_OWN_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
 def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
@@ -56,6 +62,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
         lifespan=lifespan,
         redoc_url=None,
+        telemetry=_OWN_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
     add_handlers(app)
@@ -67,7 +74,20 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "last-event-id"],
         )
-    for router in (agent.router, runs.router, documents.router, extractions.router, health.router):
+    app.add_middleware(RequestLog)
+    for router in (agent.router, runs.router, documents.router, extractions.router, health.router, metrics.router):
+        app.include_router(router)
+    return app
+
+
+def create_worker_app(service: Service, worker: asyncio.Task[None]) -> FastAPI:
+    """What a worker answers over HTTP, if it is told to: whether it lives and works, and what it has counted."""
+    app = FastAPI(title="Fieldmark worker", openapi_url=None, telemetry=_OWN_TELEMETRY)
+    app.state.service = service
+    app.state.worker = worker
+    add_handlers(app)
+    app.add_middleware(RequestLog)
+    for router in (health.router, metrics.router):
         app.include_router(router)
     return app
 

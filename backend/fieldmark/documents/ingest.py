@@ -89,7 +89,8 @@ class Ingest:
             async with self._files.local(document["storage_path"]) as path:
                 reading = await read_file(path, document["filename"], self._limits)
         except (Unreadable, NotFound, TooLarge) as error:
-            log.info("document cannot be read", document_id=str(document_id), reason=str(error))
+            # Not its sentence, which may name the file's ending.
+            log.info("document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code)
             async with self._database.as_user(scope) as conn:
                 await documents.fail_reading(conn, document_id, str(error))
             return

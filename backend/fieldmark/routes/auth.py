@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+import structlog
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
@@ -38,6 +39,7 @@ async def scope_of(
     org_id = await enter(service_of(request).database, user_id, _asked_for(x_org_id))
     if org_id is None:
         raise NotFound("There is no such organisation.")
+    structlog.contextvars.bind_contextvars(org_id=str(org_id), user_id=str(user_id))
     return Scope(user_id, org_id)
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from fieldmark.errors import FieldmarkError, Misconfigured, Unauthenticated, Unavailable
+from fieldmark.routes.request_log import route_of
 
 log = structlog.get_logger()
 
@@ -94,5 +95,5 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
     # What it says may hold a DSN or somebody's value: it goes into the log only.
-    log.error("unexpected", path=request.url.path, exc_info=error)
+    log.error("unexpected", route=route_of(request.scope), exc_info=error)
     return problem(500, "internal", "Internal error", "Something went wrong here; the service's log says what.")

@@ -32,17 +32,18 @@ def event_stream(service: Service, scope: Scope, run_id: UUID, after: int = 0) -
 
 
 async def _events(service: Service, scope: Scope, run_id: UUID, after: int) -> AsyncIterator[bytes]:
-    yield format_sse_event(comment="run " + str(run_id))
     try:
-        async for event in follow(service.database, scope, run_id, after):
-            if event is None:
-                yield format_sse_event(comment="waiting")
-            else:
-                number, body = event
-                yield format_sse_event(data_str=body, id=str(number))
+        with service.metrics.stream_readers.track_inprogress():
+            yield format_sse_event(comment="run " + str(run_id))
+            async for event in follow(service.database, scope, run_id, after):
+                if event is None:
+                    yield format_sse_event(comment="waiting")
+                else:
+                    number, body = event
+                    yield format_sse_event(data_str=body, id=str(number))
     except FieldmarkError as error:
         # The response has begun: the reader is cut off here and comes back with the last number it saw.
-        log.warning("stream broke off", run_id=str(run_id), reason=str(error))
+        log.warning("stream broke off", run_id=str(run_id), reason=error.code)
 
 
 def number_after(last_event_id: str | None) -> int:
