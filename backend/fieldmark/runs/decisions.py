@@ -26,6 +26,31 @@ class Decision:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A call that waits for a person: which tool, with which arguments, and in words."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, JsonValue]
+    message: str
+
+
+async def waiting(database: Database, scope: Scope, run_id: UUID) -> Proposal | None:
+    """What a run waits for; None if for nothing. Raises NotFound for a run that is not this user's."""
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        if run is None or run["created_by"] != scope.user_id:
+            raise NotFound("There is no such run.")
+        if run["status"] != "awaiting_approval":
+            return None
+        call = await calls.get(conn, run_id, run["waiting_call"])
+    if call is None:
+        return None
+    says = AGENTS[run["agent"]].toolkit.says(call["tool"], call["arguments"])
+    return Proposal(run["waiting_call"], call["tool"], call["arguments"], says)
+
+
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
     """Decide the call that a run waits for; the run goes on. Answers the number of the last event before that.
 

@@ -1,0 +1,136 @@
+"""Asks the person at the terminal, or whatever is piped in, what shall become of a proposed write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from rich.console import Console
+from rich.markup import escape
+
+from fieldmark.runs.decisions import Decision, Proposal
+
+_ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_MAX_REASON_CHARACTERS = 2000
+
+
+class Person:
+    """Whoever answers on standard input. `console` shows the questions; `editor` is a command line."""
+
+    def __init__(self, console: Console, editor: str | None) -> None:
+        self._console = console
+        self._editor = editor
+        self._read = b""
+
+    async def decide(self, proposal: Proposal) -> Decision | None:
+        """What the person says of a proposal; None where nobody answers, or the person leaves it for later."""
+        show(self._console, proposal)
+        while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
+            word, _, rest = line.strip().partition(" ")
+            match word.lower():
+                case "a" | "approve" | "y" | "yes":
+                    return Decision(proposal.call_id, True)
+                case "r" | "reject" | "n" | "no":
+                    reason = rest.strip() or (await self._asked("Why? The agent is told. (Enter: no reason)") or "")
+                    return Decision(proposal.call_id, False, reason=reason.strip()[:_MAX_REASON_CHARACTERS] or None)
+                case "e" | "edit":
+                    arguments = await self._edited(proposal, rest)
+                    if arguments is not None:
+                        return Decision(proposal.call_id, True, arguments)
+                case "l" | "leave":
+                    return None
+                case "":
+                    pass
+                case _:
+                    self._console.print(
+                        "Answer with a, r, e or l: one line, such as [bold]r It is the subtotal.[/bold]"
+                    )
+        return None
+
+    async def _edited(self, proposal: Proposal, given: str) -> dict[str, JsonValue] | None:
+        """Other arguments: behind the word itself, in the editor, or as a line of their own."""
+        text: str | None = given
+        if not given.strip():
+            if self._editor and sys.stdin.isatty():
+                text = await self._in_editor(proposal.arguments)
+            else:
+                text = await self._asked("The arguments as JSON, in one line:")
+        try:
+            return None if text is None else _ARGUMENTS.validate_json(text)
+        except ValidationError as error:
+            self._console.print(f"[red]This is no JSON object: {escape(error.errors()[0]['msg'])}.[/red]")
+            return None
+
+    async def _in_editor(self, arguments: dict[str, Any]) -> str | None:
+        assert self._editor is not None
+        with tempfile.TemporaryDirectory(prefix="fieldmark-edit-") as folder:
+            file = Path(folder) / "arguments.json"
+            file.write_text(json.dumps(arguments, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            try:
+                editing = await asyncio.create_subprocess_exec(*shlex.split(self._editor), str(file))
+            except (OSError, ValueError):
+                self._console.print(f"[red]The editor {escape(self._editor)} cannot be started.[/red]")
+                return None
+            if await editing.wait() != 0:
+                self._console.print("The editor ended with an error: nothing is changed.")
+                return None
+            return file.read_text(encoding="utf-8")
+
+    async def _asked(self, question: str) -> str | None:
+        self._console.print(f"[bold]{question}[/bold] ", end="")
+        line = await self._line()
+        if line is None or not sys.stdin.isatty():
+            self._console.print()  # nobody has pressed Enter
+        return line
+
+    async def _line(self) -> str | None:
+        """The next line, None at the end. Nothing is read ahead of the question: an editor reads there too."""
+        while b"\n" not in self._read:
+            more = await _read_some()
+            if not more:
+                rest, self._read = self._read, b""
+                return rest.decode(errors="replace") if rest else None
+            self._read += more
+        line, _, self._read = self._read.partition(b"\n")
+        return line.decode(errors="replace")
+
+
+async def _read_some() -> bytes:
+    """What comes next on standard input, nothing at its end."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(data: bytes) -> None:
+        if not answer.done():
+            answer.set_result(data)
+
+    def read() -> None:
+        try:
+            data = os.read(sys.stdin.fileno(), 65_536)
+        except (OSError, ValueError, AttributeError):  # there is no standard input
+            data = b""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, data)
+
+    # Not the loop's own threads: those are waited for at the end, and this one may wait for an Enter that never comes.
+    threading.Thread(target=read, daemon=True, name="standard input").start()
+    return await answer
+
+
+def show(console: Console, proposal: Proposal) -> None:
+    """A proposal as it is: nothing that the document has put into it reaches the terminal as a command."""
+    console.print(f"[yellow]?[/yellow] {plain(proposal.message)} [dim]{plain(proposal.tool)}[/dim]")
+    console.print(plain(json.dumps(proposal.arguments, ensure_ascii=False, indent=2)))
+
+
+def plain(text: str) -> str:
+    """Text for a console: no markup, and what a terminal would obey or hide (escapes, directions) spelt out."""
+    return escape("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
