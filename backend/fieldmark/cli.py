@@ -1,7 +1,8 @@
-"""The command line: serve, extract, worker, migrate, token.
+"""The command line: serve, extract, runs, approve, worker, migrate, token.
 
-Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read or a run failed; 2 wrong usage;
-3 the service cannot work (settings, database); 130 interrupted.
+Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, or what was to be
+decided waits no more; 2 wrong usage; 3 the service cannot work (settings, database); 4 nothing failed, but a run waits
+for a person's decision; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,22 +15,30 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine, Generator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args
+from uuid import UUID, uuid4
 
 import typer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
 from fieldmark.domain.fields import leaves
-from fieldmark.errors import FieldmarkError, Misconfigured, Unavailable
+from fieldmark.errors import Conflict, FieldmarkError, Invalid, Misconfigured, NotFound, Unavailable
 from fieldmark.logs import set_up_logs
 from fieldmark.settings import Settings
+
+if TYPE_CHECKING:  # what takes long to import is imported where it is needed
+    from fieldmark.asking import Person
+    from fieldmark.db.pool import Database
+    from fieldmark.runs.decisions import Decision, Proposal
+    from fieldmark.scope import Scope
 
 app = typer.Typer(
     help="Fieldmark reads documents and fills databases.",
@@ -41,7 +50,7 @@ app = typer.Typer(
 # Who acts on this machine where nobody else is named. Not a secret, and the same everywhere.
 LOCAL_USER = UUID("00000000-0000-4000-8000-000000000001")
 
-FAILED, MISUSED, CANNOT_WORK, INTERRUPTED = 1, 2, 3, 130
+FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
 
 Result = TypeVar("Result")
 
@@ -63,9 +72,10 @@ def extract(
         bool, typer.Option("--json", help="The extraction alone on standard output; for several files one a line.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
     user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
-    """Read documents, extract their fields, show each step."""
+    """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
     for file in files:
         if not file.is_file():
             _stop(f"There is no file {file}.", MISUSED)
@@ -75,7 +85,7 @@ def extract(
         _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
     wanted = _read_schema(schema)
     settings = _settings("warning")
-    done = _run(_extract(settings, files, wanted, instructions, as_json, user))
+    done, waiting = _run(_extract(settings, files, wanted, instructions, as_json, ask, user))
     if as_json:
         # JSON is UTF-8 whatever the terminal's locale is.
         sys.stdout.buffer.write(_as_lines(done).encode())
@@ -85,8 +95,55 @@ def extract(
             out.write_text(_as_lines(done), encoding="utf-8")
         except OSError as error:
             _stop(f"The extraction could not be written to {out}: {error.strerror}.", FAILED)
-    if len(done) < len(files):
+    if len(done) + waiting < len(files):
         raise typer.Exit(FAILED)
+    if waiting:
+        raise typer.Exit(WAITS)
+
+
+@app.command("runs")
+def list_runs(
+    status: Annotated[
+        str | None, typer.Option(help="Only those: queued, running, awaiting_approval, completed, failed, cancelled.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    user: Annotated[UUID, typer.Option(help="Whose; the local user's if left out.")] = LOCAL_USER,
+) -> None:
+    """List runs, newest first, and what they wait for."""
+    from fieldmark.routes.runs import Status
+
+    if status is not None and status not in get_args(Status):
+        _stop(f"There is no status {status!r}. There are: {', '.join(get_args(Status))}.", MISUSED)
+    _run(_list_runs(_settings("warning"), status, limit, as_json, user))
+
+
+@app.command()
+def approve(
+    run: Annotated[UUID, typer.Argument(help="The run that waits.")],
+    call: Annotated[str | None, typer.Argument(help="The call; the one that the run waits for if left out.")] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Do not let it happen.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why it is rejected: the agent is told.")] = None,
+    arguments: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="Approve it with other arguments.")
+    ] = None,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Decide what a run waits for, and watch what follows."""
+    from fieldmark.runs.decisions import Decision
+
+    if reject and arguments is not None:
+        _stop("A rejected call needs no --input.", MISUSED)
+    if reason is not None and not reject:
+        _stop("--reason goes with --reject.", MISUSED)
+    try:
+        given = None if arguments is None else TypeAdapter(dict[str, JsonValue]).validate_json(arguments)
+    except ValidationError as error:
+        _stop(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
+    settings = _settings("warning")
+    code = _run(_approve(settings, run, Decision(call or "", not reject, given, reason), user))
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()
@@ -105,10 +162,15 @@ def serve(
 
 
 @app.command()
-def worker() -> None:
+def worker(
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Answer /healthz, /readyz and /metrics at this port (FIELDMARK_HOST)."),
+    ] = None,
+) -> None:
     """Do jobs: execute runs, read documents. As many processes as you like, on as many machines."""
     settings = _settings()
-    _run(_work(settings), endless=True)
+    _run(_work(settings, port), endless=True)
 
 
 @app.command()
@@ -147,68 +209,148 @@ async def _extract(
     schema: dict[str, Any] | None,
     instructions: str | None,
     as_json: bool,
+    ask: bool,
     user: UUID,
-) -> list[dict[str, Any]]:
-    from fieldmark.routes.auth import enter
-    from fieldmark.routes.extractions import Extraction
+) -> tuple[list[dict[str, Any]], int]:
+    """The extractions that were completed, and how many wait for a person."""
+    from fieldmark.asking import Person, plain
     from fieldmark.runs import launch
-    from fieldmark.scope import Scope
     from fieldmark.service import open_service
-    from fieldmark.stores import extractions, runs
     from fieldmark.worker import working
 
     done: list[dict[str, Any]] = []
+    waiting = 0
     started: list[tuple[Path, UUID]] = []
+    keys: list[str] = []
+    person = Person(_err, settings.editor) if ask else None
     with _err.status("") as status:
         _tell(status, "Starting…")
         async with open_service(settings) as service:
-            org_id = await enter(service.database, user)
-            assert org_id is not None
-            scope = Scope(user, org_id)
-            if settings.offline:
-                _err.print(
-                    "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language "
-                    "model.[/yellow]"
-                )
-            try:
-                async with working(service):
+            scope = await _scope(service.database, user)
+            _say_offline(settings)
+            async with working(service):
+                try:
                     for file in files:
-                        _tell(status, f"Taking in {escape(file.name)}…")
+                        _tell(status, f"Taking in {plain(file.name)}…")
                         try:
                             document = await service.ingest.upload(scope, file, file.name)
+                            # Known by its key before it is there, and so found again however this is interrupted.
+                            keys.append(str(uuid4()))
+                            wish = launch.Wish(approval="ask" if ask else None, idempotency_key=keys[-1])
                             run_id = await launch.extract(
-                                service.database, scope, document["id"], schema=schema, instructions=instructions
+                                service.database,
+                                scope,
+                                document["id"],
+                                schema=schema,
+                                instructions=instructions,
+                                wish=wish,
                             )
                         except (Unavailable, Misconfigured):
                             raise
                         except FieldmarkError as error:
-                            _err.print(f"[red]✗[/red] {escape(file.name)}: {escape(str(error))}")
+                            _err.print(f"[red]✗[/red] {plain(file.name)}: {plain(str(error))}")
                             continue
                         started.append((file, run_id))
                     for file, run_id in started:
-                        _err.print(f"[bold]{escape(file.name)}[/bold]")
-                        await _watch(service.database, scope, run_id, status)
-                        async with service.database.as_user(scope) as conn:
-                            run = await runs.get(conn, run_id)
-                            assert run is not None
-                            row = await extractions.get(conn, run["extraction_id"])
-                        if run["status"] != "completed":
-                            continue
-                        extraction = Extraction.model_validate(row).model_dump(mode="json")
-                        done.append(extraction)
-                        if not as_json:
-                            status.stop()
-                            _show(extraction)
-                            status.start()
-            finally:
-                # Interrupted: what waits in the queue would otherwise be done, and paid for, by the next worker.
-                with contextlib.suppress(Unavailable):
-                    async with service.database.as_service() as conn:
-                        for _, run_id in started:
-                            await runs.fail(
-                                conn, run_id, "The command that asked for it was interrupted.", "interrupted"
-                            )
-    return done
+                        _err.print(f"[bold]{plain(file.name)}[/bold]")
+                        _tell(status, "Reading the document…")
+                        extraction, waits = await _to_the_end(service.database, scope, run_id, status, person)
+                        waiting += waits
+                        if extraction is not None:
+                            done.append(extraction)
+                            if not as_json:
+                                status.stop()
+                                _show(extraction)
+                                status.start()
+                except BaseException:
+                    # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.
+                    await _cancel_all(service.database, scope, keys)
+                    raise
+    return done, waiting
+
+
+async def _scope(database: Database, user: UUID) -> Scope:
+    from fieldmark.routes.auth import enter
+    from fieldmark.scope import Scope
+
+    org_id = await enter(database, user)
+    assert org_id is not None
+    return Scope(user, org_id)
+
+
+def _say_offline(settings: Settings) -> None:
+    if settings.offline:
+        _err.print(
+            "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language model.[/yellow]"
+        )
+
+
+async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:
+    from fieldmark.runs import decisions
+    from fieldmark.stores import runs
+
+    with contextlib.suppress(FieldmarkError):
+        for key in keys:
+            async with database.as_user(scope) as conn:
+                run = await runs.by_key(conn, scope, key)
+            if run is not None:
+                await decisions.cancel(database, scope, run["id"])
+
+
+async def _to_the_end(
+    database: Database, scope: Scope, run_id: UUID, status: Status, person: Person | None, after: int = 0
+) -> tuple[dict[str, Any] | None, bool]:
+    """Watch a run, and let the person decide what it waits for. The extraction if it was completed, and whether it
+    waits still."""
+    from fieldmark.routes.extractions import Extraction
+    from fieldmark.runs import decisions
+    from fieldmark.stores import extractions, runs
+
+    while True:
+        after = await _watch(database, scope, run_id, status, after)
+        proposal = await decisions.waiting(database, scope, run_id)
+        if proposal is None:
+            break
+        status.stop()
+        try:
+            if person is None or not await _decided(database, scope, run_id, proposal, person):
+                _say_how_to_decide(scope, run_id, None if person else proposal)
+                return None, True
+        finally:
+            status.start()
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        row = None if run is None else await extractions.get(conn, run["extraction_id"])
+    if run is None or row is None or run["status"] != "completed":
+        return None, False
+    return Extraction.model_validate(row).model_dump(mode="json"), False
+
+
+async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Proposal, person: Person) -> bool:
+    from fieldmark.asking import plain
+    from fieldmark.runs import decisions
+
+    while (said := await person.decide(proposal)) is not None:
+        try:
+            await decisions.decide(database, scope, run_id, said)
+        except Invalid as fault:
+            _err.print(f"[red]{plain(str(fault))}[/red]")
+        except Conflict as fault:  # somebody else has decided, or cancelled it: that is followed instead
+            _err.print(plain(str(fault)))
+            return True
+        else:
+            return True
+    return False
+
+
+def _say_how_to_decide(scope: Scope, run_id: UUID, proposal: Proposal | None) -> None:
+    from fieldmark.asking import show
+
+    if proposal is not None:
+        show(_err, proposal)
+    whose = "" if scope.user_id == LOCAL_USER else f" --user {scope.user_id}"
+    _err.print(f"[yellow]The run waits for a decision:[/yellow] fieldmark approve {run_id}{whose}")
+    _err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
 
 
 def _tell(status: Status, words: str) -> None:
@@ -218,28 +360,30 @@ def _tell(status: Status, words: str) -> None:
         _err.print(words)
 
 
-async def _watch(database: Any, scope: Any, run_id: UUID, status: Status) -> None:
+async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:
+    """Show a run's events behind `after` until it has ended or waits; answers the last one's number."""
+    from fieldmark.asking import plain
     from fieldmark.runs.stream import follow
 
-    _tell(status, "Reading the document…")
-    async for event in follow(database, scope, run_id):
+    async for event in follow(database, scope, run_id, after):
         if event is None:
             continue
-        said = json.loads(event[1])
+        after, said = event[0], json.loads(event[1])
         if said.get("status") == "running":
-            status.update(escape(said["message"]) + "…")
+            status.update(plain(said["message"]) + "…")
         elif said.get("status") == "complete":
-            _err.print(f"  [green]✓[/green] {escape(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
+            _err.print(f"  [green]✓[/green] {plain(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
         elif said.get("status") == "error":
-            _err.print(f"  [red]✗[/red] {escape(said['message'])}: {escape(said['error'][:300])}")
+            _err.print(f"  [red]✗[/red] {plain(said['message'])}: {plain(said['error'][:300])}")
         elif "retry" in said:
-            _err.print(f"  [yellow]…[/yellow] {escape(said['retry'])} ({said['wait_s']} s)")
+            _err.print(f"  [yellow]…[/yellow] {plain(said['retry'])} ({said['wait_s']} s)")
         elif "text" in said:
-            _err.print(f"  {escape(said['text'])}")
+            _err.print(f"  {plain(said['text'])}")
         elif "error" in said:
-            _err.print(f"  [red]✗ {escape(said['error'])}[/red]")
+            _err.print(f"  [red]✗ {plain(said['error'])}[/red]")
         elif "thinking" in said:
             status.update("Thinking…")
+    return after
 
 
 def _show(extraction: dict[str, Any]) -> None:
@@ -275,6 +419,69 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
     return schema
 
 
+# Deciding -----------------------------------------------------------------------------------------------------------
+
+
+async def _list_runs(settings: Settings, status: str | None, limit: int, as_json: bool, user: UUID) -> None:
+    from fieldmark.asking import plain
+    from fieldmark.routes.runs import Run
+    from fieldmark.runs import decisions
+    from fieldmark.service import open_service
+    from fieldmark.stores import documents, runs
+
+    async with open_service(settings) as service:
+        scope = await _scope(service.database, user)
+        async with service.database.as_user(scope) as conn:
+            rows = await runs.page_of(conn, scope, status=status, limit=limit, before=None)
+            files = {row["document_id"]: await documents.get(conn, row["document_id"]) for row in rows}
+        if as_json:
+            for row in rows:
+                typer.echo(Run.model_validate(row).model_dump_json())
+            return
+        table = Table(box=None, pad_edge=False)
+        for column in ("run", "status", "task", "begun", "document", ""):
+            table.add_column(column, no_wrap=column == "run")
+        for row in rows:
+            proposal = await decisions.waiting(service.database, scope, row["id"])
+            file = files[row["document_id"]]
+            begun = row["created_at"].astimezone().strftime("%Y-%m-%d %H:%M")
+            cells = (row["status"], row["task"], begun, file["filename"] if file else "")
+            last = proposal.message if proposal else row["error"] or ""
+            table.add_row(str(row["id"]), *map(plain, (*cells, last)))
+    if rows:
+        _out.print(table, width=None if _out.is_terminal else 200)
+    else:
+        _err.print("There are no such runs." if status else "There are no runs.")
+
+
+async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: UUID) -> int:
+    from fieldmark.runs import decisions
+    from fieldmark.service import open_service
+    from fieldmark.worker import working
+
+    with _err.status("") as status:
+        _tell(status, "Starting…")
+        async with open_service(settings) as service:
+            scope = await _scope(service.database, user)
+            try:
+                if not decision.call_id:
+                    proposal = await decisions.waiting(service.database, scope, run_id)
+                    if proposal is None:
+                        raise Conflict("The run waits for nothing.")
+                    decision = replace(decision, call_id=proposal.call_id)
+                after = await decisions.decide(service.database, scope, run_id, decision)
+            except (NotFound, Conflict, Invalid) as fault:
+                _stop(str(fault), FAILED)
+            _say_offline(settings)
+            # No other worker need be there: the embedded database has none when no command runs.
+            async with working(service):
+                extraction, waits = await _to_the_end(service.database, scope, run_id, status, None, after)
+    if extraction is not None:
+        _show(extraction)
+        return 0
+    return WAITS if waits else FAILED
+
+
 # Serving ------------------------------------------------------------------------------------------------------------
 
 
@@ -297,9 +504,12 @@ def _listen(host: str, port: int) -> socket.socket:
         raise Misconfigured(f"The service cannot listen: {error.strerror}.") from error
 
 
+def _url(host: str, port: int) -> str:
+    return escape(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+
 def _announce(settings: Settings, host: str, port: int) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    url = escape(f"http://{shown}:{port}")
+    url = _url(host, port)
     _err.print(f"Fieldmark serves at [bold]{url}[/bold] (API: {url}/docs)")
     if settings.offline:
         _err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
@@ -312,13 +522,21 @@ def _announce(settings: Settings, host: str, port: int) -> None:
         typer.echo(LocalTokens(settings.home).sign(LOCAL_USER))
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, port: int | None) -> None:
+    from fieldmark.app import create_worker_app, serve_app
     from fieldmark.service import open_service
     from fieldmark.worker import working
 
-    async with open_service(settings) as service, working(service) as task:
+    async with AsyncExitStack() as stack:
+        listener = None if port is None else stack.enter_context(_listen(settings.host, port))
+        service = await stack.enter_async_context(open_service(settings))
+        task = await stack.enter_async_context(working(service))
         _err.print("The worker works. Ctrl-C ends it.")
-        await task
+        if listener is None:
+            await task
+        else:
+            _err.print(f"/healthz, /readyz and /metrics at {_url(*listener.getsockname()[:2])}")
+            await serve_app(create_worker_app(service, task), listener)
 
 
 # Common -------------------------------------------------------------------------------------------------------------
