@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
 
 from fieldmark.db.pool import Database
-from fieldmark.errors import Unavailable
 from standing import Clone
 
 pytestmark = pytest.mark.anyio
@@ -125,9 +125,44 @@ async def test_a_channel_name_brings_no_sql_along(clone: Clone, database: Databa
         assert await _next(heard) == "1"
 
 
-async def test_where_listening_is_not_possible_it_is_unavailable(clone: Clone) -> None:
-    direct = clone.app_url.split("@")[0] + "@127.0.0.1:1/none"
-    async with Database(clone.app_url, direct) as database:
-        with pytest.raises(Unavailable, match="cannot be listened to"):
-            async with asyncio.timeout(20), database.listen("a"):
+async def test_where_listening_is_not_possible_there_is_a_gap_each_second_until_it_is(clone: Clone) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    before, postgres = clone.app_url.split("@")
+    direct = f"{before}@127.0.0.1:{port}/{postgres.rsplit('/', 1)[1]}"
+    async with Database(clone.app_url, direct) as database, database.listen("a") as heard:
+        assert [await _next(heard), await _next(heard)] == [None, None]
+        async with await _way_to(clone, port):
+            while not await _listening(clone):
+                await asyncio.sleep(0.05)
+            await _notify(clone, ("a", "1"))
+            while (payload := await _next(heard)) is None:
                 pass
+            assert payload == "1"
+            await asyncio.sleep(1.2)
+            assert await _silent(heard)
+
+
+async def test_through_a_transaction_pooler_alone_there_is_a_gap_each_second(clone: Clone) -> None:
+    async with Database(f"{clone.app_url}?pgbouncer=true") as database:
+        async with database.listen("a") as heard:
+            await _notify(clone, ("a", "1"))
+            assert [await _next(heard), await _next(heard)] == [None, None]
+        assert await _listening(clone) == []
+
+
+async def _way_to(clone: Clone, port: int) -> asyncio.Server:
+    """A port that leads to the server."""
+    host, postgres_port = clone.app_url.split("@")[1].split("/")[0].split(":")
+
+    async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(postgres_port))
+        await asyncio.gather(_pour(reader, back), _pour(there, writer))
+
+    return await asyncio.start_server(lead, "127.0.0.1", port)
+
+
+async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while some := await reader.read(65_536):
+        writer.write(some)
+    writer.close()

@@ -231,15 +231,24 @@ async def test_a_transaction_pooler_is_known_by_its_url(url: str, plain: str, po
     assert plain_url(url) == (plain, pooled)
 
 
-async def test_a_pooler_alone_is_refused_and_beside_a_direct_address_accepted(clone: Clone) -> None:
-    pooler = f"{clone.app_url}?pgbouncer=true"
-    with pytest.raises(Misconfigured, match="DATABASE_DIRECT_URL"):
-        Database(pooler)
-    async with Database(pooler, clone.app_url) as database:
+async def test_nothing_is_prepared_behind_a_pooler(clone: Clone) -> None:
+    async with Database(f"{clone.app_url}?pgbouncer=true", clone.app_url) as database:
         for _ in range(8):  # past psycopg's threshold for preparing a statement
             async with database.as_service() as connection:
                 row = await _one(connection, "select count(*) as prepared from pg_prepared_statements")
         assert row == {"prepared": 0}
+
+
+@pytest.mark.parametrize("whose", ["user", "service"])
+async def test_what_a_transaction_holds_is_free_again_when_its_machine_is_gone(database: Database, whose: str) -> None:
+    door = database.as_user(Scope(uuid4(), uuid4())) if whose == "user" else database.as_service()
+    with pytest.raises(Unavailable, match="idle-in-transaction"):
+        async with door as connection:
+            row = await _one(connection, "select current_setting('idle_in_transaction_session_timeout') as longest")
+            assert row == {"longest": "15s"}
+            await connection.execute("set local idle_in_transaction_session_timeout = '100ms'")
+            await asyncio.sleep(0.3)  # not a word, as from a machine without power
+            await connection.execute("select 1")
 
 
 async def test_what_is_no_url_is_refused_without_telling_the_password() -> None:

@@ -1,4 +1,7 @@
-"""Hearing what Postgres calls out (LISTEN): one connection, shared by all listeners of this process."""
+"""Hearing what Postgres calls out (LISTEN): one connection, shared by all listeners of this process.
+
+Where there is none to be had, every listener is told once a second to look for itself.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
+import structlog
 from psycopg import AsyncConnection, Error, sql
 
-from fieldmark.errors import Unavailable
+log = structlog.get_logger()
 
 _QUEUE_LENGTH: Final = 1000
-_HEARING_SECONDS: Final = 5.0
+_HEARING_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 1.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 
@@ -52,34 +57,38 @@ class Listener(AsyncIterator["str | None"]):
 
 
 class Hearing:
-    """The shared connection: opened for the first listener, opened again when it is lost, closed with the database."""
+    """The shared connection: opened for the first listener, opened again when it is lost, closed with the database.
 
-    def __init__(self, url: str, parameters: Mapping[str, Any]) -> None:
+    `url` is None where nothing but a transaction pooler leads to the database.
+    """
+
+    def __init__(self, url: str | None, parameters: Mapping[str, Any]) -> None:
         self._url = url
         self._parameters = dict(parameters)
         self._listeners: dict[tuple[str, str | None], set[Listener]] = {}
         self._wanted: set[str] = set()
         self._heard: set[str] = set()  # the channels that the connection listens to right now
         self._changed = asyncio.Event()  # a channel was added, or the socket has something to read
-        self._hears_all = asyncio.Condition()
-        self._failure = "it did not answer."
-        self._task: asyncio.Task[None] | None = None
+        self._settled = asyncio.Condition()
+        self._deaf = url is None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def add(self, listener: Listener) -> None:
-        """Returns once the listener hears. Raises Unavailable where that takes too long."""
+        """Returns once the listener hears, or is told to look for itself because nothing can be heard."""
         self._listeners.setdefault((listener.channel, listener.payload), set()).add(listener)
         if listener.channel in self._heard:
             return
         self._wanted.add(listener.channel)
         self._changed.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="hearing")
+        if not self._tasks:
+            self._tasks.append(asyncio.create_task(self._look(), name="looking"))
+            if self._url is not None:
+                self._tasks.append(asyncio.create_task(self._run(self._url), name="hearing"))
         try:
-            async with asyncio.timeout(_HEARING_SECONDS), self._hears_all:
-                await self._hears_all.wait_for(lambda: listener.channel in self._heard)
+            async with asyncio.timeout(_HEARING_SECONDS), self._settled:
+                await self._settled.wait_for(lambda: self._deaf or listener.channel in self._heard)
         except TimeoutError:
-            self.remove(listener)
-            raise Unavailable(f"The database cannot be listened to: {self._failure}") from None
+            self._deaf = True  # a host that does not even refuse: the next listener need not wait for it
         except BaseException:
             self.remove(listener)
             raise
@@ -94,36 +103,41 @@ class Hearing:
 
     async def close(self) -> None:
         """Close the connection; every listener's iteration ends."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
         for listeners in self._listeners.values():
             for listener in listeners:
                 listener.close()
 
-    async def _run(self) -> None:
+    async def _run(self, url: str) -> None:
         pause = _FIRST_PAUSE
-        connected_before = False
         while True:
             try:
-                async with await AsyncConnection.connect(self._url, autocommit=True, **self._parameters) as connection:
+                async with await AsyncConnection.connect(url, autocommit=True, **self._parameters) as connection:
                     connection.add_notify_handler(lambda heard: self._tell(heard.channel, heard.payload))
                     await self._listen(connection)
-                    if connected_before:
-                        self._tell_of_gap()
-                    connected_before = True
                     pause = _FIRST_PAUSE
                     while True:
                         await self._wait(connection)
                         self._pass_on(connection)
                         await self._listen(connection)
             except (Error, OSError) as error:
-                self._failure = str(error).strip() or self._failure
+                await self._go_deaf(error)
             finally:
                 self._heard.clear()
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  many replicas, not one moment
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _look(self) -> None:
+        """Tell whoever listens to a channel that is not heard to look for itself."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for (channel, _), listeners in self._listeners.items():
+                if channel not in self._heard:
+                    for listener in listeners:
+                        listener.tell(None)
 
     async def _listen(self, connection: AsyncConnection[Any]) -> None:
         new = self._wanted - self._heard
@@ -132,8 +146,19 @@ class Hearing:
         for channel in new:
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
         self._heard |= new
-        async with self._hears_all:
-            self._hears_all.notify_all()
+        if self._deaf:  # something was called out meanwhile, perhaps
+            self._tell_of_gap()
+        async with self._settled:
+            self._deaf = False
+            self._settled.notify_all()
+
+    async def _go_deaf(self, error: Exception) -> None:
+        if not self._deaf:
+            reason = str(error).strip().partition("\n")[0]
+            log.warning("the database cannot be listened to; it is asked every second instead", reason=reason)
+        async with self._settled:
+            self._deaf = True
+            self._settled.notify_all()
 
     async def _wait(self, connection: AsyncConnection[Any]) -> None:
         """Until there is something to read, or a channel to add."""

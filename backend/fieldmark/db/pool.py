@@ -33,19 +33,23 @@ Connection: TypeAlias = AsyncConnection[DictRow]
 
 _WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
-# A connection that sits idle for hours must notice when the other end is gone without a word.
+# A connection must notice when the other end is gone without a word, idle or waiting for an answer.
 CONNECTING: Final[dict[str, Any]] = {
     "connect_timeout": _CONNECT_SECONDS,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
     "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
     "application_name": "fieldmark",
 }
+# Postgres must notice as well: what a machine that is gone had locked would stay locked for hours.
+IDLE_IN_TRANSACTION: Final = "15s"
 
 _AS_USER: Final = sql.SQL(
-    "begin; select set_config('role', 'authenticated', true), set_config('request.jwt.claims', {}, true)"
+    "begin; select set_config('role', 'authenticated', true), set_config('request.jwt.claims', {}, true), "
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE_IN_TRANSACTION}', true)"
 )
-_AS_SERVICE: Final = sql.SQL("begin")
+_AS_SERVICE: Final = sql.SQL(f"begin; set local idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION}'")
 
 # Roles that come with Postgres and amount to a superuser's reach.
 _STRONG_ROLES: Final = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files", "service_role")
@@ -63,18 +67,13 @@ class Database:
     """Postgres as the service sees it: an async context manager around a pool of connections.
 
     `url` logs in as the service's role. Where it is a transaction pooler (port 6543, or `pgbouncer=true` in the URL),
-    statements are not prepared, and `direct_url` must reach the same database past the pooler, because LISTEN needs
-    a session of its own.
+    statements are not prepared, and `direct_url` reaches the same database past the pooler, because LISTEN needs a
+    session of its own. Without one, listeners are told once a second to look for themselves.
     """
 
     def __init__(self, url: str, direct_url: str | None = None, size: int = 10) -> None:
         self._url, pooled = plain_url(url)
         direct, direct_pooled = plain_url(direct_url or url)
-        if direct_pooled:
-            raise Misconfigured(
-                "DATABASE_URL leads to a transaction pooler, where LISTEN does not work. Set DATABASE_DIRECT_URL to "
-                "the same database without the pooler (port 5432)."
-            )
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._url,
             kwargs={
@@ -89,7 +88,7 @@ class Database:
             open=False,
         )
         self._size = size
-        self._hearing = Hearing(direct, CONNECTING)
+        self._hearing = Hearing(None if direct_pooled else direct, CONNECTING)
 
     async def __aenter__(self) -> Self:
         try:
@@ -162,7 +161,7 @@ class Database:
 
         Yields an iterator of payloads; only of those equal to `payload` if that is given. None stands for a gap:
         something may have been missed, read again. All listeners of a process share one connection; a listener
-        holds none. Raises Unavailable where the database does not answer.
+        holds none. Where the database cannot be listened to, there is such a gap once a second.
         """
         listener = Listener(channel, payload)
         await self._hearing.add(listener)
@@ -267,12 +266,20 @@ def _as(user_id: UUID, org_id: UUID | None) -> sql.Composed:
     return _AS_USER.format(json.dumps(claims))
 
 
+_LOST: Final = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.TooManyConnections,
+    errors.IdleInTransactionSessionTimeout,
+)
+
+
 def _is_lost(error: OperationalError) -> bool:
     """Whether the connection failed, rather than the statement."""
     if isinstance(error, (PoolTimeout, PoolClosed, TooManyRequests)) or error.sqlstate is None:
         return True
-    shut_down = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.TooManyConnections)
-    return isinstance(error, shut_down) or error.sqlstate.startswith("08")
+    return isinstance(error, _LOST) or error.sqlstate.startswith("08")
 
 
 def _reason(error: OperationalError) -> str:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from procrastinate import App, PsycopgConnector
+import asyncio
+from datetime import datetime
+from typing import Any, Final, LiteralString
 
-from fieldmark.db.pool import CONNECTING, plain_url
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
+
+from fieldmark.db.pool import CONNECTING, IDLE_IN_TRANSACTION, plain_url
+from fieldmark.errors import Misconfigured
 
 RUNS = "runs"
 BACKGROUND = "background"
@@ -12,15 +20,78 @@ DOCUMENTS = "documents"
 HEARTBEAT_SECONDS = 5
 STALLED_SECONDS = 20
 """A worker that was silent for so long is taken for dead, and its jobs for open."""
+PERSISTENT_SECONDS = 8
 
 
 def open_queue(direct_url: str) -> App:
-    """The queue over a direct connection: it listens, which no transaction pooler lets it."""
-    url, _ = plain_url(direct_url)
+    """The queue over a direct connection: it listens, which no transaction pooler lets it. Raises Misconfigured."""
+    url, pooled = plain_url(direct_url)
+    if pooled:
+        raise Misconfigured(
+            "DATABASE_URL leads to a transaction pooler, through which no worker can work. Set DATABASE_DIRECT_URL to "
+            "the same database without the pooler (port 5432), or leave the jobs to other processes "
+            "(`fieldmark serve --no-worker`)."
+        )
+    options = f"-c search_path=queue -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION}"
     connector = PsycopgConnector(
         conninfo=url,
         min_size=1,
         max_size=4,
-        kwargs={**CONNECTING, "application_name": "fieldmark-queue", "options": "-c search_path=queue"},
+        timeout=5,  # a database that is gone must not keep a worker from ending
+        kwargs={**CONNECTING, "application_name": "fieldmark-queue", "options": options},
     )
-    return App(connector=connector)
+    app = App(connector=connector)
+    app.job_manager = _Jobs(connector)
+    return app
+
+
+class _Jobs(JobManager):
+    """Jobs that only who holds them ends or puts back: a worker that was taken for dead may come back after another has
+    taken its job up, and two sweeps may find the same job. Each putting back is counted in the job's `attempts`.
+
+    A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
+    """
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        await self._of_its_holder(
+            "select procrastinate_finish_job_v1(id, %(status)s, %(delete_job)s) from held",
+            job,
+            status=status.value,
+            delete_job=delete_job,
+        )
+
+    async def retry_job(
+        self,
+        job: Job,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        await self._of_its_holder(
+            "select procrastinate_retry_job_v2(id, coalesce(%(retry_at)s::timestamptz, now()), %(priority)s::integer, "
+            "%(queue)s::varchar, %(lock)s::varchar) from held",
+            job,
+            retry_at=retry_at,
+            priority=priority,
+            queue=queue,
+            lock=lock,
+        )
+
+    async def _of_its_holder(self, query: LiteralString, job: Job, **arguments: Any) -> None:
+        async with asyncio.timeout(PERSISTENT_SECONDS):
+            while True:
+                try:
+                    await self.connector.execute_query_async(
+                        _HELD + query, id=job.id, attempts=job.attempts, **arguments
+                    )
+                    return
+                except ConnectorException:
+                    await asyncio.sleep(0.5)
+
+
+_HELD: Final = """
+    with held as materialized (
+        select id from procrastinate_jobs
+        where id = %(id)s and attempts = %(attempts)s and status = 'doing' for update)
+"""

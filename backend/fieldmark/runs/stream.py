@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -28,6 +29,7 @@ async def follow(
     async with database.listen(runs.EVENTS_CHANNEL, str(run_id)) as news:
         heard = aiter(news)
         waiting: asyncio.Task[str | None] | None = None
+        said = time.monotonic()
         try:
             while True:
                 async with database.as_user(scope) as conn:
@@ -39,6 +41,7 @@ async def follow(
                 for event in events:
                     after = event["number"]
                     yield after, event["body"]
+                    said = time.monotonic()
                 if len(events) == BATCH:
                     continue
                 if run["status"] in ENDED:
@@ -48,8 +51,9 @@ async def follow(
                 done, _ = await asyncio.wait({waiting}, timeout=poll_seconds)
                 if done:
                     waiting = None
-                else:
+                if time.monotonic() - said >= poll_seconds:
                     yield None
+                    said = time.monotonic()
         finally:
             if waiting is not None:
                 waiting.cancel()
