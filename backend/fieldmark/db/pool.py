@@ -148,6 +148,8 @@ class Database:
                 raise Unavailable(f"The database does not answer: {_reason(error)}") from error
             raise
         except Error as error:
+            if isinstance(error, errors.IdleInTransactionSessionTimeout):
+                raise Unavailable("The database took a transaction for abandoned: nothing came for a while.") from error
             # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
             refusal = _REFUSALS.get(error.sqlstate or "")
             if refusal is None:
@@ -271,7 +273,6 @@ _LOST: Final = (
     errors.CrashShutdown,
     errors.CannotConnectNow,
     errors.TooManyConnections,
-    errors.IdleInTransactionSessionTimeout,
 )
 
 
