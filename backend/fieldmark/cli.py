@@ -163,6 +163,9 @@ def serve(
 
 @app.command()
 def worker(
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Agents at work at once, instead of FIELDMARK_MAX_LIVE_AGENTS.")
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65_535, help="Answer /healthz, /readyz and /metrics at this port (FIELDMARK_HOST)."),
@@ -170,6 +173,8 @@ def worker(
 ) -> None:
     """Do jobs: execute runs, read documents. As many processes as you like, on as many machines."""
     settings = _settings()
+    if concurrency is not None:
+        settings = settings.model_copy(update={"max_live_agents": concurrency})
     _run(_work(settings, port), endless=True)
 
 

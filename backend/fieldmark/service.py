@@ -51,7 +51,7 @@ async def open_service(settings: Settings) -> AsyncGenerator[Service]:
             direct_url = settings.database_direct_url.get_secret_value() if settings.database_direct_url else url
         database = await stack.enter_async_context(Database(url, direct_url, settings.pool_size))
         await database.check_role()
-        if not settings.embedded_database and (missing := await pending(direct_url)):
+        if not settings.embedded_database and (missing := await pending(url)):
             raise Misconfigured(
                 f"The database is not up to date, {len(missing)} migrations are missing: run `fieldmark migrate` with "
                 "DATABASE_OWNER_URL set."

@@ -30,6 +30,7 @@ HOUSEKEEPING_SECONDS = 30
 POLL_SECONDS = 1
 """New jobs are called out, but one that comes while a worker looks for another goes unheard until it looks again."""
 RESTART_SECONDS = 1
+RETRY_SECONDS = 2
 GRACE_SECONDS = 1
 MAX_TRIES = 3
 
@@ -73,11 +74,13 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
         Limits(model=settings.model, max_turns=settings.max_turns, seconds=settings.run_seconds),
         service.metrics,
     )
-    retry = RetryStrategy(max_attempts=MAX_TRIES, exponential_wait=2)
 
-    @queue.task(name="execute_run", queue=RUNS, retry=retry)
+    # A run counts its own tries: one whose job gave up before it would wait for ever.
+    @queue.task(name="execute_run", queue=RUNS, retry=RetryStrategy(wait=RETRY_SECONDS))
     async def execute_run(run_id: str) -> None:
         await runner.execute(UUID(run_id))
+
+    retry = RetryStrategy(max_attempts=MAX_TRIES, exponential_wait=2)
 
     @queue.task(name="read_document", queue=DOCUMENTS, retry=retry, pass_context=True)
     async def read_document(context: JobContext, document_id: str) -> None:
