@@ -20,6 +20,8 @@ create table public.runs (
   model text check (char_length(model) between 1 and 200),
   -- NaN counts as greater than every number: without the upper bound it would be a budget without end.
   max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
+  -- Fewer than the service allows; more are not had.
+  max_turns integer check (max_turns between 1 and 1000),
   -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
   background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
@@ -32,13 +34,15 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for, or was resumed for.
   session_id uuid,
   waiting_call text,
+  -- While it is queued: since when it waits for another run of its organisation to end. While it is at work: how much of
+  -- the organisation's credit is set aside for its next step.
+  held_at timestamptz,
+  reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
   started_at timestamptz,
   finished_at timestamptz,
   answer text,
   error text,
   error_code text,
-  cost_usd numeric(12, 6) check (cost_usd >= 0 and cost_usd < 1000000),
-  usage jsonb,
   unique (id, org_id),
   unique (org_id, created_by, idempotency_key),
   check ((status = 'failed') = (error is not null)),
@@ -49,6 +53,8 @@ create table public.runs (
 create index runs_org_id on public.runs (org_id, created_at desc, id);
 create index runs_extraction_id on public.runs (extraction_id);
 create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
+create index runs_at_work on public.runs (org_id) where status = 'running';
+create index runs_held on public.runs (org_id, created_at) where held_at is not null;
 create index runs_waiting_for_document on public.runs (document_id) where status = 'queued';
 
 create table public.run_events (
@@ -103,10 +109,11 @@ revoke all on public.runs, public.run_events, public.calls from anon, authentica
 -- A front end may start a run by inserting it; every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd,
-  idempotency_key, background
+  idempotency_key, background, max_turns
 ) on public.runs to authenticated;
-grant update (status, attempt, tries, session_id, waiting_call, started_at, finished_at, answer, error, error_code, cost_usd, usage)
-  on public.runs to authenticated;
+grant update (
+  status, attempt, tries, session_id, waiting_call, held_at, reserved_usd, started_at, finished_at, answer, error, error_code
+) on public.runs to authenticated;
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 grant select, insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason),
   update (

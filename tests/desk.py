@@ -259,7 +259,7 @@ async def conversation(
     context = await desk.context()
     gate = Gate(EXTRACTION.toolkit, context)
 
-    async def nothing_before() -> None: ...
+    async def nothing_before(call_id: str) -> None: ...
 
     calls = Calls(gate, EXTRACTION.toolkit, context, before=nothing_before)
     async with OfflineModel(answer) as model:
@@ -274,7 +274,6 @@ async def conversation(
                     server=tool_server(EXTRACTION.toolkit, calls),
                     gate=gate,
                     max_turns=10,
-                    max_cost_usd=None,
                     cpu_seconds=60,
                     on_stderr=lambda line: None,
                 )

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
-from fieldmark.routes import agent, documents, extractions, health, metrics, runs
+from fieldmark.routes import agent, documents, extractions, health, metrics, runs, usage
 from fieldmark.routes.body_limit import BodyLimit
 from fieldmark.routes.problems import add_handlers
 from fieldmark.routes.request_log import RequestLog
@@ -34,6 +34,7 @@ _TAGS = {
     "agent": "Starts an agent on a document or an extraction.",
     "runs": "What an agent did, event by event, as often as you like.",
     "extractions": "The fields that were read.",
+    "usage": "What the agents used of the model, and what it cost.",
     "health": "For whoever keeps the service running.",
 }
 
@@ -75,7 +76,8 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "last-event-id"],
         )
     app.add_middleware(RequestLog)
-    for router in (agent.router, runs.router, documents.router, extractions.router, health.router, metrics.router):
+    routers = (agent, runs, documents, extractions, usage, health, metrics)
+    for router in (module.router for module in routers):
         app.include_router(router)
     return app
 

@@ -246,6 +246,7 @@ async def _extract(
                                 service.database,
                                 scope,
                                 document["id"],
+                                prices=service.prices,
                                 schema=schema,
                                 instructions=instructions,
                                 wish=wish,

@@ -2,6 +2,7 @@
 
 FieldmarkError
 ├── Unauthenticated      401  the token is missing, expired, forged or meant for somebody else
+├── OutOfCredit          402  the organisation has spent what it may spend this month
 ├── NotFound             404  it does not exist, or not for this caller: both sound alike
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
@@ -29,6 +30,10 @@ class FieldmarkError(Exception):
 
 class Unauthenticated(FieldmarkError):
     status, code, title = 401, "unauthenticated", "Not signed in"
+
+
+class OutOfCredit(FieldmarkError):
+    status, code, title = 402, "out_of_credit", "Out of credit"
 
 
 class NotFound(FieldmarkError):

@@ -15,6 +15,7 @@ from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, files_for
 from fieldmark.metrics import Metrics
+from fieldmark.runs.prices import Prices, said_price
 from fieldmark.settings import Settings
 from fieldmark.traces import export_to
 
@@ -30,6 +31,7 @@ class Service:
     ingest: Ingest
     reading_limits: ReadingLimits
     metrics: Metrics
+    prices: Prices
 
 
 @asynccontextmanager
@@ -58,7 +60,10 @@ async def open_service(settings: Settings) -> AsyncGenerator[Service]:
             )
         files = files_for(settings)
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
-        yield Service(settings, database, direct_url, files, Ingest(database, files, limits), limits, Metrics())
+        said = None if settings.model_price is None else said_price(settings.model_price)
+        prices = Prices(settings.model, said, settings.offline)
+        ingest = Ingest(database, files, limits)
+        yield Service(settings, database, direct_url, files, ingest, limits, Metrics(), prices)
 
 
 async def migrate_as_owner(settings: Settings) -> list[str]:

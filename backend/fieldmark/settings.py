@@ -55,6 +55,11 @@ class Settings(BaseSettings):
     max_live_agents: Annotated[int, Field(ge=1, le=64)] = 4
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
+    # Two figures or five: see runs/prices.said_price.
+    model_price: (
+        Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]
+        | None
+    ) = None
 
     approval_hours: Annotated[float, Field(gt=0)] | None = None
     session_days: Annotated[float, Field(gt=0)] | None = 30

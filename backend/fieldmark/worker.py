@@ -71,7 +71,12 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
     runner = Runner(
         service.database,
         model,
-        Limits(model=settings.model, max_turns=settings.max_turns, seconds=settings.run_seconds),
+        Limits(
+            model=settings.model,
+            max_turns=settings.max_turns,
+            seconds=settings.run_seconds,
+            prices=service.prices,
+        ),
         service.metrics,
     )
 

@@ -157,7 +157,7 @@ async def main():
         def options_in(folder):
             return agent_options(
                 EXTRACTION, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
-                server=tool_server(EXTRACTION.toolkit, None), gate=None, max_turns=2, max_cost_usd=None,
+                server=tool_server(EXTRACTION.toolkit, None), gate=None, max_turns=2,
                 cpu_seconds=60, on_stderr=lambda line: None)
         async with clients.acquire(options_in) as client:
             await client.query("hello")

@@ -91,6 +91,8 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
         "auto_approved_tools",
         "model",
         "max_cost_usd",
+        "max_turns",
+        "background",
     }
 
 

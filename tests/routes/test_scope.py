@@ -32,6 +32,7 @@ NAMED = [
 ]
 UNNAMED = [
     ("GET", "/api/documents", None),
+    ("GET", "/api/usage", None),
     ("POST", "/api/documents", {"storage_path": "a/b/c"}),
 ]
 Names = dict[str, str]

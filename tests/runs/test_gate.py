@@ -38,7 +38,7 @@ def gate(context) -> Gate:
 
 @pytest.fixture
 def calls(gate, context) -> Calls:
-    async def nothing() -> None: ...
+    async def nothing(call_id: str) -> None: ...
 
     return Calls(gate, EXTRACTION.toolkit, context, before=nothing)
 
@@ -144,7 +144,7 @@ async def test_losing_the_run_in_mid_call_ends_it(desk, gate, calls, context):
 async def test_what_was_said_before_a_call_is_written_before_it(gate, context):
     order = []
 
-    async def flush() -> None:
+    async def flush(call_id: str) -> None:
         await asyncio.sleep(0.02)
         order.append("said")
 

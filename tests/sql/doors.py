@@ -97,6 +97,7 @@ insert into memberships (org_id, user_id, role, created_by) values
   (%(org)s, %(owner)s, 'owner', %(owner)s), (%(org)s, %(member)s, 'member', %(owner)s),
   (%(org)s, %(colleague)s, 'member', %(owner)s), (%(second_org)s, %(owner)s, 'owner', %(owner)s),
   (%(second_org)s, %(colleague)s, 'owner', %(owner)s), (%(other_org)s, %(stranger)s, 'owner', %(stranger)s);
+insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
 insert into storage.buckets (id, name) values ('another', 'another');
 insert into storage.objects (bucket_id, name) values ('another', concat_ws('/', %(org)s, 'a.pdf'));
 """
@@ -115,6 +116,10 @@ insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, 
   (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
 insert into agent_sessions (org_id, project, session_id, entry, created_by) values
   (%(org)s, 'runs', 's', '{}', %(user)s);
+insert into usage (
+  run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+  cache_read_tokens, cost_usd, created_by) values
+  (%(run)s, 'msg_1', %(org)s, 'extraction', 'm', 1, 1, 0, 0, 0, 0.5, %(user)s);
 insert into storage.objects (bucket_id, name) values
   ('documents', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
 """

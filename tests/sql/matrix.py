@@ -88,6 +88,10 @@ def outcome(doors: Doors, house: House, actor: str, case: Case) -> bool:
         return cursor.rowcount > 0
 
 
+_USAGE = (
+    "message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, "
+    "cache_read_tokens, cost_usd"
+)
 _FREE_STORAGE_PATH = "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf')"
 
 CASES = [
@@ -363,8 +367,8 @@ CASES = [
         "insert",
         "of their extraction",
         "insert into runs (id, org_id, agent, task, document_id, extraction_id, instructions, approval, "
-        "auto_approved_tools, model, max_cost_usd, idempotency_key) values (%(newcomer)s, %(org)s, 'extraction', "
-        "'extract', %(document)s, %(extraction)s, 'Go', 'auto', '{}', 'm', 1, 'key')",
+        "auto_approved_tools, model, max_cost_usd, idempotency_key, max_turns) values (%(newcomer)s, %(org)s, "
+        "'extraction', 'extract', %(document)s, %(extraction)s, 'Go', 'auto', '{}', 'm', 1, 'key', 5)",
         MEMBERS,
     ),
     Case(
@@ -379,7 +383,7 @@ CASES = [
         "runs",
         "insert",
         "as if it had run",
-        "insert into runs (org_id, document_id, extraction_id, status, attempt, answer, cost_usd) "
+        "insert into runs (org_id, document_id, extraction_id, status, attempt, answer, reserved_usd) "
         "values (%(org)s, %(document)s, %(extraction)s, 'completed', 1, 'Done.', 0)",
         NOBODY,
     ),
@@ -388,7 +392,7 @@ CASES = [
         "update",
         "its course",
         "update runs set status = 'failed', attempt = 2, started_at = now(), finished_at = now(), answer = 'x', "
-        "error = 'No.', error_code = 'no', cost_usd = 1, usage = '{}' where id = %(run)s",
+        "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1 where id = %(run)s",
         SERVED,
     ),
     Case(
@@ -466,6 +470,36 @@ CASES = [
     ),
     Case("agent_sessions", "update", "theirs", "update agent_sessions set entry = '{}'", NOBODY),
     Case("agent_sessions", "delete", "theirs", "delete from agent_sessions where org_id = %(org)s", SERVED),
+    # usage
+    Case("usage", "select", "theirs", "select from usage where org_id = %(org)s", MEMBERS),
+    Case(
+        "usage",
+        "insert",
+        "of their run",
+        f"insert into usage (run_id, {_USAGE}) values (%(run)s, 'm2', %(org)s, 'extraction', 'm', 1, 1, 0, 0, 0, 1)",
+        SERVED,
+    ),
+    Case(
+        "usage",
+        "insert",
+        "in another's name",
+        f"insert into usage (run_id, {_USAGE}, created_by) "
+        "values (%(run)s, 'm2', %(org)s, 'extraction', 'm', 1, 1, 0, 0, 0, 1, %(owner)s)",
+        NOBODY,
+    ),
+    Case("usage", "update", "theirs", "update usage set cost_usd = 0", NOBODY),
+    Case("usage", "delete", "theirs", "delete from usage", NOBODY),
+    # credit_limits
+    Case("credit_limits", "select", "theirs", "select from credit_limits where org_id = %(org)s", MEMBERS),
+    Case(
+        "credit_limits",
+        "insert",
+        "of an organisation without",
+        "insert into credit_limits (org_id, max_usd) values (%(second_org)s, 1000)",
+        NOBODY,
+    ),
+    Case("credit_limits", "update", "theirs", "update credit_limits set max_usd = 1000", NOBODY),
+    Case("credit_limits", "delete", "theirs", "delete from credit_limits", NOBODY),
     # storage.objects: the originals
     Case(
         "storage.objects",

@@ -158,9 +158,9 @@ RIGHTS = {
     "runs": {
         "select": True,
         "insert": "id org_id agent task document_id extraction_id instructions approval auto_approved_tools model "
-        "max_cost_usd idempotency_key background",
-        "update": "status attempt tries session_id waiting_call started_at finished_at answer error error_code "
-        "cost_usd usage",
+        "max_cost_usd idempotency_key background max_turns",
+        "update": "status attempt tries session_id waiting_call held_at reserved_usd started_at finished_at answer "
+        "error error_code",
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "calls": {
@@ -168,6 +168,12 @@ RIGHTS = {
         "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
         "update": "status result finished_at admitted_by reason decided_by decided_at arguments arguments_hash proposed",
     },
+    "usage": {
+        "select": True,
+        "insert": "run_id message_id org_id agent model input_tokens output_tokens cache_write_5m_tokens "
+        "cache_write_1h_tokens cache_read_tokens cost_usd",
+    },
+    "credit_limits": {"select": True},
     "agent_sessions": {"select": True, "insert": "org_id project session_id subpath uuid entry", "delete": True},
 }
 
@@ -240,6 +246,12 @@ CALLABLE = {
         "private.finish_call",
         "private.decide_call",
         "private.cancel_run",
+        "private.cost_of_run",
+        "private.usage_of_run",
+        "private.spent_this_month",
+        "private.lock_credit",
+        "private.reserve",
+        "private.charge",
         "private.child_name",
         "private.nodes",
         "private.changes",
@@ -318,4 +330,5 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "forget_conversation",
         "sweep",
         "release_waiting_runs",
+        "make_room",
     }

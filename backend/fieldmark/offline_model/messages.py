@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -37,10 +37,14 @@ Block = Text | Thinking | Call
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model says in one answer. `stop_reason` None: `tool_use` when it calls a tool, else `end_turn`."""
+    """What the model says in one answer. `stop_reason` None: `tool_use` when it calls a tool, else `end_turn`. `usage`
+    and `model` stand in the place of the estimate and of the model that was asked; `id` in that of a new one."""
 
     blocks: Sequence[Block]
     stop_reason: str | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    model: str | None = None
+    id: str | None = None
 
 
 def text(words: str) -> Text:
@@ -88,16 +92,16 @@ def wire_name(name: str, body: Body) -> str:
 
 def message(body: Body, turn: Turn) -> dict[str, Any]:
     """The whole answer as one JSON object, for a request that does not stream."""
-    return _envelope(body) | {
+    return _envelope(body, turn) | {
         "content": [_whole(block, body) for block in turn.blocks],
         "stop_reason": _stop_reason(turn),
-        "usage": _usage(body) | {"output_tokens": _output_tokens(turn.blocks)},
+        "usage": {**_usage(body), "output_tokens": _output_tokens(turn.blocks), **turn.usage},
     }
 
 
-def opening(body: Body) -> Iterator[str]:
+def opening(body: Body, turn: Turn | None = None) -> Iterator[str]:
     """The events before any block."""
-    yield _event("message_start", message=_envelope(body))
+    yield _event("message_start", message=_envelope(body, turn or Turn(())))
     yield _event("ping")
 
 
@@ -127,7 +131,7 @@ def closing(turn: Turn) -> Iterator[str]:
     yield _event(
         "message_delta",
         delta={"stop_reason": _stop_reason(turn), "stop_sequence": None},
-        usage={"output_tokens": _output_tokens(turn.blocks)},
+        usage={"output_tokens": turn.usage.get("output_tokens", _output_tokens(turn.blocks))},
     )
     yield _event("message_stop")
 
@@ -158,16 +162,16 @@ def _event(name: str, **data: Any) -> str:
     return f"event: {name}\ndata: {json.dumps({'type': name, **data}, ensure_ascii=False)}\n\n"
 
 
-def _envelope(body: Body) -> dict[str, Any]:
+def _envelope(body: Body, turn: Turn) -> dict[str, Any]:
     return {
-        "id": "msg_" + secrets.token_hex(12),
+        "id": turn.id or "msg_" + secrets.token_hex(12),
         "type": "message",
         "role": "assistant",
-        "model": str(body.get("model", "offline")),
+        "model": turn.model or str(body.get("model", "offline")),
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": _usage(body),
+        "usage": {**_usage(body), **turn.usage, "output_tokens": 1},
     }
 
 

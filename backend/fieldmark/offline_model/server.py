@@ -126,7 +126,7 @@ class _BrokenOffError(Exception):
 
 
 async def _stream(body: Body, turn: Turn) -> AsyncIterator[str]:
-    for event in messages.opening(body):
+    for event in messages.opening(body, turn):
         yield event
     for index, block in enumerate(turn.blocks):
         for event in messages.block_events(index, block, body):

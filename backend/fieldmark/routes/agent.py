@@ -39,7 +39,12 @@ class RunWish(BaseModel):
         Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None
     ) = Field(None, description="Another model than the service's.")
     background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
-    max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = None
+    max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = Field(
+        None, description="The run ends as soon as it has cost that much. Refused for a model whose price is not known."
+    )
+    max_turns: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="How often the model may be asked, where that is less than the service allows."
+    )
 
 
 class ExtractRequest(RunWish):
@@ -76,7 +81,7 @@ class RunResult(BaseModel):
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
-    **responses(401, 404, 409, 422),
+    **responses(401, 402, 404, 409, 422),
 }
 _IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
@@ -97,6 +102,7 @@ async def extract(
         service.database,
         scope,
         body.document_id,
+        prices=service.prices,
         schema=body.json_schema,
         instructions=body.instructions,
         wish=_wish(body, idempotency_key),
@@ -114,7 +120,12 @@ async def correct(
 ) -> Response | RunResult:
     """Change exactly the fields that the message names. Answers like `extract`."""
     run_id = await launch.correct(
-        service.database, scope, body.extraction_id, body.message, wish=_wish(body, idempotency_key)
+        service.database,
+        scope,
+        body.extraction_id,
+        body.message,
+        prices=service.prices,
+        wish=_wish(body, idempotency_key),
     )
     return await _answer(request, service, scope, run_id)
 
@@ -181,6 +192,7 @@ def _wish(body: RunWish, idempotency_key: str | None) -> launch.Wish:
         background=body.background,
         model=body.model,
         max_cost_usd=body.max_cost_usd,
+        max_turns=body.max_turns,
         auto_approved_tools=tuple(body.auto_approved_tools),
         idempotency_key=idempotency_key,
     )

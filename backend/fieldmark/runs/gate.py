@@ -186,14 +186,14 @@ class _MessageSoFar:
 
 
 class Calls:
-    """Answers the CLI's calls of one run, those that passed the gate. `before` is awaited ahead of each."""
+    """Answers the CLI's calls of one run, those that passed the gate. `before(call_id)` is awaited ahead of each."""
 
     def __init__(
         self,
         gate: Gate,
         toolkit: Toolkit,
         context: ToolContext,
-        before: Callable[[], Awaitable[None]],
+        before: Callable[[str], Awaitable[None]],
         told: Told = tell_nobody,
     ) -> None:
         self._told = told
@@ -209,9 +209,9 @@ class Calls:
         try:
             with _in_log(self._context, call_id), span("tool call", tool=known, call_id=call_id) as current:
                 self.check()
-                if call_id not in self._gate.passed:
+                if call_id is None or call_id not in self._gate.passed:
                     raise Unsealed("The agent's CLI called a tool past the gate.")
-                await self._before()
+                await self._before(call_id)
                 answer = await self._toolkit.call(self._context, name, call_id, arguments)
                 if answer.is_error:
                     failed(current, "tool_error")

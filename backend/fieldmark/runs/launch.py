@@ -11,9 +11,11 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.values import problem_with
-from fieldmark.errors import DocumentFailed, Invalid, NotFound
+from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit
+from fieldmark.runs.meter import REFUSALS
+from fieldmark.runs.prices import Prices
 from fieldmark.scope import Scope
-from fieldmark.stores import documents, extractions, runs
+from fieldmark.stores import documents, extractions, runs, usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Wish:
     approval: str | None = None
     model: str | None = None
     max_cost_usd: Decimal | None = None
+    max_turns: int | None = None
     auto_approved_tools: tuple[str, ...] = ()
     background: bool = False
     idempotency_key: str | None = None
@@ -33,13 +36,14 @@ async def extract(
     scope: Scope,
     document_id: UUID,
     *,
+    prices: Prices,
     schema: dict[str, Any] | None = None,
     instructions: str | None = None,
     wish: Wish | None = None,
 ) -> UUID:
     """Start the extraction of a document; answers the run's id. The run waits if the document is still being read.
 
-    Raises NotFound, DocumentFailed with the reason, or Invalid.
+    Raises NotFound, DocumentFailed with the reason, OutOfCredit, or Invalid.
     """
     wish = wish or Wish()
     _check(wish)
@@ -56,13 +60,19 @@ async def extract(
             if document["status"] == "failed":
                 raise DocumentFailed(document["error"])
             extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=schema)
-            return await _add(conn, scope, "extract", document_id, extraction_id, instructions, wish)
+            return await _add(conn, scope, prices, "extract", document_id, extraction_id, instructions, wish)
     except _StartedBefore as earlier:
         return earlier.run_id
 
 
 async def correct(
-    database: Database, scope: Scope, extraction_id: UUID, message: str, *, wish: Wish | None = None
+    database: Database,
+    scope: Scope,
+    extraction_id: UUID,
+    message: str,
+    *,
+    prices: Prices,
+    wish: Wish | None = None,
 ) -> UUID:
     """Start a correction in words; answers the run's id. It waits for a run that is at work on the same extraction."""
     wish = wish or Wish()
@@ -74,7 +84,8 @@ async def correct(
             if extraction is None:
                 raise NotFound("There is no such extraction.")
             await runs.supersede(conn, extraction_id, "A newer message took its place.")
-            return await _add(conn, scope, "correct", extraction["document_id"], extraction_id, message, wish)
+            document_id = extraction["document_id"]
+            return await _add(conn, scope, prices, "correct", document_id, extraction_id, message, wish)
     except _StartedBefore as earlier:
         return earlier.run_id
 
@@ -89,6 +100,7 @@ class _StartedBefore(Exception):
 async def _add(
     conn: Connection,
     scope: Scope,
+    prices: Prices,
     task: str,
     document_id: UUID,
     extraction_id: UUID,
@@ -108,13 +120,29 @@ async def _add(
         approval=wish.approval or AGENTS["extraction"].approval,
         model=wish.model,
         max_cost_usd=wish.max_cost_usd,
+        max_turns=wish.max_turns,
         auto_approved_tools=list(wish.auto_approved_tools),
         background=wish.background,
         idempotency_key=wish.idempotency_key,
     )
     if run_id != wished_id:
         raise _StartedBefore(run_id)
+    await _check_credit(conn, scope, prices, wish)
     return run_id
+
+
+async def _check_credit(conn: Connection, scope: Scope, prices: Prices, wish: Wish) -> None:
+    """Refuse what could not begin now, or whose cost nobody could limit. What is set aside for runs at work counts as
+    there: it may be by the time this one is taken up, and until then it waits."""
+    credit = await usage.credit(conn, scope.org_id)
+    most, spent = (credit["max_usd"], credit["spent_usd"]) if credit is not None else (None, None)
+    price = prices.of(wish.model or prices.model)
+    if price is None and (most is not None or wish.max_cost_usd is not None):
+        raise Invalid(REFUSALS["model_unpriced"])
+    if price is not None and most is not None and most - spent < price.of_next():
+        raise OutOfCredit(
+            f"The organisation may spend {most:.2f} US dollars a month, and has spent {spent:.2f} in this one."
+        )
 
 
 def _check(wish: Wish) -> None:

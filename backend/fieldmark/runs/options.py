@@ -47,7 +47,6 @@ def agent_options(
     session_id: UUID,
     resumed: bool,
     max_turns: int,
-    max_cost_usd: float | None,
     cpu_seconds: int,
     on_stderr: Callable[[str], None],
 ) -> ClaudeAgentOptions:
@@ -70,7 +69,6 @@ def agent_options(
         verbatim_prompts=True,
         include_partial_messages=True,
         max_turns=max_turns,
-        max_budget_usd=max_cost_usd,
         max_buffer_size=MAX_MESSAGE_BYTES,
         extra_args={"disable-slash-commands": None, "restricted": None, "system-prompt-snapshot": "off"},
         cli_path=launcher,

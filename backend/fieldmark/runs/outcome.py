@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any
+from dataclasses import dataclass
 
 from claude_agent_sdk import Message, ResultMessage, SystemMessage
 
@@ -19,8 +17,6 @@ class Outcome:
     answer: str | None = None
     error: str | None = None
     code: str | None = None
-    cost_usd: Decimal | None = None
-    usage: dict[str, Any] = field(default_factory=dict[str, Any])
     waiting_call: str | None = None
 
 
@@ -32,10 +28,6 @@ _BY_HTTP_STATUS = {
     413: ("model_refused_request", "The request is too large for the model's service."),
     429: ("model_busy", "The model's service is at its rate limit; try again later."),
     529: ("model_busy", "The model's service is overloaded; try again later."),
-}
-_BY_SUBTYPE = {
-    "error_max_turns": ("max_turns", "The agent used all the turns it may take (FIELDMARK_MAX_TURNS)."),
-    "error_max_budget_usd": ("max_cost", "The run reached its limit of cost (max_cost_usd)."),
 }
 _TOO_LONG = (
     "document_too_long",
@@ -56,6 +48,8 @@ class KeyRefused(Exception):
     """The model's service refused the key."""
 
 
+_NO_TURNS = ("max_turns", "The agent used all the turns it may take (max_turns, FIELDMARK_MAX_TURNS).")
+NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
 
 
@@ -69,15 +63,13 @@ def check_key(message: Message) -> None:
         raise KeyRefused
 
 
-def outcome_of(result: ResultMessage, api_error: str | None, *, offline: bool) -> Outcome:
+def outcome_of(result: ResultMessage, api_error: str | None) -> Outcome:
     """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service.
 
     API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
     means it, and a loop that completed."""
-    usage = _usage(result)
-    cost = Decimal(0) if offline else _cost(result)
     if result.deferred_tool_use is not None and not result.is_error:
-        return Outcome("awaiting_approval", waiting_call=result.deferred_tool_use.id, cost_usd=cost, usage=usage)
+        return Outcome("awaiting_approval", waiting_call=result.deferred_tool_use.id)
     if (
         not result.is_error
         and result.subtype == "success"
@@ -86,9 +78,9 @@ def outcome_of(result: ResultMessage, api_error: str | None, *, offline: bool) -
         and result.terminal_reason in (None, "completed")
     ):
         answer = _UNSTORABLE.sub("\ufffd", (result.result or "").strip())
-        return Outcome("completed", answer=answer, cost_usd=cost, usage=usage)
+        return Outcome("completed", answer=answer)
     code, error = _why(result, api_error)
-    return Outcome("failed", error=error, code=code, cost_usd=cost, usage=usage)
+    return Outcome("failed", error=error, code=code)
 
 
 def _why(result: ResultMessage, api_error: str | None) -> tuple[str, str]:
@@ -99,8 +91,8 @@ def _why(result: ResultMessage, api_error: str | None) -> tuple[str, str]:
             result.api_error_status,
             ("model_unavailable", f"The model's service answered with an error ({result.api_error_status})."),
         )
-    if result.subtype in _BY_SUBTYPE:
-        return _BY_SUBTYPE[result.subtype]
+    if result.subtype == "error_max_turns":
+        return _NO_TURNS
     if result.stop_reason == "refusal":
         return _DECLINED
     if api_error == "max_output_tokens":
@@ -108,17 +100,3 @@ def _why(result: ResultMessage, api_error: str | None) -> tuple[str, str]:
     if result.is_error:
         return "model_unavailable", "The model's service could not be reached, or broke off in the middle of an answer."
     return "agent_stopped", "The agent stopped before it was done."
-
-
-def _usage(result: ResultMessage) -> dict[str, Any]:
-    given = result.usage or {}
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return {**{name: int(given.get(name) or 0) for name in names}, "turns": result.num_turns}
-
-
-def _cost(result: ResultMessage) -> Decimal | None:
-    """US dollars by list price; None where the CLI knows no price, since it then invents one."""
-    used = result.model_usage or {}
-    if result.total_cost_usd is None or any(model.get("costBasis") != "list" for model in used.values()):
-        return None
-    return Decimal(str(result.total_cost_usd)).quantize(Decimal("0.000001"))

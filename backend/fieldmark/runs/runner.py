@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,13 +28,15 @@ from fieldmark.runs import clients
 from fieldmark.runs.course import Course, course_of
 from fieldmark.runs.events import EventLog, Narrator
 from fieldmark.runs.gate import Calls, Gate, Policy
+from fieldmark.runs.meter import REFUSALS, Meter, Spent
 from fieldmark.runs.options import ModelService, agent_options
-from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, check_key, outcome_of
+from fieldmark.runs.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, check_key, outcome_of
+from fieldmark.runs.prices import Prices
 from fieldmark.runs.seal import Unsealed, sealed
 from fieldmark.runs.sessions import Sessions
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
-from fieldmark.stores import calls, documents, extractions, runs
+from fieldmark.stores import calls, documents, extractions, runs, usage
 from fieldmark.tools.toolkit import ToolContext
 
 log = structlog.get_logger()
@@ -45,11 +46,12 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how far a run may go where it does not say so itself."""
+    """How long and how far a run may go where it does not say so itself, and what that costs."""
 
     model: str
     max_turns: int
     seconds: int
+    prices: Prices = field(default_factory=Prices)
 
 
 class Runner:
@@ -94,16 +96,30 @@ class Runner:
 
     async def _take(self, scope: Scope, run_id: UUID) -> dict[str, Any] | None:
         async with self._database.as_user(scope) as conn:
-            run = await runs.take(conn, run_id)
+            room = await self._find_room(conn, run_id)
+            run = await runs.take(conn, run_id) if room == "granted" else None
             if run is not None and run["tries"] <= MAX_TRIES:
                 if run["attempt"] == 1:
                     await runs.append_event(
                         conn, run_id, {"run_id": str(run_id), "extraction_id": str(run["extraction_id"])}
                     )
                 return run
+        if room == "held":
+            log.info("the run waits for another of its organisation to end")
+            return None
+        if room in REFUSALS:
+            async with self._database.as_service() as conn:
+                await runs.fail(conn, run_id, REFUSALS[room], room)
+            return None
         # Out of sight for its own user (who left the organisation), or taken up again and again: nobody works on it.
         await self._give_up(run_id)
         return None
+
+    async def _find_room(self, conn: Connection, run_id: UUID) -> str | None:
+        """What the organisation's limits say to a run that is to be taken up in this transaction."""
+        run = await runs.get(conn, run_id)
+        price = self._limits.prices.of(run["model"] or self._limits.model) if run is not None else None
+        return await usage.reserve(conn, run_id, None if price is None else price.of_next())
 
     async def _status_or_give_up(self, context: ToolContext) -> str | None:
         """The status that somebody else gave the run; one that is out of sight is given up."""
@@ -157,6 +173,8 @@ class Runner:
             return Outcome("failed", error=f"The run took longer than {self._limits.seconds} seconds.", code="deadline")
         except KeyRefused:
             return KEY_REFUSED
+        except Spent as spent:
+            return spent.outcome
         except Unsealed as error:
             return Outcome("failed", error=str(error), code="unsealed")
         except ClaudeSDKError as error:
@@ -185,13 +203,23 @@ class Runner:
         prompt = await self._first_message(spec, context, run, resumed)
         result: ResultMessage | None = None
         api_error: str | None = None
-        async with EventLog(context) as events:
-            served = Calls(gate, spec.toolkit, context, before=events.flush, told=course.called)
+        model = run["model"] or self._limits.model
+        turns = self._turns_left(run)
+        if turns < 1:
+            return NO_TURNS_LEFT
+        meter = Meter(context, run["agent"], self._limits.prices, model, paid=run["waiting_call"])
+        async with EventLog(context) as events, meter:
+
+            async def before(call_id: str) -> None:
+                await meter.charged(call_id)
+                await events.flush()
+
+            served = Calls(gate, spec.toolkit, context, before=before, told=course.called)
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(
                     spec,
-                    model=run["model"] or self._limits.model,
+                    model=model,
                     service=self._service,
                     folder=folder,
                     server=tool_server(spec.toolkit, served),
@@ -199,8 +227,7 @@ class Runner:
                     sessions=sessions,
                     session_id=run["session_id"],
                     resumed=resumed,
-                    max_turns=self._limits.max_turns,
-                    max_cost_usd=None if run["max_cost_usd"] is None else float(run["max_cost_usd"]),
+                    max_turns=turns,
                     cpu_seconds=self._limits.seconds,
                     on_stderr=clients.log_stderr,
                 )
@@ -215,6 +242,8 @@ class Runner:
                         events.say(said)
                         if run["waiting_call"] is not None and said.get("call_id") == run["waiting_call"]:
                             await self._wait_no_more(context)
+                    # Before the gate hears of it, so that it never defers what the run cannot pay for.
+                    await meter.saw(message)
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
                         course.saw(message.event)
@@ -226,7 +255,11 @@ class Runner:
                         result = message
         if result is None:
             return Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
-        return outcome_of(result, api_error, offline=self._service.offline)
+        return outcome_of(result, api_error)
+
+    def _turns_left(self, run: dict[str, Any]) -> int:
+        most = min(run["max_turns"] or self._limits.max_turns, self._limits.max_turns)
+        return most - run["usage"]["turns"]
 
     async def _wait_no_more(self, context: ToolContext) -> None:
         async with self._database.as_user(context.scope) as conn:
@@ -261,12 +294,11 @@ class Runner:
         return f"{first}\n\n{spec.resumed}" if run["attempt"] > 1 else first
 
     async def _finish(self, context: ToolContext, run: dict[str, Any], outcome: Outcome) -> None:
-        cost, usage = _with_what_was_spent(run, outcome)
         # The status and the event that tells of it are one transaction: whoever sees the one sees the other.
         async with self._database.as_user(context.scope) as conn:
             await runs.fence(conn, context.run_id, context.attempt)
             if outcome.waiting_call is not None:
-                await runs.wait(conn, context.run_id, outcome.waiting_call, cost_usd=cost, usage=usage)
+                await runs.wait(conn, context.run_id, outcome.waiting_call)
                 await runs.append_event(conn, context.run_id, await self._approval(conn, context, outcome.waiting_call))
                 return
             await runs.finish(
@@ -276,16 +308,17 @@ class Runner:
                 answer=outcome.answer,
                 error=outcome.error,
                 error_code=outcome.code,
-                cost_usd=cost,
-                usage=usage,
             )
             last: dict[str, Any] = {"error": outcome.error, "code": outcome.code, "run_id": str(context.run_id)}
             if outcome.status == "completed":
+                ended = await runs.get(conn, context.run_id)
+                assert ended is not None
+                cost = ended["cost_usd"]
                 last = {
                     "complete": True,
                     "extraction_id": str(context.extraction_id),
                     "cost_usd": None if cost is None else float(cost),
-                    "usage": usage,
+                    "usage": ended["usage"],
                 }
             await runs.append_event(conn, context.run_id, last)
 
@@ -315,14 +348,3 @@ async def _settled(task: asyncio.Task[Any]) -> None:
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
-
-
-def _with_what_was_spent(run: dict[str, Any], outcome: Outcome) -> tuple[Decimal | None, dict[str, Any]]:
-    """Cost and usage of the whole run: those of this part, and of the parts before an approval."""
-    before: dict[str, int] = run["usage"] or {}
-    usage = {name: before.get(name, 0) + outcome.usage.get(name, 0) for name in {**before, **outcome.usage}}
-    if not before:
-        return outcome.cost_usd, usage
-    if run["cost_usd"] is None or outcome.cost_usd is None:
-        return None, usage
-    return run["cost_usd"] + outcome.cost_usd, usage

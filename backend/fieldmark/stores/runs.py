@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection, sql
-from psycopg.types.json import Jsonb
 
 from fieldmark.scope import Scope
 
@@ -20,8 +18,8 @@ CANCELLED_CHANNEL = "fieldmark_cancelled_runs"
 
 _COLUMNS = (
     "id, created_by, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, "
-    "max_cost_usd, status, attempt, tries, session_id, waiting_call, created_at, started_at, finished_at, answer, "
-    "error, error_code, cost_usd, usage"
+    "max_cost_usd, max_turns, status, attempt, tries, session_id, waiting_call, created_at, started_at, finished_at, "
+    "answer, error, error_code, private.cost_of_run(id) as cost_usd, private.usage_of_run(id) as usage"
 )
 
 
@@ -94,7 +92,8 @@ async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
     """Take a run up: `running`, with the next attempt's number. None if it has ended or is out of sight."""
     cursor = await conn.execute(
         f"""update public.runs set status = 'running', attempt = attempt + 1, tries = tries + 1,
-                session_id = coalesce(session_id, gen_random_uuid()), started_at = coalesce(started_at, now())
+                held_at = null, session_id = coalesce(session_id, gen_random_uuid()),
+                started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning {_COLUMNS}""",
         (run_id,),
     )
@@ -129,26 +128,20 @@ async def finish(
     answer: str | None = None,
     error: str | None = None,
     error_code: str | None = None,
-    cost_usd: Decimal | None = None,
-    usage: dict[str, Any] | None = None,
 ) -> None:
     """Record how a run ended."""
     await conn.execute(
-        """update public.runs set status = %s, answer = %s, error = %s, error_code = %s, cost_usd = %s, usage = %s,
+        """update public.runs set status = %s, answer = %s, error = %s, error_code = %s,
                waiting_call = null, finished_at = now()
            where id = %s""",
-        (status, answer, error, error_code, cost_usd, None if usage is None else Jsonb(usage), run_id),
+        (status, answer, error, error_code, run_id),
     )
 
 
-async def wait(
-    conn: AsyncConnection[Row], run_id: UUID, call_id: str, *, cost_usd: Decimal | None, usage: dict[str, Any]
-) -> None:
-    """The run waits for a person to decide a call. Cost and usage are those up to here."""
+async def wait(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> None:
+    """The run waits for a person to decide a call."""
     await conn.execute(
-        """update public.runs set status = 'awaiting_approval', waiting_call = %s, cost_usd = %s, usage = %s
-           where id = %s""",
-        (call_id, cost_usd, Jsonb(usage), run_id),
+        "update public.runs set status = 'awaiting_approval', waiting_call = %s where id = %s", (call_id, run_id)
     )
 
 

@@ -1,0 +1,88 @@
+"""What the model's messages cost, and the credit that they are charged to."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+Row = dict[str, Any]
+
+
+async def reserve(conn: AsyncConnection[Row], run_id: UUID, wanted_usd: Decimal | None) -> str | None:
+    """Ask for a run to be taken up in this transaction, with this much set aside for its first step (None: nobody knows
+    the model's price). `granted`, `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None for one that has ended
+    or is out of sight. A run that is held comes back into the queue by itself."""
+    cursor = await conn.execute("select private.reserve(%s, %s) as answer", (run_id, wanted_usd))
+    row = await cursor.fetchone()
+    return row["answer"] if row else None
+
+
+async def charge(
+    conn: AsyncConnection[Row],
+    *,
+    run_id: UUID,
+    org_id: UUID,
+    agent: str,
+    message_id: str,
+    model: str,
+    input_tokens: int,
+    output_tokens: int,
+    cache_write_5m_tokens: int,
+    cache_write_1h_tokens: int,
+    cache_read_tokens: int,
+    cost_usd: Decimal | None,
+    wanted_usd: Decimal | None,
+) -> str | None:
+    """Charge one message, once, and set this much aside for the next. None, or why the run cannot go on: `max_cost`,
+    `out_of_credit`."""
+    cursor = await conn.execute(
+        "select private.charge(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) as refusal",
+        (
+            run_id,
+            org_id,
+            agent,
+            message_id,
+            model,
+            input_tokens,
+            output_tokens,
+            cache_write_5m_tokens,
+            cache_write_1h_tokens,
+            cache_read_tokens,
+            cost_usd,
+            wanted_usd,
+        ),
+    )
+    row = await cursor.fetchone()
+    return row["refusal"] if row else None
+
+
+async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
+    """An organisation's limits and where it stands: {max_usd, max_concurrent_runs, spent_usd}, the money in this
+    calendar month. None where it has no limits."""
+    cursor = await conn.execute(
+        """select max_usd, max_concurrent_runs, private.spent_this_month(org_id) as spent_usd
+           from public.credit_limits where org_id = %s""",
+        (org_id,),
+    )
+    return await cursor.fetchone()
+
+
+async def by_day(conn: AsyncConnection[Row], org_id: UUID, since: date, until: date) -> list[Row]:
+    """What an organisation used on the days (UTC) from `since` to `until`, both included, by day, agent and model."""
+    cursor = await conn.execute(
+        """select (created_at at time zone 'utc')::date as day, agent, model, count(*) as messages,
+               sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
+               sum(cache_write_5m_tokens + cache_write_1h_tokens)::bigint as cache_creation_input_tokens,
+               sum(cache_read_tokens)::bigint as cache_read_input_tokens,
+               case when count(*) = count(cost_usd) then sum(cost_usd) end as cost_usd
+           from public.usage
+           where org_id = %(org)s and created_at >= %(since)s::date::timestamp at time zone 'utc'
+               and created_at < (%(until)s::date + 1)::timestamp at time zone 'utc'
+           group by day, agent, model order by day, agent, model""",
+        {"org": org_id, "since": since, "until": until},
+    )
+    return await cursor.fetchall()
