@@ -444,19 +444,22 @@ async def _list_runs(settings: Settings, status: str | None, limit: int, as_json
             for row in rows:
                 typer.echo(Run.model_validate(row).model_dump_json())
             return
-        table = Table(box=None, pad_edge=False)
-        for column in ("run", "status", "task", "begun", "document", ""):
-            table.add_column(column, no_wrap=column == "run")
         for row in rows:
             proposal = await decisions.waiting(service.database, scope, row["id"])
             file = files[row["document_id"]]
             begun = row["created_at"].astimezone().strftime("%Y-%m-%d %H:%M")
-            cells = (row["status"], row["task"], begun, file["filename"] if file else "")
-            last = proposal.message if proposal else row["error"] or ""
-            table.add_row(str(row["id"]), *map(plain, (*cells, last)))
-    if rows:
-        _out.print(table, width=None if _out.is_terminal else 200)
-    else:
+            said = proposal.message if proposal else row["error"] or ""
+            cells = (
+                row["id"],
+                f"{row['status']:<17}",
+                f"{row['task']:<7}",
+                begun,
+                file["filename"] if file else "",
+                said,
+            )
+            # Lines and no table: a narrow terminal breaks them, and what reads a pipe gets them whole.
+            _out.print(plain("  ".join(map(str, cells)).rstrip()), soft_wrap=True)
+    if not rows:
         _err.print("There are no such runs." if status else "There are no runs.")
 
 
