@@ -1,0 +1,823 @@
+"""Whether anything is lost when processes die: kills workers, the API, CLIs and Postgres under load, then counts.
+
+An API process and several workers share an embedded Postgres in a folder of their own; a model that decides its next
+turn from the conversation answers; customers start runs over HTTP, follow their streams, decide what waits, and try
+again when they are cut off. Meanwhile processes are killed (SIGKILL), some at random and some right at a commit: a run
+taken, a call admitted or done, an approval asked for, the end of a run. Postgres stands still, or is itself killed,
+every 5 to 40 seconds. When the kills are over, all runs must end, and the ledger, the journal, the events and what
+readers saw must agree:
+
+    lost        a call recorded done that the extraction or its journal does not hold, an event or a run that is missing
+    duplicated  an item, a path or an event written twice, a run started twice, an event seen twice or out of order
+    stuck       a run that neither ended nor waits for a person
+    orphaned    a CLI or a reader of documents whose worker is gone, a job that a dead worker still holds after 30 s
+
+    pip install '.[bench]' && python bench/chaos.py --kills 100 --seed 1
+
+Ends with 1 if any of these is not 0, or a run failed. The seed gives the order of faults; what they hit differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psutil
+import psycopg
+from psycopg.rows import dict_row
+
+import fieldmark
+from fieldmark.db.embedded import running
+from fieldmark.offline_model.messages import Body, call, items, text
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.routes.tokens import LocalTokens
+from processes import child, said
+
+COMMAND = ("-c", "from fieldmark.cli import main; main()")
+AT_COMMITS = ("taken", "admitted", "done", "approval", "before the end", "after the end")
+BROKEN_OFF = "begun before and broken off"
+SETTLE_SECONDS = 180
+HELD_SECONDS = 30
+STOP_SECONDS = 20
+
+
+# The model -----------------------------------------------------------------------------------------------------------
+
+
+async def answer(body: Body) -> list[Any]:
+    """The next turn of a sensible agent, told from the conversation alone. It writes the items of a list one by one,
+    each with a value never used again, so that an item that was written twice shows."""
+    await asyncio.sleep(random.uniform(0.02, 0.3))
+    said = "".join(_texts(body))
+    task = re.search(r"label=(\S+) items=(\d+)", said)
+    if task is None:
+        return [text("There is nothing to do.")]
+    label, wanted = task[1], int(task[2])
+    have: int | None = 0
+    calls: dict[str, str] = {}
+    for message in items(body, "messages"):
+        for block in _blocks(message):
+            if block.get("type") == "text" and message["role"] == "user" and BROKEN_OFF in block["text"]:
+                have = None
+            elif block.get("type") == "tool_use":
+                calls[block["id"]] = block["name"].rsplit("__", 1)[-1]
+            elif block.get("type") == "tool_result":
+                have = _after(calls.get(block["tool_use_id"], ""), block, have)
+    if have is None:
+        return [call("get_current_extraction")]
+    if have == COMPLETE:
+        return [text(f"Done: {label}.")]
+    if have >= wanted:
+        return [call("complete_extraction", {"summary": label})]
+    value = f"{label}-{have}-{uuid4().hex[:8]}"
+    return [call("update_field", {"path": f"items[{have}]", "value": value, "confidence": 0.9})]
+
+
+COMPLETE = -1
+
+
+def _after(tool: str, result: dict[str, Any], have: int | None) -> int | None:
+    """How many items there are, as far as a tool's answer tells; None: look."""
+    words = result.get("content")
+    words = words if isinstance(words, str) else "".join(part.get("text", "") for part in words or [])
+    if result.get("is_error"):
+        return None
+    if tool == "get_current_extraction":
+        try:
+            current = json.loads(words)
+        except ValueError:
+            return None
+        return COMPLETE if current["status"] == "completed" else len(current["extracted_fields"].get("items", []))
+    if tool == "update_field":
+        stored = re.search(r'"items\[(\d+)\]"', words)
+        return int(stored[1]) + 1 if stored else None
+    if tool == "complete_extraction":
+        return COMPLETE if words.startswith("The extraction is") else None
+    return have
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
+
+
+def _texts(body: Body) -> Iterator[str]:
+    for message in items(body, "messages"):
+        for block in _blocks(message):
+            if block.get("type") == "text":
+                yield block["text"]
+
+
+async def model() -> None:
+    async with OfflineModel(answer) as server:
+        print(server.base_url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+# What is killed ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Figures:
+    """What is counted on the way."""
+
+    kills: collections.Counter[str] = field(default_factory=collections.Counter)
+    stops: collections.Counter[str] = field(default_factory=collections.Counter)
+    cuts: int = 0
+    tries_of_clients: collections.Counter[str] = field(default_factory=collections.Counter)
+    decisions: collections.Counter[str] = field(default_factory=collections.Counter)
+    faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+
+    def found(self, what: str, detail: str) -> None:
+        self.faults[what].append(detail)
+
+
+class Processes:
+    """The API and the workers: started, killed by their pids, started again."""
+
+    def __init__(self, folder: Path, model_url: str, workers: int) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        (folder / "tmp").mkdir()
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("FIELDMARK_", "ANTHROPIC_"))},
+            "FIELDMARK_HOME": str(folder / "home"),
+            "FIELDMARK_MAX_LIVE_AGENTS": "3",
+            "FIELDMARK_LOG_LEVEL": "warning",
+            "FIELDMARK_RUN_SECONDS": "300",
+            "ANTHROPIC_API_KEY": "a-key-of-the-bench",
+            "ANTHROPIC_BASE_URL": model_url,
+            "TMPDIR": str(folder / "tmp"),
+            "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
+        }
+        self._environment.pop("DATABASE_URL", None)
+        self._commands = {"api": ["serve", "--no-worker", "--port", str(self.port)]}
+        self._commands |= {f"worker {n}": ["worker"] for n in range(1, workers + 1)}
+        self._live: dict[str, subprocess.Popen[bytes]] = {}
+        self._due: dict[str, float] = {}
+        self.ever: set[int] = set()
+
+    def keep_up(self) -> None:
+        """Start what does not run and is due."""
+        for name in self._commands:
+            process = self._live.get(name)
+            if process is not None and process.poll() is not None:
+                del self._live[name]
+                self._due.setdefault(name, time.monotonic() + 0.3)
+            if name not in self._live and self._due.get(name, 0) <= time.monotonic():
+                self._due.pop(name, None)
+                self._start(name)
+
+    def _start(self, name: str) -> None:
+        with (self.folder / f"{name.replace(' ', '-')}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *COMMAND, *self._commands[name]],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=self._environment,
+                start_new_session=True,
+            )
+        self._live[name] = process
+        self.ever.add(process.pid)
+
+    def pids(self, kind: str) -> list[int]:
+        return [p.pid for name, p in self._live.items() if name.startswith(kind) and p.poll() is None]
+
+    def kill(self, pid: int) -> bool:
+        """SIGKILL one of ours; False if it has gone meanwhile."""
+        for name, process in list(self._live.items()):
+            if process.pid == pid and process.poll() is None:
+                process.kill()
+                process.wait()
+                del self._live[name]
+                self._due[name] = time.monotonic() + random.uniform(0, 0.5)
+                return True
+        return False
+
+    def clis(self) -> list[psutil.Process]:
+        """Every CLI that one of our workers, dead or alive, has started: its home lies in our folder."""
+        return [p for p, command in _commands() if "/proc/self/fd/9" in command and self._is_ours(p)]
+
+    def readers(self) -> list[psutil.Process]:
+        found: list[psutil.Process] = []
+        for process, command in _commands():
+            parent = re.search(r'"parent": (\d+)', command)
+            if "fieldmark.documents.reading.child" in command and parent and int(parent[1]) in self.ever:
+                found.append(process)
+        return found
+
+    def orphans(self) -> list[psutil.Process]:
+        """CLIs and readers whose parent is none of the live workers."""
+        live = set(self.pids("worker"))
+        with_parent = [(p, _parent_of(p)) for p in [*self.clis(), *self.readers()]]
+        return [p for p, parent in with_parent if parent is not None and parent not in live]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            return str(self.folder).encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            return False
+
+    async def stop(self) -> dict[str, float]:
+        """SIGTERM to all; answers how many seconds each took. One that stays is killed after a minute."""
+        begin, took = time.monotonic(), dict[str, float]()
+        for process in self._live.values():
+            process.terminate()
+        while len(took) < len(self._live):
+            for name, process in self._live.items():
+                if process.poll() is not None:
+                    took.setdefault(name, time.monotonic() - begin)
+                elif time.monotonic() - begin > 60:
+                    process.kill()
+            await asyncio.sleep(0.05)
+        return took
+
+    def end(self) -> None:
+        """Whatever happened: nothing of ours stays."""
+        for process in self._live.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for process in [*self.clis(), *self.readers()]:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+def _commands() -> Iterator[tuple[psutil.Process, str]]:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process, " ".join(process.cmdline())
+
+
+def _parent_of(process: psutil.Process) -> int | None:
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return None
+
+
+class Postgres:
+    """The embedded server's processes: halted, or killed and left to be started again by those that use it."""
+
+    def __init__(self, home: Path) -> None:
+        self._pid_file = home / "postgres" / "data" / "postmaster.pid"
+
+    async def halt(self, seconds: float) -> None:
+        stopped: list[psutil.Process] = []
+        try:
+            with contextlib.suppress(psutil.Error):
+                main = self._main()
+                for process in [main, *main.children(recursive=True)]:
+                    process.suspend()
+                    stopped.append(process)
+            await asyncio.sleep(seconds)
+        finally:
+            for process in reversed(stopped):
+                with contextlib.suppress(psutil.Error):
+                    process.resume()
+
+    def crash(self, how: signal.Signals) -> None:
+        with contextlib.suppress(psutil.Error, OSError, ValueError):
+            self._main().send_signal(how)
+
+    def _main(self) -> psutil.Process:
+        process = psutil.Process(int(self._pid_file.read_text().split("\n")[0]))
+        if "postgres" not in " ".join(process.cmdline()):
+            raise psutil.NoSuchProcess(process.pid)
+        return process
+
+
+# The load ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Followed:
+    """One run as its customer knows it."""
+
+    key: str
+    label: str
+    wanted: int
+    ask: bool
+    run_id: str | None = None
+    seen: dict[int, str] = field(default_factory=dict)
+    last: int = 0
+    ended: bool = False
+    waits: dict[str, Any] | None = None
+
+
+class Customers:
+    """People (or their programs) who start runs, watch them, decide, and try again whenever they are cut off."""
+
+    def __init__(self, base_url: str, token: str, seed: int, figures: Figures) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=base_url, headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(20, connect=5)
+        )
+        self._random = random.Random(f"{seed} customers")
+        self._seed = seed
+        self._figures = figures
+        self.followed: list[Followed] = []
+        self.closing = False
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def work(self) -> None:
+        document: str | None = None
+        while not self.closing:
+            if document is None or self._random.random() < 0.2:
+                document = await self._upload()
+            number = len(self.followed)
+            ask = self._random.random() < 0.25
+            wanted = self._random.randint(1, 3) if ask else self._random.randint(4, 9)
+            one = Followed(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
+            self.followed.append(one)
+            await self._see_through(one, document)
+
+    async def _upload(self) -> str:
+        async def once() -> str | None:
+            answer = await self._http.post("/api/documents", files={"file": ("a.txt", b"Invoice number: 1\nTotal: 1")})
+            return answer.json()["id"] if answer.status_code == 201 else self._failed("upload", answer.status_code)
+
+        return await self._until(once)
+
+    async def _see_through(self, one: Followed, document: str) -> None:
+        body = {
+            "document_id": document,
+            "instructions": f"label={one.label} items={one.wanted}",
+            "approval": "ask" if one.ask else "auto",
+            "auto_approved_tools": ["complete_extraction"],
+        }
+        sse = {"Accept": "text/event-stream"}
+
+        async def start() -> bool | None:
+            headers = {**sse, "Idempotency-Key": one.key}
+            async with self._http.stream("POST", "/api/agent/extract", json=body, headers=headers) as answer:
+                if answer.status_code != 200:
+                    return self._failed("start", answer.status_code)
+                await self._read(answer, one)
+            return True if one.run_id else None
+
+        async def follow() -> bool | None:
+            headers = {**sse, "Last-Event-ID": str(one.last)}
+            async with self._http.stream("GET", f"/api/runs/{one.run_id}/events", headers=headers) as answer:
+                if answer.status_code != 200:
+                    return self._failed("events", answer.status_code)
+                await self._read(answer, one)
+            return True if one.ended or one.waits else None
+
+        async def decide() -> bool | None:
+            assert one.waits is not None
+            approved = self._random.random() < 0.85
+            said = {"call_id": one.waits["call_id"], "approved": approved}
+            if not approved:
+                said["reason"] = "Look again."
+            request = {"run_id": one.run_id, "approvals": [said]}
+            async with self._http.stream("POST", "/api/agent/approve", json=request, headers=sse) as answer:
+                if answer.status_code in (200, 409):
+                    self._figures.decisions[str(answer.status_code)] += 1
+                    one.waits = None
+                    return True
+                return self._failed("approve", answer.status_code)
+
+        await self._until(start)
+        while not one.ended:
+            if one.waits:
+                await asyncio.sleep(self._random.uniform(0, 1))
+                await self._until(decide)
+            else:
+                await self._until(follow)
+
+    async def _until(self, once: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                # A client that is cut off at a random moment, and comes back.
+                async with asyncio.timeout(max(0.3, self._random.expovariate(1 / 8))):
+                    done = await once()
+                if done:
+                    return done
+            except TimeoutError:
+                self._figures.cuts += 1
+            except httpx.HTTPError as error:
+                self._figures.tries_of_clients[type(error).__name__] += 1
+            await asyncio.sleep(self._random.uniform(0.1, 0.4))
+
+    def _failed(self, what: str, status: int) -> None:
+        self._figures.tries_of_clients[f"{what} {status}"] += 1
+
+    async def _read(self, answer: httpx.Response, one: Followed) -> None:
+        number, body = 0, ""
+        async for line in answer.aiter_lines():
+            if line.startswith(": run "):
+                one.run_id = one.run_id or line.removeprefix(": run ").strip()
+            elif line.startswith("id: "):
+                number = int(line[4:])
+            elif line.startswith("data: "):
+                body = line[6:]
+            elif not line and body:  # whole: one that is cut off in the middle counts for nothing
+                self._take(one, number, body)
+                body = ""
+
+    def _take(self, one: Followed, number: int, body: str) -> None:
+        # The POST of a run that was started before begins at the first event again; all else goes on behind the last.
+        if number in one.seen:
+            if one.seen[number] != body:
+                self._figures.found("duplicated", f"{one.label}: event {number} is another than before")
+            elif one.last >= number and one.run_id is None:
+                self._figures.found("duplicated", f"{one.label}: event {number} came twice")
+        elif number != one.last + 1:
+            what = "lost" if number > one.last else "duplicated"
+            self._figures.found(what, f"{one.label}: event {number} came behind {one.last}")
+        one.seen[number] = body
+        one.last = max(one.last, number)
+        event = json.loads(body)
+        one.run_id = event.get("run_id", one.run_id)
+        if "approval" in event and number == one.last:
+            one.waits = event["approval"]
+        elif number == one.last:
+            one.waits = None
+        one.ended = one.ended or "complete" in event or "code" in event
+
+
+# The chaos -----------------------------------------------------------------------------------------------------------
+
+
+class Chaos:
+    def __init__(self, processes: Processes, postgres: Postgres, owner_url: str, seed: int, figures: Figures) -> None:
+        self._processes = processes
+        self._postgres = postgres
+        self._owner_url = owner_url
+        self._random = random.Random(f"{seed} faults")
+        self._figures = figures
+        self._strange: dict[int, float] = {}
+
+    async def kill(self, count: int, every_seconds: float) -> None:
+        while sum(self._figures.kills.values()) < count:
+            await asyncio.sleep(min(self._random.expovariate(1 / every_seconds), 4 * every_seconds))
+            what = self._random.choices(("worker", "cli", "api", "commit"), (30, 20, 20, 30))[0]
+            if what == "commit":
+                await self._kill_at(self._random.choice(AT_COMMITS))
+            elif what == "cli":
+                self._kill_a_cli()
+            elif pids := self._processes.pids(what):
+                self._count(what, self._processes.kill(self._random.choice(pids)))
+
+    def _kill_a_cli(self) -> None:
+        if clis := self._processes.clis():
+            with contextlib.suppress(psutil.Error):
+                self._random.choice(clis).kill()
+                self._figures.kills["cli"] += 1
+
+    def _count(self, what: str, killed: bool) -> None:
+        self._figures.kills[what] += killed
+
+    async def _kill_at(self, moment: str) -> None:
+        """Kill the worker of the next run that comes to this moment; whichever worker, if none does in time."""
+        pause = self._random.uniform(0, 0.02) if self._random.random() < 0.5 else 0
+        worker = None
+        with contextlib.suppress(psycopg.Error, TimeoutError):
+            worker = await asyncio.wait_for(asyncio.to_thread(self._worker_at, moment), 8)
+        if worker is not None:
+            time.sleep(pause)
+            self._count(f"worker, {moment}", self._processes.kill(worker))
+
+    def _worker_at(self, moment: str) -> int | None:
+        """The pid of the worker whose run just came there: found by its CLI, which names the conversation."""
+        until = time.monotonic() + 5
+        with psycopg.connect(self._owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
+            owner.execute("set statement_timeout = '3s'")
+            owner.execute("listen fieldmark_run_events")
+            while time.monotonic() < until:
+                if moment == "admitted":
+                    time.sleep(0.002)
+                    query = """select run_id from public.calls where status = 'admitted'
+                               and created_at > clock_timestamp() - interval '1 second'"""
+                    runs = [str(row["run_id"]) for row in owner.execute(query)]
+                else:
+                    runs = [told.payload for told in owner.notifies(timeout=0.2, stop_after=1)]
+                    runs = [run for run in runs if self._is_at(owner, run, moment)]
+                for run in runs:
+                    if worker := self._worker_of(owner, run):
+                        return worker
+        return None
+
+    def _is_at(self, owner: psycopg.Connection[dict[str, Any]], run_id: str, moment: str) -> bool:
+        query = "select body::text as body from public.run_events where run_id = %s order by number desc limit 1"
+        found = owner.execute(query, [run_id]).fetchone()
+        event = json.loads(found["body"]) if found else {}
+        return {
+            "taken": event.keys() == {"run_id", "extraction_id"},
+            "done": "changed" in event,
+            "approval": "approval" in event,
+            "before the end": event.get("tool") == "complete_extraction" or "text" in event,
+            "after the end": "complete" in event,
+        }[moment]
+
+    def _worker_of(self, owner: psycopg.Connection[dict[str, Any]], run_id: str) -> int | None:
+        found = owner.execute("select session_id from public.runs where id = %s", [run_id]).fetchone()
+        session = str(found["session_id"]) if found else "none"
+        live = self._processes.pids("worker")
+        for cli in self._processes.clis():
+            with contextlib.suppress(psutil.Error):
+                if session in cli.cmdline() and cli.ppid() in live:
+                    return cli.ppid()
+        return self._random.choice(live) if live else None
+
+    async def stop_postgres(self) -> None:
+        while True:
+            await asyncio.sleep(self._random.uniform(5, 40))
+            what = self._random.choices(("halt", "immediate", "kill"), (60, 20, 20))[0]
+            self._figures.stops[what] += 1
+            if what == "halt":
+                await self._postgres.halt(self._random.uniform(0.2, 2))
+            else:
+                self._postgres.crash(signal.SIGQUIT if what == "immediate" else signal.SIGKILL)
+
+    async def keep_up(self) -> None:
+        while True:
+            self._processes.keep_up()
+            await asyncio.sleep(0.1)
+
+    async def watch(self) -> None:
+        """Count what outlives its worker: a process for two seconds, a job for thirty."""
+        held: set[int] = set()
+        while True:
+            await asyncio.sleep(1)
+            now = time.monotonic()
+            strange = {p.pid: " ".join(p.cmdline()[:2]) for p in self._processes.orphans() if p.is_running()}
+            for pid in [pid for pid in self._strange if pid not in strange]:
+                del self._strange[pid]
+            for pid, command in strange.items():
+                first = self._strange.setdefault(pid, now)
+                if first < now - 2:
+                    self._figures.found("orphaned", f"process {pid} outlives its worker: {command}")
+                    self._strange[pid] = float("inf")
+            with contextlib.suppress(psycopg.Error, TimeoutError):
+                for job in await asyncio.wait_for(asyncio.to_thread(held_jobs, self._owner_url), 5):
+                    if job["id"] not in held:
+                        held.add(job["id"])
+                        self._figures.found("orphaned", f"job {job['id']} is held by a dead worker ({job['silent']})")
+
+
+def held_jobs(owner_url: str) -> list[dict[str, Any]]:
+    with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
+        owner.execute("set statement_timeout = '3s'")
+        query = """select j.id, now() - w.last_heartbeat as silent from queue.procrastinate_jobs as j
+                   join queue.procrastinate_workers as w on w.id = j.worker_id
+                   where j.status = 'doing' and w.last_heartbeat < now() - make_interval(secs => %s)"""
+        return owner.execute(query, [HELD_SECONDS]).fetchall()
+
+
+# The reckoning -------------------------------------------------------------------------------------------------------
+
+
+def reckon(owner_url: str, followed: list[Followed], figures: Figures) -> collections.Counter[str]:
+    """Compare what was recorded, what is there and what was seen; answers how the runs ended."""
+    ends: collections.Counter[str] = collections.Counter()
+    with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row) as owner:
+        for one in followed:
+            runs = owner.execute("select * from public.runs where idempotency_key = %s", [one.key]).fetchall()
+            if len(runs) > 1:
+                figures.found("duplicated", f"{one.label}: started {len(runs)} times")
+            if not runs:
+                if one.run_id is not None:
+                    figures.found("lost", f"{one.label}: the run is gone")
+                continue
+            run = runs[0]
+            if one.run_id not in (None, str(run["id"])):
+                figures.found("lost", f"{one.label}: the run that was answered is another than the one that is there")
+            ends[run["status"] if run["error_code"] is None else f"{run['status']}, {run['error_code']}"] += 1
+            if run["status"] in ("queued", "running"):
+                figures.found("stuck", f"{one.label}: run {run['id']} is {run['status']}, attempt {run['attempt']}")
+            elif run["status"] != "awaiting_approval" and run["status"] != "completed":
+                figures.found("failed", f"{one.label}: run {run['id']} {run['status']}, {run['error_code']}")
+            _check_events(owner, run, one, figures)
+            _check_fields(owner, run, one, figures)
+        jobs = owner.execute("select * from queue.procrastinate_jobs where status in ('todo', 'doing')").fetchall()
+        for job in jobs:
+            figures.found("stuck", f"job {job['id']} {job['task_name']} is {job['status']}: {job['args']}")
+    return ends
+
+
+def _check_events(owner: Any, run: dict[str, Any], one: Followed, figures: Figures) -> None:
+    query = "select number, body::text as body from public.run_events where run_id = %s order by number"
+    rows = owner.execute(query, [run["id"]]).fetchall()
+    numbers = [row["number"] for row in rows]
+    if numbers != list(range(1, len(numbers) + 1)):
+        figures.found("lost", f"{one.label}: the events have gaps: {numbers}")
+    kept = {row["number"]: row["body"] for row in rows}
+    for number, body in one.seen.items():
+        if number not in kept or json.loads(kept[number]) != json.loads(body):
+            figures.found("lost", f"{one.label}: event {number} was shown and is not there")
+    events = [json.loads(row["body"]) for row in rows]
+    if one.ended and len(one.seen) != len(kept):
+        figures.found("lost", f"{one.label}: a reader saw {len(one.seen)} of {len(kept)} events")
+    last = [n for n, event in enumerate(events) if "complete" in event or "code" in event]
+    if run["status"] in ("completed", "failed", "cancelled") and last != [len(events) - 1]:
+        figures.found("lost" if not last else "duplicated", f"{one.label}: ends at {last} of {len(events)} events")
+    if sum(event.keys() == {"run_id", "extraction_id"} for event in events) > 1:
+        figures.found("duplicated", f"{one.label}: begins twice")
+
+
+def _check_fields(owner: Any, run: dict[str, Any], one: Followed, figures: Figures) -> None:
+    extraction = owner.execute("select * from public.extractions where id = %s", [run["extraction_id"]]).fetchone()
+    journal = owner.execute(
+        "select * from public.extraction_journal where extraction_id = %s order by id", [run["extraction_id"]]
+    ).fetchall()
+    calls = owner.execute("select * from public.calls where run_id = %s", [run["id"]]).fetchall()
+    changes = owner.execute(
+        "select body from public.run_events where run_id = %s and body::jsonb ? 'changed' order by number", [run["id"]]
+    ).fetchall()
+    there = extraction["extracted_fields"].get("items", [])
+    written = [call for call in calls if call["tool"] == "update_field" and call["status"] == "done"]
+    for call_ in written:
+        at = int(re.findall(r"\d+", call_["arguments"]["path"])[0])
+        if at >= len(there) or there[at] != call_["arguments"]["value"]:
+            figures.found("lost", f"{one.label}: {call_['arguments']} is recorded as done and not there")
+        if call_["id"] not in [entry["call_id"] for entry in journal]:
+            figures.found("lost", f"{one.label}: call {call_['id']} is not in the journal")
+    for path, count in collections.Counter(tuple(entry["path"]) for entry in journal).items():
+        if count > 1:
+            figures.found("duplicated", f"{one.label}: {path} was written {count} times")
+    for entry in journal:
+        if entry["call_id"] not in [call_["id"] for call_ in written]:
+            figures.found("duplicated", f"{one.label}: {entry['path']} was written by no call that is recorded as done")
+    if sorted(change["body"]["version"] for change in changes) != sorted(entry["version"] for entry in journal):
+        figures.found("lost", f"{one.label}: {len(changes)} events tell of {len(journal)} changes")
+    names = [value.rsplit("-", 1)[0] for value in there]
+    if len(set(names)) < len(names):
+        figures.found("duplicated", f"{one.label}: {there}")
+    if run["status"] == "completed" and names != [f"{one.label}-{n}" for n in range(one.wanted)]:
+        figures.found("lost", f"{one.label}: completed with {there}, {one.wanted} were wanted")
+
+
+# The whole -----------------------------------------------------------------------------------------------------------
+
+
+async def chaos(options: argparse.Namespace, folder: Path) -> int:
+    figures = Figures()
+    begin = time.monotonic()
+    home = folder / "home"
+    home.mkdir()
+    with child(__file__, "--model") as answering, running(home, 18) as database:
+        processes = Processes(folder, said(answering), options.workers)
+        try:
+            return await _under_fire(options, processes, Postgres(home), database.owner_url, home, figures, begin)
+        finally:
+            processes.end()
+
+
+async def _under_fire(
+    options: argparse.Namespace,
+    processes: Processes,
+    postgres: Postgres,
+    owner_url: str,
+    home: Path,
+    figures: Figures,
+    begin: float,
+) -> int:
+    chaos = Chaos(processes, postgres, owner_url, options.seed, figures)
+    processes.keep_up()
+    token = LocalTokens(home).sign(uuid4())
+    customers = Customers(f"http://127.0.0.1:{processes.port}", token, options.seed, figures)
+    always = [asyncio.create_task(chaos.keep_up()), asyncio.create_task(chaos.watch())]
+    working = [asyncio.create_task(customers.work()) for _ in range(options.customers)]
+    stopping: asyncio.Task[None] | None = None
+    killed_for = 0.0
+    try:
+        for _ in range(600):  # undisturbed until the first run is under way
+            if any(one.seen for one in customers.followed):
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise SystemExit("No run came under way within a minute: see the logs (--keep).")
+        stopping = asyncio.create_task(chaos.stop_postgres())
+        first_kill = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(chaos.kill(options.kills, options.every), options.seconds)
+        killed_for = time.monotonic() - first_kill
+        stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
+        customers.closing = True
+        settle = time.monotonic()
+        _, late = await asyncio.wait(working, timeout=SETTLE_SECONDS)
+        await asyncio.to_thread(_wait_for_the_queue, owner_url)
+        settled_in = time.monotonic() - settle
+        for one in late:
+            one.cancel()
+        for task in await asyncio.gather(*working, return_exceptions=True):
+            if isinstance(task, Exception):
+                figures.found("failed", f"a customer: {task!r}")
+        ends = reckon(owner_url, customers.followed, figures)
+        for one in always:
+            one.cancel()
+        await asyncio.gather(*always, return_exceptions=True)
+        stopped = await processes.stop()
+        await asyncio.sleep(1)
+        for process in [*processes.clis(), *processes.readers()]:
+            figures.found("orphaned", f"process {process.pid} lives although all workers have ended")
+        for name, seconds in stopped.items():
+            if seconds > STOP_SECONDS:
+                figures.found("stuck", f"{name} took {seconds:.0f} s to end after SIGTERM")
+    finally:
+        for task in [*always, *working, *([stopping] if stopping else [])]:
+            task.cancel()
+        await customers.close()
+    with psycopg.connect(owner_url, row_factory=dict_row) as owner:
+        sums = owner.execute(
+            """select sum(attempt) as attempts, max(attempt) as most,
+                 (select count(*) from public.calls where status = 'done') as calls,
+                 (select count(*) from public.run_events) as events from public.runs"""
+        ).fetchone()
+    assert sums is not None
+    for what, details in figures.faults.items():
+        for detail in details[:10]:
+            print(f"{what}: {detail}", file=sys.stderr)
+    print(f"kills       {sum(figures.kills.values())} in {killed_for:.0f} s: {_counted(figures.kills)}")
+    print(f"postgres    {sum(figures.stops.values())} times: {_counted(figures.stops)}")
+    print(f"readers     cut {figures.cuts} times; tried again after {_counted(figures.tries_of_clients) or 'nothing'}")
+    print(f"runs        {len(customers.followed)}: {_counted(ends)}")
+    print(f"attempts    {sums['attempts']}, at most {sums['most']} for a run")
+    print(f"written     {sums['calls']} calls done, {sums['events']} events, decisions {_counted(figures.decisions)}")
+    print(f"then        all ended after {settled_in:.0f} s; SIGTERM to end at most {max(stopped.values()):.1f} s")
+    print(f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left of agents that were killed")
+    print(f"time        {time.monotonic() - begin:.0f} s, seed {options.seed}")
+    counted = {what: len(figures.faults[what]) for what in ("lost", "duplicated", "stuck", "orphaned", "failed")}
+    print(" ".join(f"{what} {count}" for what, count in counted.items()))
+    return 1 if any(counted.values()) else 0
+
+
+def _wait_for_the_queue(owner_url: str) -> None:
+    """A job whose worker was killed after its run's end is still taken up once: give it the time."""
+    until = time.monotonic() + HELD_SECONDS + 10
+    while time.monotonic() < until:
+        with psycopg.connect(owner_url, autocommit=True) as owner:
+            if not owner.execute(
+                "select 1 from queue.procrastinate_jobs where status in ('todo', 'doing') limit 1"
+            ).fetchall():
+                return
+        time.sleep(0.5)
+
+
+def _counted(counter: collections.Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in sorted(counter.items()))
+
+
+@contextlib.asynccontextmanager
+async def _bounded(seconds: float) -> AsyncIterator[None]:
+    """However wrong it goes, this program ends."""
+    async with asyncio.timeout(seconds):
+        yield
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=float, default=1.5, help="seconds between kills, on average")
+    parser.add_argument("--seconds", type=float, default=3600, help="kill no longer than this")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--customers", type=int, default=6)
+    parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
+    parser.add_argument("--model", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.model:
+        await model()
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="fieldmark-chaos-"))
+    folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
+    try:
+        async with _bounded(options.seconds + 600):
+            return await chaos(options, folder)
+    finally:
+        if options.keep:
+            print(f"logs in {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
