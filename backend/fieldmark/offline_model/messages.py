@@ -38,13 +38,12 @@ Block = Text | Thinking | Call
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What the model says in one answer. `stop_reason` None: `tool_use` when it calls a tool, else `end_turn`. `usage`
-    and `model` stand in the place of the estimate and of the model that was asked; `id` in that of a new one."""
+    and `model` stand in the place of the estimate and of the model that was asked."""
 
     blocks: Sequence[Block]
     stop_reason: str | None = None
     usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     model: str | None = None
-    id: str | None = None
 
 
 def text(words: str) -> Text:
@@ -164,7 +163,7 @@ def _event(name: str, **data: Any) -> str:
 
 def _envelope(body: Body, turn: Turn) -> dict[str, Any]:
     return {
-        "id": turn.id or "msg_" + secrets.token_hex(12),
+        "id": "msg_" + secrets.token_hex(12),
         "type": "message",
         "role": "assistant",
         "model": turn.model or str(body.get("model", "offline")),

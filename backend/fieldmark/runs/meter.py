@@ -180,10 +180,14 @@ def _tokens(message: _Message) -> Tokens:
 
 
 def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a message's beginning and of its end: both count from its start, and either may leave some out."""
-    figures = {name: max(_number(before.get(name)), _number(value)) for name, value in after.items()}
-    figures.pop("cache_creation", None)
-    return {**before, **figures, **({"cache_creation": after["cache_creation"]} if after.get("cache_creation") else {})}
+    """The counts of a message's beginning and of its end. The prompt is counted at the one, the other or at both; of the
+    answer the end knows more."""
+    merged = {**before, "output_tokens": _number(after.get("output_tokens"))}
+    for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
+        merged[name] = max(_number(before.get(name)), _number(after.get(name)))
+    if after.get("cache_creation"):
+        merged["cache_creation"] = after["cache_creation"]
+    return merged
 
 
 def _dict(value: object) -> dict[str, Any]:
