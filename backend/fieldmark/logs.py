@@ -44,7 +44,7 @@ def set_up_logs(level: str) -> None:
 
 # Libraries that say nothing in their lines but ids, addresses and states. Others repeat the exception that they met, or
 # the message that they could not read: of those only the place is told.
-_DISCREET = ("procrastinate", "psycopg", "uvicorn")
+_DISCREET = ("opentelemetry", "procrastinate", "psycopg", "uvicorn")
 
 
 def _of_library(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

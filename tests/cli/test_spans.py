@@ -1,0 +1,103 @@
+"""Spans, as a collector gets them: what took how long in which run, and nothing that went through it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from desk import clis
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "zanzibar"
+
+
+@asynccontextmanager
+async def collector(received: list[bytes]) -> AsyncIterator[str]:
+    """Something that speaks OTLP over HTTP; keeps what it is sent."""
+
+    async def app(scope, receive, send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message.get("more_body", False)
+        assert scope["path"] == "/v1/traces"
+        received.append(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False))
+    running = asyncio.create_task(server._serve([listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await running
+
+
+def attributes(span: Span) -> dict:
+    return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
+
+
+async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
+    environments = []
+
+    def first(body):
+        environments.extend(cli.environ() for cli in clis())
+        return [call("get_document_text")]
+
+    refused = call("remove_field", {"path": f"{CANARY}.nothing"})
+    update = call("update_field", {"path": CANARY, "value": CANARY, "confidence": 0.9})
+    received: list[bytes] = []
+    async with collector(received) as url:
+        script = Script([first, [update], [refused], [text(f"Done, {CANARY}.")]])
+        async with commands(script, OTEL_EXPORTER_OTLP_ENDPOINT=url) as fieldmark:
+            file = fieldmark.file(f"Vendor: {CANARY}\n", f"{CANARY}.txt")
+            ended = await fieldmark.run("extract", file, "--instructions", f"Look for {CANARY}.")
+            assert ended.code == 0 and fieldmark.fields() == {CANARY: CANARY}
+            run = fieldmark.only_run()
+
+    assert received and CANARY.encode() not in b"".join(received)
+    requests = [ExportTraceServiceRequest.FromString(body) for body in received]
+    resource = requests[0].resource_spans[0].resource
+    assert "fieldmark" in [a.value.string_value for a in resource.attributes if a.key == "service.name"]
+    spans = [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
+    by_id = {span.span_id: span for span in spans}
+
+    (whole,) = [span for span in spans if span.name == "run"]
+    told = attributes(whole)
+    assert (told["fieldmark.run_id"], told["fieldmark.status"]) == (str(run["id"]), "completed")
+    of_run = [span for span in spans if span.trace_id == whole.trace_id]
+    calls = [span for span in of_run if span.name == "tool call"]
+    assert [attributes(span)["fieldmark.tool"] for span in calls] == [
+        "get_document_text",
+        "update_field",
+        "remove_field",
+    ]
+    assert [span.status.code for span in calls] == [0, 0, 2]
+    answers = [span for span in of_run if span.name == "model call"]
+    assert len(answers) == 4 and all(span.parent_span_id == whole.span_id for span in answers)
+    assert all(attributes(span)["gen_ai.usage.output_tokens"] > 0 for span in answers)
+    inside = [span for span in of_run if span.name == "transaction" and by_id[span.parent_span_id].name == "tool call"]
+    assert len(inside) >= 3
+
+    # The SDK hands the trace on in the environment of what it starts: not past our launcher.
+    assert len(environments) == 1 and environments[0]["HOME"]
+    assert not [name for name in environments[0] if "TRACE" in name.upper() or name.startswith("OTEL")]
+
+
+async def test_a_collector_that_is_away_keeps_nobody(commands):
+    async with commands(Script([[text("Done.")]]), OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9") as fieldmark:
+        async with asyncio.timeout(20):
+            assert (await fieldmark.run("extract", fieldmark.file())).code == 0
