@@ -143,6 +143,7 @@ class Figures:
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     stops: collections.Counter[str] = field(default_factory=collections.Counter)
     cuts: int = 0
+    most_tries: int = 0
     tries_of_clients: collections.Counter[str] = field(default_factory=collections.Counter)
     decisions: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
@@ -576,19 +577,23 @@ class Chaos:
                     self._figures.found("orphaned", f"process {pid} outlives its worker: {command}")
                     self._strange[pid] = float("inf")
             with contextlib.suppress(psycopg.Error, TimeoutError):
-                for job in await asyncio.wait_for(asyncio.to_thread(held_jobs, self._owner_url), 5):
+                jobs, tries = await asyncio.wait_for(asyncio.to_thread(held_jobs, self._owner_url), 5)
+                self._figures.most_tries = max(self._figures.most_tries, tries)
+                for job in jobs:
                     if job["id"] not in held:
                         held.add(job["id"])
                         self._figures.found("orphaned", f"job {job['id']} is held by a dead worker ({job['silent']})")
 
 
-def held_jobs(owner_url: str) -> list[dict[str, Any]]:
+def held_jobs(owner_url: str) -> tuple[list[dict[str, Any]], int]:
+    """The jobs that dead workers still hold, and how often in a row a run was taken up without getting a call done."""
     with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
         owner.execute("set statement_timeout = '3s'")
         query = """select j.id, now() - w.last_heartbeat as silent from queue.procrastinate_jobs as j
                    join queue.procrastinate_workers as w on w.id = j.worker_id
                    where j.status = 'doing' and w.last_heartbeat < now() - make_interval(secs => %s)"""
-        return owner.execute(query, [HELD_SECONDS]).fetchall()
+        tries = owner.execute("select coalesce(max(tries), 0) as tries from public.runs").fetchone()
+        return owner.execute(query, [HELD_SECONDS]).fetchall(), tries["tries"] if tries else 0
 
 
 # The reckoning -------------------------------------------------------------------------------------------------------
@@ -760,10 +765,10 @@ async def _under_fire(
     print(f"postgres    {sum(figures.stops.values())} times: {_counted(figures.stops)}")
     print(f"readers     cut {figures.cuts} times; tried again after {_counted(figures.tries_of_clients) or 'nothing'}")
     print(f"runs        {len(customers.followed)}: {_counted(ends)}")
-    print(f"attempts    {sums['attempts']}, at most {sums['most']} for a run")
+    print(f"attempts    {sums['attempts']}, at most {sums['most']} for a run, {figures.most_tries} without a call done")
     print(f"written     {sums['calls']} calls done, {sums['events']} events, decisions {_counted(figures.decisions)}")
     print(f"then        all ended after {settled_in:.0f} s; SIGTERM to end at most {max(stopped.values()):.1f} s")
-    print(f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left of agents that were killed")
+    print(f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left for the next worker to clear up")
     print(f"time        {time.monotonic() - begin:.0f} s, seed {options.seed}")
     counted = {what: len(figures.faults[what]) for what in ("lost", "duplicated", "stuck", "orphaned", "failed")}
     print(" ".join(f"{what} {count}" for what, count in counted.items()))

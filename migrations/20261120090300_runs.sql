@@ -29,7 +29,7 @@ create table public.runs (
     check (status in ('queued', 'running', 'awaiting_approval', 'completed', 'failed', 'cancelled')),
   -- The fence: rises each time a worker takes the run; a worker of a lower attempt can write nothing more.
   attempt integer not null default 0,
-  -- How often in a row it was taken up without coming to anything.
+  -- How often in a row it was taken up without getting a call done.
   tries integer not null default 0,
   -- The conversation that the run is led in, and the call that it waits for, or was resumed for.
   session_id uuid,
@@ -271,6 +271,9 @@ begin
   update public.calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id;
+  if not p_failed then
+    update public.runs set tries = 0 where id = p_run_id and tries > 0;
+  end if;
   if p_event is not null then
     perform private.append_event(p_run_id, p_event);
   end if;

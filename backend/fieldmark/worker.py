@@ -16,6 +16,7 @@ from procrastinate.worker import Worker
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.rules import answer
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs import clients
 from fieldmark.runs.options import ModelService
 from fieldmark.runs.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
 from fieldmark.runs.runner import Limits, Runner
@@ -39,6 +40,7 @@ MAX_TRIES = 3
 async def working(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
     """Work on jobs while the block lasts; yields the task that does."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(clients.workplace())
         model = await stack.enter_async_context(_model_service(service.settings))
         queue = open_queue(service.direct_url)
         _register(queue, service, model)
@@ -141,7 +143,8 @@ async def _sweep(queue: App) -> None:
 
 
 async def _keep_house(service: Service) -> None:
-    """End what waited for a person for too long, forget old conversations."""
+    """Clear up after the dead, end what waited for a person for too long, forget old conversations."""
+    await asyncio.to_thread(clients.clear_up)
     hours, days = service.settings.approval_hours, service.settings.session_days
     async with service.database.as_service() as conn:
         await runs.sweep(

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from desk import at_work, clis, home_of, until
+from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, raw_call, text
 from fieldmark.offline_model.script import Script, endless, http_error, stall
 from fieldmark.offline_model.server import OfflineModel
@@ -71,13 +72,17 @@ async def test_the_turns_of_an_endless_loop_are_counted(desk):
     assert len(worked.requests) == 4
 
 
-async def test_a_cli_that_is_killed_ends_the_run(desk):
-    async with at_work(desk) as (task, cli):
+async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk):
+    run_id = await desk.run()
+    async with at_work(desk, run_id=run_id) as (task, cli):
         home = home_of(cli)
         cli.kill()
-        worked = await asyncio.wait_for(task, 10)
-        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "agent_process")
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(task, 10)
+        assert (desk.state(run_id)["status"], desk.state(run_id)["tries"]) == ("running", 1)
         assert clis() == [] and not home.exists()
+    worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
+    assert (worked.state["status"], worked.state["attempt"]) == ("completed", 2)
 
 
 async def test_a_worker_that_stops_hands_its_run_back(desk):

@@ -11,6 +11,7 @@ from desk import clis, sql
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
+from fieldmark.runs.runner import MAX_TRIES
 
 pytestmark = pytest.mark.anyio
 
@@ -96,10 +97,19 @@ async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
 
 async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):
     run_id = await desk.run()
-    for _ in range(3):
+    for _ in range(MAX_TRIES):
         await desk.context(run_id)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
     assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+
+
+async def test_a_run_that_gets_something_done_each_time_is_not_given_up(desk):
+    run_id = await desk.run()
+    for number in range(MAX_TRIES + 1):
+        context = await desk.context(run_id)
+        await desk.call(context, "update_field", path=f"items[{number}]", value=number, confidence=1.0)
+    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+    assert (worked.state["status"], worked.state["attempt"]) == ("completed", MAX_TRIES + 2)
 
 
 async def test_connections_that_are_lost_in_the_middle_cost_an_attempt_at_most(desk, postgres):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import re
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import structlog
@@ -20,6 +23,8 @@ log = structlog.get_logger()
 CONNECT_SECONDS = 30
 GOODBYE_SECONDS = 3
 NOBODY = 65534
+NEW_SECONDS = 10
+_WORKPLACE = "fieldmark-workplace-"
 
 _LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 
@@ -46,6 +51,42 @@ async def acquire(options_in: Callable[[Path], ClaudeAgentOptions]) -> AsyncGene
         except asyncio.CancelledError:
             await goodbye
             raise
+
+
+@contextmanager
+def workplace() -> Generator[None]:
+    """What this process and the SDK put into temporary files lies in one folder of this process meanwhile. It is
+    locked: what a killed process left behind, transcripts among it, is known by the lock that is free."""
+    if Path(tempfile.gettempdir()).name.startswith(_WORKPLACE):  # a second service in one process
+        yield
+        return
+    before = tempfile.tempdir
+    folder = Path(tempfile.mkdtemp(prefix=_WORKPLACE))
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder.chmod(0o711)  # the CLI's own user goes through it into its folder
+        tempfile.tempdir = str(folder)  # the SDK cannot be told where to put a conversation that it resumes
+        yield
+    finally:
+        tempfile.tempdir = before
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def clear_up() -> None:
+    """Remove what processes that were killed have left in their workplaces."""
+    for folder in Path(tempfile.gettempdir()).parent.glob(f"{_WORKPLACE}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY)
+            try:
+                is_ours = os.fstat(lock).st_uid == os.geteuid()
+                is_new = time.time() - os.fstat(lock).st_mtime < NEW_SECONDS  # made, and not locked yet
+                if is_ours and not is_new:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def log_stderr(line: str) -> None:

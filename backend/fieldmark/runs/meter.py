@@ -63,9 +63,7 @@ class Meter:
     `asked` is the model that the run asks for; `paid` a call whose message was charged by an earlier attempt.
     """
 
-    def __init__(
-        self, context: ToolContext, agent: str, prices: Prices, asked: str, paid: str | None = None
-    ) -> None:
+    def __init__(self, context: ToolContext, agent: str, prices: Prices, asked: str, paid: str | None = None) -> None:
         self._context = context
         self._agent = agent
         self._prices = prices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from claude_agent_sdk import (
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKError,
+    CLIConnectionError,
+    CLINotFoundError,
     MirrorErrorMessage,
+    ProcessError,
     ResultMessage,
     StreamEvent,
 )
@@ -22,7 +26,7 @@ from claude_agent_sdk import (
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Connection, Database
-from fieldmark.errors import Fenced, FieldmarkError
+from fieldmark.errors import Fenced, FieldmarkError, Unavailable
 from fieldmark.metrics import Metrics
 from fieldmark.runs import clients
 from fieldmark.runs.course import Course, course_of
@@ -41,7 +45,11 @@ from fieldmark.tools.toolkit import ToolContext
 
 log = structlog.get_logger()
 
-MAX_TRIES = 3
+MAX_TRIES = 10
+"""How often in a row a run may be broken off, by whatever death, without a single call done. Workers die for reasons of
+their own, several runs at a time; a run that is the reason comes to nothing each time."""
+MAX_ATTEMPTS = 1000
+"""Ends a run that gets a call done each time before it takes its worker down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +106,15 @@ class Runner:
         async with self._database.as_user(scope) as conn:
             room = await self._find_room(conn, run_id)
             run = await runs.take(conn, run_id) if room == "granted" else None
-            if run is not None and run["tries"] <= MAX_TRIES:
+            if run is not None and run["tries"] <= MAX_TRIES and run["attempt"] <= MAX_ATTEMPTS:
                 if run["attempt"] == 1:
                     await runs.append_event(
                         conn, run_id, {"run_id": str(run_id), "extraction_id": str(run["extraction_id"])}
                     )
                 return run
+            has_ended = room is None and await runs.get(conn, run_id) is not None
+        if has_ended:
+            return None
         if room == "held":
             log.info("the run waits for another of its organisation to end")
             return None
@@ -181,6 +192,8 @@ class Runner:
             # Its text may repeat what the CLI said, and with it the document.
             exit_code = getattr(error, "exit_code", None)
             log.warning("the agent's process failed", error=type(error).__name__, exit_code=exit_code)
+            if _was_killed(error):
+                raise Unavailable("The agent's process was killed.") from None  # for the queue to try again
             return Outcome(
                 "failed",
                 error="The agent's process ended unexpectedly, or sent more than it may.",
@@ -338,8 +351,15 @@ class Runner:
         }
 
 
+def _was_killed(error: ClaudeSDKError) -> bool:
+    """Whether the CLI did not end by itself: by the system, for want of memory, or with whoever else kills."""
+    if isinstance(error, ProcessError):
+        return error.exit_code == -signal.SIGKILL
+    return isinstance(error, CLIConnectionError) and not isinstance(error, CLINotFoundError)
+
+
 async def _settled(task: asyncio.Task[Any]) -> None:
-    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI behind."""
+    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI."""
     cancelled = False
     while not task.done():
         try:
