@@ -149,7 +149,7 @@ begin
   -- An older run on the same extraction goes first, or a correction would come before what it corrects.
   if v_at_work >= v_limits.max_concurrent_runs or v_left - v_set_aside < p_wanted or exists (
     select from public.runs
-    where extraction_id = v_run.extraction_id and status = 'queued' and held_at is not null
+    where extraction_id = v_run.extraction_id and status = 'queued'
       and (created_at, id) < (v_run.created_at, v_run.id)
   ) then
     update public.runs set held_at = now() where id = p_run_id;

@@ -1,0 +1,345 @@
+"""Room and credit in an organisation: asked for by many at once, never given twice, and no run forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from decimal import Decimal
+from threading import Barrier
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from doors import House, become, furnish
+
+
+@dataclass(frozen=True)
+class Office:
+    """A house whose owner starts runs, each on an extraction of its own, and connections of several workers."""
+
+    house: House
+    owner: psycopg.Connection
+    workers: list[psycopg.Connection]
+
+    def limit(self, max_usd: str | None = None, runs: int | None = None) -> None:
+        self.owner.execute(
+            "update credit_limits set max_usd = %s, max_concurrent_runs = %s where org_id = %s",
+            [max_usd, runs, self.house.org],
+        )
+
+    def launch(self, count: int, **columns: Any) -> list[UUID]:
+        return [self._launch(uuid4(), uuid4(), **columns) for _ in range(count)]
+
+    def _launch(self, run: UUID, extraction: UUID, **columns: Any) -> UUID:
+        house = self.house
+        self.owner.execute(
+            "insert into extractions (id, org_id, document_id, created_by) values (%s, %s, %s, %s)",
+            [extraction, house.org, house.document, house.owner],
+        )
+        return self.start(run, extraction, **columns)
+
+    def start(self, run: UUID, extraction: UUID, max_cost_usd: str | None = None) -> UUID:
+        house = self.house
+        self.owner.execute(
+            "insert into runs (id, org_id, document_id, extraction_id, created_by, max_cost_usd) "
+            "values (%s, %s, %s, %s, %s, %s)",
+            [run, house.org, house.document, extraction, house.owner, max_cost_usd],
+        )
+        self.owner.execute("delete from queue.procrastinate_jobs")
+        return run
+
+    def take(self, run: UUID, wanted: str | None = "0.1", worker: int = 0) -> str | None:
+        """What a worker does with a run's job."""
+        connection = self.workers[worker]
+        with connection.transaction():
+            become(connection, "authenticated", {"sub": str(self.house.owner), "org_id": str(self.house.org)})
+            row = connection.execute("select private.reserve(%s, %s)", [run, wanted]).fetchone()
+            answer = row and row[0]
+            if answer == "granted":
+                connection.execute(
+                    "update runs set status = 'running', attempt = attempt + 1, held_at = null where id = %s", [run]
+                )
+            return answer
+
+    def charge(
+        self, run: UUID, cost: str, wanted: str | None = "0.1", worker: int = 0, message: str | None = None
+    ) -> Any:
+        connection = self.workers[worker]
+        with connection.transaction():
+            become(connection, "authenticated", {"sub": str(self.house.owner), "org_id": str(self.house.org)})
+            row = connection.execute(
+                "select private.charge(%s, %s, 'extraction', %s, 'm', 1, 1, 0, 0, 0, %s, %s)",
+                [run, self.house.org, message or str(uuid4()), cost, wanted],
+            ).fetchone()
+            return row and row[0]
+
+    def end(self, run: UUID, status: str = "completed") -> None:
+        self.owner.execute("update runs set status = %s where id = %s", [status, run])
+
+    def status(self, run: UUID) -> tuple[str, bool]:
+        """Its status, and whether it is held."""
+        row = self.owner.execute("select status, held_at is not null from runs where id = %s", [run]).fetchone()
+        assert row is not None
+        return row
+
+    def jobs(self) -> list[UUID]:
+        """The runs in the queue, in order; those are then gone from it."""
+        with self.owner.transaction():
+            rows = self.owner.execute("select args ->> 'run_id' from queue.procrastinate_jobs order by id").fetchall()
+            self.owner.execute("delete from queue.procrastinate_jobs")
+        return [UUID(run) for (run,) in rows]
+
+    def at_once(self, *calls: Any) -> list[Any]:
+        """Call each with a worker of its own, all at the same moment."""
+        barrier = Barrier(len(calls))
+
+        def go(worker: int) -> Any:
+            barrier.wait()
+            return calls[worker](worker)
+
+        with ThreadPoolExecutor(len(calls)) as pool:
+            return list(pool.map(go, range(len(calls))))
+
+
+@pytest.fixture
+def office(clone: Any) -> Iterator[Office]:
+    with ExitStack() as stack:
+        owner = stack.enter_context(psycopg.connect(clone.owner_url, autocommit=True))
+        workers = [stack.enter_context(psycopg.connect(clone.app_url, autocommit=True)) for _ in range(4)]
+        owner.execute("set search_path = public, queue")  # its triggers name no schema
+        house = furnish(owner)
+        owner.execute(
+            "update documents set status = 'ready', media_type = 'a/b', page_count = 1 where id = %s", [house.document]
+        )
+        owner.execute("delete from runs; delete from usage; delete from queue.procrastinate_jobs")
+        yield Office(house, owner, workers)
+
+
+@pytest.mark.parametrize("room", [1, 2, 3])
+def test_of_several_at_once_as_many_start_as_there_is_room_for(office: Office, room: int) -> None:
+    office.limit(runs=room)
+    runs = office.launch(4)
+    answers = office.at_once(*[lambda worker, run=run: office.take(run, worker=worker) for run in runs])
+    assert Counter(answers) == {"granted": room, "held": 4 - room}
+    held = [run for run, answer in zip(runs, answers, strict=True) if answer == "held"]
+    assert all(office.status(run) == ("queued", True) for run in held) and office.jobs() == []
+    # As each ends, the oldest that waits goes on, until all have had their turn.
+    working = [run for run in runs if run not in held]
+    while working:
+        office.end(working.pop(0))
+        for run in office.jobs():
+            assert run == held.pop(0) and office.take(run) == "granted"
+            working.append(run)
+    assert held == [] and {office.status(run) for run in runs} == {("completed", False)}
+
+
+def test_without_limits_all_start(office: Office) -> None:
+    office.owner.execute("delete from credit_limits")
+    runs = office.launch(4)
+    answers = office.at_once(*[lambda worker, run=run: office.take(run, None, worker=worker) for run in runs])
+    assert answers == ["granted"] * 4
+
+
+def test_one_that_ends_while_another_looks_for_room_leaves_it_none_or_a_job(office: Office) -> None:
+    """Whichever comes first: nothing waits for ever."""
+    office.limit(runs=1)
+    for _ in range(20):
+        first, second = office.launch(2)
+        assert office.take(first) == "granted"
+        _, answer = office.at_once(
+            lambda _, run=first: office.end(run), lambda worker, run=second: office.take(run, worker=worker)
+        )
+        assert (answer, office.jobs()) in [("granted", []), ("held", [second])]
+        if answer == "held":
+            assert office.take(second) == "granted"
+        office.end(second)
+
+
+@pytest.mark.parametrize("how", ["completed", "cancelled", "awaiting_approval", "queued", "deleted"])
+def test_room_is_left_however_a_run_leaves_it(office: Office, how: str) -> None:
+    office.limit(runs=1)
+    first, second = office.launch(2)
+    assert (office.take(first), office.take(second)) == ("granted", "held")
+    if how == "deleted":
+        office.owner.execute("delete from runs where id = %s", [first])
+    else:
+        office.owner.execute("update runs set status = %s, waiting_call = 'c' where id = %s", [how, first])
+    assert set(office.jobs()) == ({first, second} if how == "queued" else {second})
+
+
+@pytest.mark.parametrize("how", ["cancelled", "deleted"])
+def test_one_that_was_let_go_on_and_never_starts_leaves_its_room_to_the_next(office: Office, how: str) -> None:
+    office.limit(runs=1)
+    first, second, third = office.launch(3)
+    assert [office.take(run) for run in (first, second, third)] == ["granted", "held", "held"]
+    office.end(first)
+    assert office.jobs() == [second]
+    if how == "deleted":
+        office.owner.execute("delete from runs where id = %s", [second])
+    else:
+        office.end(second, "cancelled")
+    assert office.jobs() == [third] and office.take(third) == "granted"
+
+
+def test_one_that_waits_and_is_cancelled_is_let_be(office: Office) -> None:
+    office.limit(runs=1)
+    first, second = office.launch(2)
+    assert (office.take(first), office.take(second)) == ("granted", "held")
+    office.end(second, "cancelled")
+    office.end(first)
+    assert office.jobs() == [] and office.take(second) is None
+
+
+@pytest.mark.parametrize("change", ["update credit_limits set max_concurrent_runs = 3", "delete from credit_limits"])
+def test_more_room_is_taken_at_once(office: Office, change: str) -> None:
+    office.limit(runs=1)
+    runs = office.launch(3)
+    assert [office.take(run) for run in runs] == ["granted", "held", "held"]
+    office.owner.execute(change)
+    # The next is let go on when the one before it has started.
+    for run in runs[1:]:
+        assert office.jobs() == [run] and office.take(run) == "granted"
+    assert office.jobs() == []
+
+
+def test_a_run_that_is_taken_up_again_has_its_place_already(office: Office) -> None:
+    office.limit(runs=1)
+    first, second = office.launch(2)
+    assert [office.take(run) for run in (first, second, first)] == ["granted", "held", "granted"]
+
+
+@pytest.mark.parametrize("room", [1, None])
+def test_runs_on_one_extraction_keep_their_order(office: Office, room: int | None) -> None:
+    """Whichever job a worker sees first: one that was put back into the queue comes behind newer ones there."""
+    office.limit(runs=room)
+    (first,) = office.launch(1)
+    extraction = office.owner.execute("select extraction_id from runs").fetchone()
+    assert extraction is not None
+    second = office.start(uuid4(), extraction[0])
+    assert office.take(second) == "held"
+    assert office.take(first) == "granted"
+    office.end(first)
+    assert office.jobs() == [second] and office.take(second) == "granted"
+
+
+def test_another_organisation_s_runs_take_no_room(office: Office) -> None:
+    office.limit(runs=1)
+    office.owner.execute(
+        "insert into runs (org_id, document_id, extraction_id, created_by, status) values (%s, %s, %s, %s, 'running')",
+        [office.house.other_org, office.house.other_document, office.house.other_extraction, office.house.stranger],
+    )
+    assert office.take(office.launch(1)[0]) == "granted"
+
+
+# Credit
+
+
+def test_of_several_at_once_as_many_start_as_the_credit_lasts_for(office: Office) -> None:
+    office.limit("0.25")
+    runs = office.launch(4)
+    answers = office.at_once(*[lambda worker, run=run: office.take(run, "0.1", worker=worker) for run in runs])
+    assert Counter(answers) == {"granted": 2, "held": 2}
+    # Nothing was spent: the others go on when these have ended.
+    for run, answer in zip(runs, answers, strict=True):
+        if answer == "granted":
+            office.end(run)
+    waiting = [run for run, answer in zip(runs, answers, strict=True) if answer == "held"]
+    assert office.jobs() == waiting
+    assert [office.take(run) for run in waiting] == ["granted", "granted"]
+
+
+def test_runs_at_once_never_pass_the_limit(office: Office) -> None:
+    """Each spends what was set aside for it, step after step, until it is told to stop."""
+    office.limit("1")
+    runs = office.launch(4)
+    step = Decimal("0.03")
+
+    def go(run: UUID, worker: int) -> int:
+        if office.take(run, str(step), worker) != "granted":
+            return 0
+        steps = 1
+        while office.charge(run, str(step), str(step), worker) is None:
+            steps += 1
+        return steps
+
+    taken = office.at_once(*[lambda worker, run=run: go(run, worker) for run in runs])
+    spent = office.owner.execute("select sum(cost_usd) from usage where org_id = %s", [office.house.org]).fetchone()
+    assert spent == (sum(taken) * step,) and Decimal("0.9") < spent[0] <= 1
+
+
+def test_who_finds_no_credit_left_is_told_and_does_not_wait(office: Office) -> None:
+    office.limit("0.25")
+    first, second, third = office.launch(3)
+    assert office.take(first) == "granted"
+    assert office.charge(first, "0.1") is None
+    assert office.take(second) == "held"  # 0.15 are left, and 0.1 of them set aside
+    assert office.charge(first, "0.1") == "out_of_credit"
+    assert office.take(third) == "out_of_credit"
+    office.end(first, "cancelled")
+    assert office.jobs() == [second] and office.take(second) == "out_of_credit"
+
+
+def test_a_run_s_own_limit_holds_at_every_step_and_when_it_is_taken_up_again(office: Office) -> None:
+    office.limit(None)
+    (run,) = office.launch(1, max_cost_usd="0.2")
+    assert office.take(run) == "granted"
+    assert office.charge(run, "0.1") is None and office.charge(run, "0.1") == "max_cost"
+    assert office.take(run) == "max_cost"
+
+
+@pytest.mark.parametrize(("max_usd", "max_cost_usd"), [("9", None), (None, "9"), (None, None)])
+def test_without_a_price_no_limit_can_be_kept(office: Office, max_usd: str | None, max_cost_usd: str | None) -> None:
+    office.limit(max_usd)
+    (run,) = office.launch(1, max_cost_usd=max_cost_usd)
+    assert office.take(run, None) == ("model_unpriced" if max_usd or max_cost_usd else "granted")
+
+
+def test_the_same_message_is_charged_once_by_two_at_once(office: Office) -> None:
+    (run,) = office.launch(1)
+    office.take(run)
+    office.at_once(*[lambda worker: office.charge(run, "0.1", worker=worker, message="m") for _ in range(4)])
+    assert office.owner.execute("select count(*), sum(cost_usd) from usage").fetchone() == (1, Decimal("0.1"))
+
+
+def test_what_was_used_is_recorded_of_a_run_that_has_ended_or_is_gone(office: Office) -> None:
+    (run,) = office.launch(1)
+    office.take(run)
+    office.end(run, "cancelled")
+    assert office.charge(run, "0.1") is None
+    office.owner.execute("delete from documents where id = %s", [office.house.document])
+    assert office.charge(run, "0.2") is None
+    assert office.owner.execute("select private.cost_of_run(%s)", [run]).fetchone() == (Decimal("0.3"),)
+
+
+def test_nobody_charges_another_organisation(office: Office) -> None:
+    (run,) = office.launch(1)
+    connection = office.workers[0]
+    charge = "select private.charge(%s, %s, 'extraction', 'm', 'm', 1, 1, 0, 0, 0, 1, 1)"
+    for user, org, service in [
+        (office.house.stranger, office.house.other_org, True),
+        (office.house.owner, office.house.org, False),  # a front end, for its own organisation
+    ]:
+        on = connection if service else office.owner
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), on.transaction():
+            if not service:
+                on.execute("set local session authorization authenticator")
+            become(on, "authenticated", {"sub": str(user), "org_id": str(org)})
+            on.execute(charge, [run, office.house.org])
+    assert office.charge(run, "1") is None
+
+
+def test_the_price_of_one_unknown_message_is_the_price_of_the_run(office: Office) -> None:
+    (run,) = office.launch(1)
+    office.charge(run, "0.1")
+    assert office.owner.execute("select private.cost_of_run(%s)", [run]).fetchone() == (Decimal("0.1"),)
+    connection = office.workers[0]
+    with connection.transaction():
+        become(connection, "authenticated", {"sub": str(office.house.owner), "org_id": str(office.house.org)})
+        connection.execute(
+            "select private.charge(%s, %s, 'extraction', 'x', 'm', 1, 1, 0, 0, 0, null, null)", [run, office.house.org]
+        )
+    assert office.owner.execute("select private.cost_of_run(%s)", [run]).fetchone() == (None,)
