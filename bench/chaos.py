@@ -476,17 +476,21 @@ class Chaos:
         self._strange: dict[int, float] = {}
 
     async def kill(self, count: int, every_seconds: float) -> None:
-        waiting: asyncio.Task[None] | None = None
-        while sum(self._figures.kills.values()) < count:
-            await asyncio.sleep(min(self._random.expovariate(1 / every_seconds), 4 * every_seconds))
-            what = self._random.choices(("worker", "cli", "api", "commit"), (30, 20, 20, 30))[0]
-            if what == "commit":
-                if waiting is None or waiting.done():
-                    waiting = asyncio.create_task(self._kill_at(self._random.choice(AT_COMMITS)))
-            elif what == "cli":
-                self._kill_a_cli()
-            elif pids := self._processes.pids(what):
-                self._count(what, self._processes.kill(self._random.choice(pids)))
+        at_commit: asyncio.Task[None] | None = None
+        try:
+            while sum(self._figures.kills.values()) < count:
+                await asyncio.sleep(min(self._random.expovariate(1 / every_seconds), 4 * every_seconds))
+                what = self._random.choices(("worker", "cli", "api", "commit"), (30, 20, 20, 30))[0]
+                if what == "commit":
+                    if at_commit is None or at_commit.done():
+                        at_commit = asyncio.create_task(self._kill_at(self._random.choice(AT_COMMITS)))
+                elif what == "cli":
+                    self._kill_a_cli()
+                elif pids := self._processes.pids(what):
+                    self._count(what, self._processes.kill(self._random.choice(pids)))
+        finally:
+            if at_commit is not None:
+                at_commit.cancel()
 
     def _kill_a_cli(self) -> None:
         if clis := self._processes.clis():
