@@ -42,9 +42,8 @@ async def working(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
     async with AsyncExitStack() as stack:
         stack.enter_context(clients.workplace())
         model = await stack.enter_async_context(_model_service(service.settings))
-        queue = open_queue(service.direct_url)
+        queue = await stack.enter_async_context(open_queue(service.direct_url))
         _register(queue, service, model)
-        await stack.enter_async_context(queue.open_async())
         task = asyncio.create_task(_work(queue, service), name="worker")
         try:
             yield task

@@ -91,12 +91,8 @@ class Database:
         self._hearing = Hearing(None if direct_pooled else direct, CONNECTING)
 
     async def __aenter__(self) -> Self:
-        try:
-            # A first connection by hand, because the pool would keep to itself why it cannot connect.
-            async with await AsyncConnection.connect(self._url, **CONNECTING):
-                pass
-        except OperationalError as error:
-            raise Unavailable(f"The database cannot be reached: {_reason(error)}") from error
+        # A first connection by hand, because the pool would keep to itself why it cannot connect.
+        await reach(self._url, "The database")
         await self._pool.open()
         return self
 
@@ -237,6 +233,15 @@ select
     where r.rolname = 'authenticated' and pg_catalog.pg_has_role(me.oid, r.oid, 'member')) as may_act
 from me
 """
+
+
+async def reach(url: str, what: str) -> None:
+    """Connect once and no more. Raises Unavailable with the reason."""
+    try:
+        async with await AsyncConnection.connect(url, **CONNECTING):
+            pass
+    except OperationalError as error:
+        raise Unavailable(f"{what} cannot be reached: {_reason(error)}") from error
 
 
 def plain_url(url: str) -> tuple[str, bool]:

@@ -41,7 +41,10 @@ class LocalFiles:
         """The original itself, to be read and left as it is. `NotFound` when there is none."""
         where = parse_stored_path(path)
         if await asyncio.to_thread(self._size, where) is None:
-            raise NotFound("The original of this document is gone.")
+            raise NotFound(
+                "The original of this document is not on the machine that was to read it. Fieldmark on several "
+                "machines needs Supabase Storage (SUPABASE_SECRET_KEY), or FIELDMARK_HOME/files on a disk they share."
+            )
         yield self._root / str(where)
 
     async def size(self, path: str) -> int | None:

@@ -30,6 +30,10 @@ _LEEWAY_S = 10
 
 _LOCAL_ISSUER = "fieldmark"
 _LOCAL_ALGORITHM = "HS256"
+_ANOTHER_SERVERS = (
+    "The token's signature is not that of this server's key. Servers on several machines take each other's tokens only "
+    "with the same FIELDMARK_HOME/keys, or with Supabase Auth."
+)
 _KEY_BYTES = 32
 
 _SUPABASE_ALGORITHMS = ("ES256", "RS256")
@@ -80,7 +84,7 @@ class LocalTokens:
     async def user_of(self, token: str) -> UUID:
         """The user whom `sign` issued the token to. `Unauthenticated`."""
         _header(token, (_LOCAL_ALGORITHM,))
-        return _user(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER)
+        return _user(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, forged=_ANOTHER_SERVERS)
 
 
 class SupabaseTokens:
@@ -166,7 +170,13 @@ def _header(token: str, algorithms: tuple[str, ...]) -> dict[str, Any]:
     return header
 
 
-def _user(token: str, key: jwt.PyJWK | bytes, algorithm: str, issuer: str) -> UUID:
+def _user(
+    token: str,
+    key: jwt.PyJWK | bytes,
+    algorithm: str,
+    issuer: str,
+    forged: str = "The token's signature is not that of the key it names.",
+) -> UUID:
     try:
         claims = jwt.decode(
             token,
@@ -177,6 +187,8 @@ def _user(token: str, key: jwt.PyJWK | bytes, algorithm: str, issuer: str) -> UU
             leeway=_LEEWAY_S,
             options={"require": _REQUIRED},
         )
+    except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
+        raise Unauthenticated(forged) from None
     except _UNREADABLE as error:
         raise Unauthenticated(_reason(error)) from None
     if claims.get("role") != _ROLE:
@@ -200,8 +212,6 @@ def _reason(error: BaseException) -> str:
             return f"The token is meant for somebody else: its audience is not '{_AUDIENCE}'."
         case jwt.InvalidIssuerError():
             return "The token was issued by somebody else."
-        case jwt.InvalidSignatureError() | jwt.InvalidAlgorithmError():
-            return "The token's signature is not that of the key it names."
         case _:
             return "The token's content cannot be read."
 

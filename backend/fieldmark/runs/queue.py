@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final, LiteralString
 
@@ -11,7 +13,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-from fieldmark.db.pool import CONNECTING, IDLE_IN_TRANSACTION, plain_url
+from fieldmark.db.pool import CONNECTING, IDLE_IN_TRANSACTION, plain_url, reach
 from fieldmark.errors import Misconfigured
 
 RUNS = "runs"
@@ -23,8 +25,10 @@ STALLED_SECONDS = 20
 PERSISTENT_SECONDS = 8
 
 
-def open_queue(direct_url: str) -> App:
-    """The queue over a direct connection: it listens, which no transaction pooler lets it. Raises Misconfigured."""
+@asynccontextmanager
+async def open_queue(direct_url: str) -> AsyncGenerator[App]:
+    """The queue over a direct connection: it listens, which no transaction pooler lets it. Raises Misconfigured where
+    there is none, Unavailable where nothing answers."""
     url, pooled = plain_url(direct_url)
     if pooled:
         raise Misconfigured(
@@ -42,7 +46,9 @@ def open_queue(direct_url: str) -> App:
     )
     app = App(connector=connector)
     app.job_manager = _Jobs(connector)
-    return app
+    await reach(url, "The database itself (DATABASE_DIRECT_URL)")
+    async with app.open_async():
+        yield app
 
 
 class _Jobs(JobManager):

@@ -1,0 +1,233 @@
+"""Processes of Fieldmark as they stand on several machines: APIs and workers of their own, one Postgres, one model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psutil
+
+import fieldmark
+from desk import sql
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.routes.tokens import LocalTokens
+from standing import Clone
+
+_COMMAND = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
+_BACKEND = str(Path(fieldmark.__file__).parents[1])
+
+
+class Process:
+    """A `fieldmark` of its own, told what to do by its settings alone."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], settings: dict[str, str], before: Sequence[str]) -> None:
+        self._log = folder / f"{arguments[0]}-{uuid4().hex[:6]}.log"
+        with self._log.open("wb") as log:
+            self.popen = subprocess.Popen(
+                [*before, *_COMMAND, *arguments],
+                cwd=folder,  # without a .env
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": _BACKEND, **settings},  # noqa: TID251  no settings here
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def says(self) -> str:
+        return self._log.read_text()
+
+    async def said(self, pattern: str, seconds: float = 60) -> str:
+        """The first group of the pattern, as soon as the process has said it."""
+
+        def found() -> str | None:
+            assert self.popen.poll() is None, self.says
+            match = re.search(pattern, self.says)
+            return match and match[1]
+
+        return await until(found, seconds, lambda: self.says)
+
+    def clis(self) -> list[psutil.Process]:
+        """The agents' CLIs that this process has started and that still live."""
+        found = []
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.popen.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    if child.status() != psutil.STATUS_ZOMBIE and "fieldmark-agent-" in str(child.environ()):
+                        found.append(child)
+        return found
+
+    async def ended(self, seconds: float = 60) -> int:
+        """Its exit code."""
+        await until(lambda: self.popen.poll() is not None, seconds, lambda: self.says)
+        return self.popen.returncode
+
+    async def stop(self) -> None:
+        """SIGTERM, and what it does then."""
+        if self.popen.poll() is None:
+            self.popen.terminate()
+        await self.ended()
+
+    def kill(self) -> None:
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+
+
+@dataclass
+class Hosts:
+    """Machines around one Postgres and one model. Settings given to a process go before those that all have."""
+
+    clone: Clone
+    folder: Path
+    model: OfflineModel
+    user_id: UUID = field(default_factory=uuid4)
+    _processes: list[Process] = field(default_factory=list[Process])
+    _clients: list[httpx.AsyncClient] = field(default_factory=list[httpx.AsyncClient])
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def start(self, *arguments: str, before: Sequence[str] = (), **settings: str) -> Process:
+        """A `fieldmark` with these arguments, not waited for."""
+        chosen = {
+            "DATABASE_URL": self.clone.app_url,
+            "FIELDMARK_HOME": str(self.home),
+            "FIELDMARK_LOG_LEVEL": "warning",
+            "ANTHROPIC_API_KEY": "test-key",
+            "ANTHROPIC_BASE_URL": self.model.base_url,
+            **settings,
+        }
+        process = Process(self.folder, arguments, chosen, before)
+        self._processes.append(process)
+        return process
+
+    async def api(self, **settings: str) -> Api:
+        """An API process without a worker."""
+        process = self.start("serve", "--no-worker", "--port", "0", **settings)
+        url = await process.said(r"serves at (http://\S+)")
+        token = LocalTokens(self.home).sign(self.user_id)
+        http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        self._clients.append(http)
+        return Api(process, http)
+
+    async def worker(self, *arguments: str, before: Sequence[str] = (), **settings: str) -> Process:
+        """A worker process that works."""
+        process = self.start("worker", *arguments, before=before, **settings)
+        await process.said(r"(The worker works)")
+        return process
+
+    def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """Rows as the owner of the database sees them."""
+        return sql(self.clone.owner_url, query, *parameters)
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        return self.sql("select * from public.runs where id = %s", run_id)[0]
+
+    async def run_at(self, run_id: str, status: str, seconds: float = 20) -> dict[str, Any]:
+        """The run's row, once it has this status."""
+        await until(
+            lambda: self.run(run_id)["status"] == status, seconds, lambda: f"{self.run(run_id)}\n{self._all_said()}"
+        )
+        return self.run(run_id)
+
+    def events(self, run_id: str) -> list[dict[str, Any]]:
+        """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
+        rows = self.sql("select number, body from public.run_events where run_id = %s order by number", run_id)
+        assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
+        return [row["body"] for row in rows]
+
+    def _all_said(self) -> str:
+        return "\n".join(f"--- {process.popen.args}\n{process.says}" for process in self._processes)
+
+    async def clear(self) -> None:
+        for process in self._processes:
+            process.kill()
+        for client in self._clients:
+            await client.aclose()
+
+
+@dataclass
+class Api:
+    """An API process, as one user meets it."""
+
+    process: Process
+    http: httpx.AsyncClient
+
+    async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n") -> dict[str, Any]:
+        """A document that has been read, or could not be."""
+        answer = await self.http.post("/api/documents", files={"file": ("a.txt", text.encode())})
+        assert answer.status_code == 201, answer.text
+        for _ in range(400):
+            document = (await self.http.get(f"/api/documents/{answer.json()['id']}")).json()
+            if document["status"] != "reading":
+                return document
+            await asyncio.sleep(0.05)
+        raise AssertionError("the document was not read within 20 seconds")
+
+    async def begin(self, document_id: str, **wish: Any) -> str:
+        """Start an extraction and go away as soon as its number is known: its events are for others to read."""
+        body = {"document_id": document_id, **wish}
+        headers = {"Accept": "text/event-stream"}
+        async with self.http.stream("POST", "/api/agent/extract", json=body, headers=headers) as response:
+            async for line in response.aiter_lines():
+                if line.startswith(": run "):
+                    return line[6:]
+        raise AssertionError("the stream did not name its run")
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: dict[str, Any] | None = None, after: int | None = None
+    ) -> AsyncIterator[AsyncIterator[tuple[int, dict[str, Any]]]]:
+        """(number, flat object) of an event stream, as they come."""
+        headers = {"Accept": "text/event-stream", **({} if after is None else {"Last-Event-ID": str(after)})}
+        method = "GET" if body is None else "POST"
+        async with self.http.stream(method, path, json=body, headers=headers) as response:
+            assert response.status_code == 200, await response.aread()
+            yield _events(response)
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    async for line in response.aiter_lines():
+        if line.startswith("id: "):
+            number = int(line[4:])
+        elif line.startswith("data: "):
+            # The data comes before or after its id: both belong to the block that an empty line ends.
+            data = json.loads(line[6:])
+        elif not line and number:
+            yield number, data
+            number = 0
+
+
+async def until(holds: Callable[[], Any], seconds: float, otherwise: Callable[[], str] = str) -> Any:
+    """What `holds` answers as soon as it is true."""
+    end = time.monotonic() + seconds
+    while True:
+        if found := holds():
+            return found
+        assert time.monotonic() < end, f"it did not become true within {seconds} s\n{otherwise()}"
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def standing(clone: Clone, folder: Path, answer: Any) -> AsyncIterator[Hosts]:
+    """Hosts around a clone, with `answer` speaking for the model. Whatever was started is gone afterwards."""
+    async with OfflineModel(answer) as model:
+        hosts = Hosts(clone, folder, model)
+        try:
+            yield hosts
+        finally:
+            await hosts.clear()

@@ -1,0 +1,98 @@
+"""Jobs of workers that were taken for dead: whoever takes one up keeps it, whoever comes back late changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from procrastinate import App
+from procrastinate.jobs import Job, Status
+
+from desk import desk, sql, until
+from fieldmark.runs.queue import RUNS, open_queue
+from standing import Clone
+
+__all__ = ["desk"]
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def queue_of(desk: Any, clone: Clone) -> AsyncIterator[App]:
+    """A queue in which the desk's run waits."""
+    await desk.run()
+    async with open_queue(clone.app_url) as queue:
+        yield queue
+
+
+async def take(queue: App) -> Job | None:
+    """The next job of the runs, as a worker that has just begun."""
+    return await queue.job_manager.fetch_job([RUNS], await queue.job_manager.register_worker())
+
+
+async def bury(desk: Any, queue: App) -> list[Job]:
+    """All workers fall silent; the jobs they leave, as a sweep finds them."""
+    desk.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - %s", timedelta(hours=1))
+    await queue.job_manager.prune_stalled_workers(60)
+    return list(await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=60))
+
+
+def jobs(desk: Any) -> list[str]:
+    rows = desk.sql("select status from queue.procrastinate_jobs where task_name = 'execute_run'")
+    return [row["status"] for row in rows]
+
+
+async def test_a_worker_ends_its_own_job(desk, clone):
+    async with queue_of(desk, clone) as queue:
+        job = await take(queue)
+        await queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True)
+        assert jobs(desk) == []
+
+
+async def test_a_worker_puts_its_own_job_back(desk, clone):
+    async with queue_of(desk, clone) as queue:
+        await queue.job_manager.retry_job(await take(queue))
+        assert jobs(desk) == ["todo"] and (await take(queue)).attempts == 1
+
+
+@pytest.mark.parametrize("late", ["ends it", "puts it back"])
+async def test_one_that_was_taken_for_dead_leaves_its_job_to_the_next(desk, clone, late):
+    async with queue_of(desk, clone) as queue:
+        first = await take(queue)
+        (left,) = await bury(desk, queue)
+        await queue.job_manager.retry_job(left)
+        second = await take(queue)
+        if late == "ends it":
+            await queue.job_manager.finish_job(first, Status.SUCCEEDED, delete_job=True)
+        else:
+            await queue.job_manager.retry_job(first)
+        assert jobs(desk) == ["doing"]
+        await queue.job_manager.finish_job(second, Status.SUCCEEDED, delete_job=True)
+        assert jobs(desk) == []
+
+
+async def test_two_sweeps_that_find_the_same_job_put_it_back_once(desk, clone):
+    async with queue_of(desk, clone) as queue:
+        await take(queue)
+        one, other = [await bury(desk, queue) for _ in range(2)]
+        await queue.job_manager.retry_job(one[0])
+        assert await take(queue) is not None
+        await queue.job_manager.retry_job(other[0])
+        assert jobs(desk) == ["doing"]
+
+
+async def test_the_end_of_a_job_is_recorded_once_the_database_is_back(desk, clone, postgres):
+    name = clone.owner_url.rsplit("/", 1)[1]
+    async with queue_of(desk, clone) as queue:
+        job = await take(queue)
+        sql(postgres.owner_url, f"alter database {name} allow_connections false")
+        sql(postgres.owner_url, "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", name)
+        ending = asyncio.create_task(queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True))
+        await asyncio.sleep(1)
+        assert not ending.done()
+        sql(postgres.owner_url, f"alter database {name} allow_connections true")
+        await ending
+        await until(lambda: jobs(desk) == [])

@@ -1,0 +1,113 @@
+"""Many processes, one Postgres: started by one, streamed by another, decided at a third, finished by a fourth."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hosts import until
+
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script, stall
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
+
+
+async def test_a_run_passes_through_four_processes(on_hosts):
+    goes_on = asyncio.Event()
+
+    async def proposes(body):
+        await goes_on.wait()
+        return [call("update_field", TOTAL)]
+
+    script = Script([[text("I read."), call("get_document_text")], proposes, [text("Done.")]])
+    async with on_hosts(script) as hosts:
+        first, second, worker = await asyncio.gather(hosts.api(), hosts.api(), hosts.worker())
+        document = await second.document()  # uploaded here, read by the worker
+        assert document["status"] == "ready", document
+
+        seen = []
+        body = {"document_id": document["id"], "approval": "ask"}
+        async with first.stream("/api/agent/extract", body) as events:
+            async for number, event in events:
+                seen.append((number, event))
+                if event.get("status") == "complete":
+                    break
+        run_id, last = seen[0][1]["run_id"], seen[-1][0]
+
+        # The reader goes on at another replica, while nothing happens yet, from where it was.
+        async with second.stream(f"/api/runs/{run_id}/events", after=last) as events:
+            goes_on.set()
+            seen += [event async for event in events]
+        assert [number for number, _ in seen] == list(range(1, len(seen) + 1))
+        call_id = seen[-1][1]["approval"]["call_id"]
+        assert [event for _, event in seen] == hosts.events(run_id)
+        inbox = (await first.http.get("/api/runs?status=awaiting_approval")).json()["items"]
+        assert [run["id"] for run in inbox] == [run_id]
+
+        await until(lambda: worker.clis() == [], 5)
+        await worker.stop()
+        third, successor = await asyncio.gather(hosts.api(), hosts.worker())
+        decision = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}]}
+        async with third.stream("/api/agent/approve", decision) as events:
+            after = [event async for event in events]
+        assert after[0][0] == seen[-1][0] + 1 and after[-1][1]["complete"] is True
+        again = await first.http.post("/api/agent/approve", json=decision)
+        assert again.status_code == 409, again.text
+
+        run = (await second.http.get(f"/api/runs/{run_id}")).json()
+        assert (run["status"], run["answer"], run["attempt"]) == ("completed", "Done.", 2)
+        extraction = (await first.http.get(f"/api/extractions/{run['extraction_id']}")).json()
+        assert extraction["extracted_fields"] == {"total": 10}
+        assert len(hosts.sql("select 1 from public.extraction_journal")) == 1
+        async with first.stream(f"/api/runs/{run_id}/events") as events:
+            assert [event async for event in events] == seen + after
+        assert successor.clis() == []
+
+
+async def test_a_batch_starves_nobody_and_is_cancelled_from_another_replica(on_hosts):
+    async with on_hosts(Script([[call("update_field", TOTAL)], stall(60)])) as hosts:
+        first, second, worker = await asyncio.gather(
+            hosts.api(), hosts.api(), hosts.worker("--concurrency", "1", FIELDMARK_MAX_LIVE_AGENTS="8")
+        )
+        document_id = (await first.document())["id"]
+        batch = [await first.begin(document_id, background=True) for _ in range(2)]
+        await until(lambda: len(hosts.model.requests) == 2, 20)  # the first of them has fallen silent
+
+        begin = time.monotonic()
+        asked = await first.begin(document_id)
+        await hosts.run_at(asked, "running", seconds=2)
+        assert time.monotonic() - begin < 2
+        await until(lambda: len(hosts.model.requests) == 4, 20)
+        also_asked = await first.begin(document_id)
+        await asyncio.sleep(1.5)  # longer than a worker needs to look for a job
+        # The concurrency that it was told: one run of each kind, and one more of each waits.
+        assert [hosts.run(run_id)["status"] for run_id in batch] == ["running", "queued"]
+        assert hosts.run(also_asked)["status"] == "queued" and len(worker.clis()) == 2
+
+        async with first.stream(f"/api/runs/{asked}/events") as events:
+            begin = time.monotonic()
+            answer = await second.http.post(f"/api/runs/{asked}/cancel")
+            assert answer.status_code == 202 and answer.json()["status"] == "cancelled"
+            assert [event async for _, event in events][-1]["code"] == "cancelled"
+        await hosts.run_at(also_asked, "running")  # the slot is free again: its CLI is gone
+        assert time.monotonic() - begin < 2
+        extraction_id = hosts.run(asked)["extraction_id"]
+        kept = hosts.sql("select extracted_fields from public.extractions where id = %s", extraction_id)
+        assert kept == [{"extracted_fields": {"total": 10}}]
+
+
+async def test_what_lies_on_one_machine_alone_is_said_plainly_on_another(on_hosts, tmp_path):
+    async with on_hosts(Script([[text("Done.")]])) as hosts:
+        elsewhere = {"FIELDMARK_HOME": str(tmp_path / "another")}
+        here, there, _ = await asyncio.gather(hosts.api(), hosts.api(**elsewhere), hosts.worker(**elsewhere))
+        document = await here.document()
+        assert document["status"] == "failed" and "several machines needs Supabase Storage" in document["error"]
+        answer = await there.http.get("/api/runs")
+        assert answer.status_code == 401 and "same FIELDMARK_HOME/keys" in answer.json()["detail"]
+        with_its_own = there.process.says.split()[-1]
+        own = await there.http.get("/api/runs", headers={"Authorization": f"Bearer {with_its_own}"})
+        assert own.status_code == 200

@@ -1,0 +1,80 @@
+"""Where the database cannot be listened to: streams and cancellations arrive all the same, a second later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hosts import until
+
+from desk import clis, laid_out
+from fieldmark.db.pool import Database
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+from fieldmark.runs import decisions
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
+
+
+async def test_a_stream_follows_by_asking(on_hosts, clone):
+    goes_on = asyncio.Event()
+
+    async def answers(body):
+        await goes_on.wait()
+        return [text("Done.")]
+
+    pooler = f"{clone.app_url}?pgbouncer=true"
+    async with on_hosts(Script([[call("update_field", TOTAL)], answers])) as hosts:
+        none, unreachable, _ = await asyncio.gather(
+            hosts.api(DATABASE_URL=pooler),
+            hosts.api(DATABASE_URL=pooler, DATABASE_DIRECT_URL="postgresql://fieldmark_app@127.0.0.1:1/postgres"),
+            hosts.worker(),
+        )
+        run_id = await none.begin((await none.document())["id"])
+
+        async def follow(api) -> list:
+            async with api.stream(f"/api/runs/{run_id}/events") as events:
+                seen = []
+                async for event in events:
+                    seen.append(event)
+                    if event[1].get("status") == "complete":
+                        goes_on.set()
+                return seen
+
+        for seen in await asyncio.gather(follow(none), follow(unreachable)):
+            assert [event for _, event in seen] == hosts.events(run_id) and seen[-1][1]["complete"] is True
+        (run,) = hosts.sql("select clock_timestamp() - finished_at as ago from public.runs")
+        assert run["ago"].total_seconds() < 4  # without being told to look, a reader trusts silence for longer
+
+
+async def test_a_run_is_cancelled_by_asking(clone, make_user):
+    asked = asyncio.Event()
+
+    async def silent(body):
+        asked.set()
+        await asyncio.sleep(60)
+        return [text("Done.")]
+
+    async with (
+        Database(f"{clone.app_url}?pgbouncer=true") as database,
+        laid_out(database, clone.owner_url, await make_user(), ["Total: 10"]) as desk,
+    ):
+        run_id = await desk.run()
+        working = asyncio.create_task(desk.work(silent, run_id))
+        await asked.wait()
+        begin = time.monotonic()
+        await decisions.cancel(database, desk.scope, run_id)
+        await until(lambda: clis() == [], 5)
+        assert time.monotonic() - begin < 2
+        assert (await working).events[-1]["code"] == "cancelled"
+
+
+async def test_a_worker_says_that_it_needs_a_direct_connection(on_hosts, clone):
+    async with on_hosts(Script([[text("Done.")]])) as hosts:
+        none = hosts.start("worker", DATABASE_URL=f"{clone.app_url}?pgbouncer=true")
+        unreachable = hosts.start("worker", DATABASE_DIRECT_URL="postgresql://fieldmark_app@127.0.0.1:1/postgres")
+        assert await none.ended() == 3 and "Set DATABASE_DIRECT_URL" in none.says
+        assert await unreachable.ended() == 3 and "(DATABASE_DIRECT_URL) cannot be reached" in unreachable.says
