@@ -1,0 +1,158 @@
+"""Behind a real pgbouncer in transaction mode: all works, and nothing of one user is left for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from hosts import until
+
+from fieldmark.db.pool import Database
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+from fieldmark.scope import Scope
+from standing import Clone
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: pgbouncer)"),
+]
+
+TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
+
+_SETTINGS = """
+[databases]
+{database} = host={host} port={port} dbname={database} user={user} password={password}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own_port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = {size}
+logfile = {log}
+"""
+
+
+@asynccontextmanager
+async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
+    """A URL that leads through `size` connections to the clone."""
+    to = urlsplit(clone.app_url)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        own_port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        settings, log = Path(folder) / "pgbouncer.ini", Path(folder) / "log"
+        settings.write_text(
+            _SETTINGS.format(
+                database=to.path[1:],
+                host=to.hostname,
+                port=to.port,
+                user=to.username,
+                password=to.password,
+                own_port=own_port,
+                size=size,
+                log=log,
+            )
+        )
+        as_root = os.geteuid() == 0  # which it refuses to be
+        if as_root:
+            shutil.chown(folder, "nobody")
+        process = subprocess.Popen(["pgbouncer", "-q", *(["-u", "nobody"] if as_root else []), str(settings)])
+        try:
+            await until(lambda: _answers(own_port), 20, log.read_text)
+            yield f"postgresql://{to.username}:none@127.0.0.1:{own_port}{to.path}?pgbouncer=true"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def test_extraction_stream_and_approval_go_through_a_pooler(on_hosts, clone):
+    script = Script([[call("get_document_text")], [call("update_field", TOTAL)], [text("Done.")]])
+    # Two connections for all processes together: whoever held one while asking for another would wait for ever.
+    async with pgbouncer(clone, size=2) as url, on_hosts(script) as hosts:
+        through = {"DATABASE_URL": url, "DATABASE_DIRECT_URL": clone.app_url}
+        first, second, _ = await asyncio.gather(hosts.api(**through), hosts.api(**through), hosts.worker(**through))
+        document = await first.document()
+        assert document["status"] == "ready", document
+        async with first.stream("/api/agent/extract", {"document_id": document["id"], "approval": "ask"}) as events:
+            seen = [event async for event in events]
+        approval, run_id = seen[-1][1]["approval"], seen[-1][1]["run_id"]
+        decision = {"run_id": run_id, "approvals": [{"call_id": approval["call_id"], "approved": True}]}
+        async with second.stream("/api/agent/approve", decision) as events:
+            seen += [event async for event in events]
+        assert [number for number, _ in seen] == list(range(1, len(seen) + 1)) and seen[-1][1]["complete"] is True
+        run = (await first.http.get(f"/api/runs/{run_id}")).json()
+        extraction = (await second.http.get(f"/api/extractions/{run['extraction_id']}")).json()
+        assert extraction["extracted_fields"] == {"total": 10}
+
+
+async def test_two_users_over_one_connection_see_their_own_and_nothing_else(
+    clone: Clone, make_user: Callable[[], Awaitable[Scope]]
+):
+    users = [await make_user(), await make_user()]
+    async with pgbouncer(clone, size=1) as url, Database(url, clone.app_url, size=4) as database:
+        pids = set()
+
+        async def look(user: Scope) -> None:
+            async with database.as_user(user) as connection:
+                cursor = await connection.execute(
+                    "select pg_backend_pid() as pid, array(select id from public.organizations) as mine, "
+                    "auth.uid() as who, (select count(*) from pg_prepared_statements) as prepared"
+                )
+                row = await cursor.fetchone()
+            pids.add(row.pop("pid"))
+            assert row == {"mine": [user.org_id], "who": user.user_id, "prepared": 0}
+
+        async def look_as_the_service() -> None:
+            async with database.as_service() as connection:
+                row = await (await connection.execute(_LEFT)).fetchone()
+            assert row == {"role": "fieldmark_app", "claims": None, "patience": "15s"}
+
+        # Often enough that psycopg would have begun to prepare, beside each other and in turn.
+        await asyncio.gather(*[look(user) for _ in range(20) for user in users])
+        for user in users * 3:
+            await look(user)
+            await look_as_the_service()
+        assert len(pids) == 1
+        assert await _left_over(url) == {"role": "fieldmark_app", "claims": None, "patience": "0"}
+
+
+async def test_what_is_set_for_longer_than_a_transaction_would_be_seen(clone: Clone):
+    """The control: through the same pooler a session's setting does reach the next one."""
+    async with pgbouncer(clone, size=1) as url:
+        async with await _session(url) as careless:
+            await careless.execute("select set_config('request.jwt.claims', 'mine', false)")
+        assert (await _left_over(url))["claims"] == "mine"
+
+
+_LEFT = (
+    "select current_user::text as role, nullif(current_setting('request.jwt.claims', true), '') as claims, "
+    "current_setting('idle_in_transaction_session_timeout') as patience"
+)
+
+
+async def _left_over(url: str) -> dict[str, Any]:
+    async with await _session(url) as session:
+        return await (await session.execute(_LEFT)).fetchone()
+
+
+async def _session(url: str) -> psycopg.AsyncConnection[Any]:
+    return await psycopg.AsyncConnection.connect(
+        url.partition("?")[0], autocommit=True, prepare_threshold=None, row_factory=psycopg.rows.dict_row
+    )
