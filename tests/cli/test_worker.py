@@ -1,0 +1,32 @@
+"""`fieldmark worker --port`: what a worker answers."""
+
+from __future__ import annotations
+
+import signal
+
+import httpx
+import pytest
+
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_worker_tells_how_it_is_and_nothing_else(commands):
+    async with commands(Script([])) as fieldmark:
+        process = await fieldmark.start("worker", "--port", "0")
+        try:
+            async for line in process.stderr:
+                if b"/metrics at" in line:
+                    break
+            url = line.decode().split()[-1]
+            async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+                assert (await http.get("/healthz")).json()["status"] == "ok"
+                assert (await http.get("/readyz")).json()["status"] == "ready"
+                assert "fieldmark_live_clis 0.0" in (await http.get("/metrics")).text
+                for path in ("/api/runs", "/docs", "/openapi.json"):
+                    assert (await http.get(path)).status_code == 404
+        finally:
+            process.send_signal(signal.SIGTERM)
+            await process.communicate()
+        assert process.returncode == 0
