@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import os
+import re
 import signal
 import socket
 import sys
+import unicodedata
 from collections.abc import Coroutine, Generator
 from datetime import timedelta
 from pathlib import Path
@@ -51,6 +54,9 @@ _out = Console(highlight=False)
 
 def main() -> None:
     """The entry point of `fieldmark`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
     app()
 
 
@@ -173,7 +179,7 @@ async def _extract(
             try:
                 async with working(service):
                     for file in files:
-                        _tell(status, f"Taking in {escape(file.name)}…")
+                        _tell(status, f"Taking in {_plain(file.name)}…")
                         try:
                             document = await service.ingest.upload(scope, file, file.name)
                             run_id = await launch.extract(
@@ -182,11 +188,11 @@ async def _extract(
                         except (Unavailable, Misconfigured):
                             raise
                         except FieldmarkError as error:
-                            _err.print(f"[red]✗[/red] {escape(file.name)}: {escape(str(error))}")
+                            _err.print(f"[red]✗[/red] {_plain(file.name)}: {_plain(str(error))}")
                             continue
                         started.append((file, run_id))
                     for file, run_id in started:
-                        _err.print(f"[bold]{escape(file.name)}[/bold]")
+                        _err.print(f"[bold]{_plain(file.name)}[/bold]")
                         await _watch(service.database, scope, run_id, status)
                         async with service.database.as_user(scope) as conn:
                             run = await runs.get(conn, run_id)
@@ -227,24 +233,25 @@ async def _watch(database: Any, scope: Any, run_id: UUID, status: Status) -> Non
             continue
         said = json.loads(event[1])
         if said.get("status") == "running":
-            status.update(escape(said["message"]) + "…")
+            status.update(_plain(said["message"]) + "…")
         elif said.get("status") == "complete":
-            _err.print(f"  [green]✓[/green] {escape(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
+            _err.print(f"  [green]✓[/green] {_plain(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
         elif said.get("status") == "error":
-            _err.print(f"  [red]✗[/red] {escape(said['message'])}: {escape(said['error'][:300])}")
+            _err.print(f"  [red]✗[/red] {_plain(said['message'])}: {_plain(said['error'][:300])}")
         elif "retry" in said:
-            _err.print(f"  [yellow]…[/yellow] {escape(said['retry'])} ({said['wait_s']} s)")
+            _err.print(f"  [yellow]…[/yellow] {_plain(said['retry'])} ({said['wait_s']} s)")
         elif "text" in said:
-            _err.print(f"  {escape(said['text'])}")
+            _err.print(f"  {_plain(said['text'])}")
         elif "error" in said:
-            _err.print(f"  [red]✗ {escape(said['error'])}[/red]")
+            _err.print(f"  [red]✗ {_plain(said['error'])}[/red]")
         elif "thinking" in said:
             status.update("Thinking…")
 
 
 def _show(extraction: dict[str, Any]) -> None:
     table = Table(
-        title=f"{extraction['document_type'] or 'document'} · extraction {extraction['id']}", title_justify="left"
+        title=f"{_plain(extraction['document_type'] or 'document')} · extraction {extraction['id']}",
+        title_justify="left",
     )
     table.add_column("field", style="bold")
     table.add_column("value", overflow="fold")
@@ -252,14 +259,23 @@ def _show(extraction: dict[str, Any]) -> None:
     for path, value in leaves(extraction["extracted_fields"]):
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         score = extraction["confidence_scores"].get(path)
-        table.add_row(escape(path), escape(shown), "" if score is None else f"{score:.2f}")
+        table.add_row(_plain(path), _plain(shown), "" if score is None else f"{score:.2f}")
     _out.print(table)
 
 
 def _as_lines(done: list[dict[str, Any]]) -> str:
     if len(done) == 1:
-        return json.dumps(done[0], ensure_ascii=False, indent=2) + "\n"
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in done)
+        text = json.dumps(done[0], ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in done)
+    return re.sub(
+        "[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text
+    )  # the controls that JSON leaves as they are
+
+
+def _plain(text: str) -> str:
+    """Foreign text for the terminal: without control characters, which are commands to it, and without markup."""
+    return escape("".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t" else c for c in text))
 
 
 def _read_schema(file: Path | None) -> dict[str, Any] | None:
@@ -299,7 +315,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _announce(settings: Settings, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    url = escape(f"http://{shown}:{port}")
+    url = _plain(f"http://{shown}:{port}")
     _err.print(f"Fieldmark serves at [bold]{url}[/bold] (API: {url}/docs)")
     if settings.offline:
         _err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
@@ -366,5 +382,5 @@ def _sentences() -> Generator[None]:
 
 
 def _stop(sentence: str, code: int) -> NoReturn:
-    _err.print(f"[red]{escape(sentence)}[/red]")
+    _err.print(f"[red]{_plain(sentence)}[/red]")
     raise typer.Exit(code)
