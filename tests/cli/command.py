@@ -69,6 +69,8 @@ class Home:
 
     def is_free(self) -> bool:
         """Whether no process of the embedded Postgres lives: they all hold its lock."""
+        if not (self.path / "postgres").exists():
+            return True
         with (self.path / "postgres" / "server").open("r+b") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
