@@ -280,9 +280,8 @@ async def conversation(
                 )
             )
 
-        async with clients.acquire(options_in) as client:
-            await client.query(prompt)
-            yield Conversation(client.receive_response(), calls, model)
+        async with clients.conversation(options_in, EXTRACTION.toolkit, prompt) as messages:
+            yield Conversation(messages, calls, model)
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,32 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import structlog
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
+
+from fieldmark.runs.seal import sealed
+from fieldmark.tools.toolkit import Toolkit
 
 log = structlog.get_logger()
 
 CONNECT_SECONDS = 30
 GOODBYE_SECONDS = 3
 NOBODY = 65534
+
+
+@asynccontextmanager
+async def conversation(
+    options_in: Callable[[Path], ClaudeAgentOptions], toolkit: Toolkit, prompt: str
+) -> AsyncGenerator[AsyncIterator[Message]]:
+    """What a new CLI says to a prompt: an iterator of its messages, which raises Unsealed if it has anything besides
+    the toolkit. See `acquire`."""
+    async with acquire(options_in) as client:
+        await client.query(prompt)
+        yield sealed(client.receive_response(), toolkit)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from fieldmark.runs.events import EventLog, Narrator
 from fieldmark.runs.gate import Calls, Gate
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, check_key, outcome_of
-from fieldmark.runs.seal import Unsealed, sealed
+from fieldmark.runs.seal import Unsealed
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.stores import documents, extractions, runs
@@ -140,9 +140,8 @@ class Runner:
                     on_stderr=lambda line: log.debug("cli", line=line[:500]),
                 )
 
-            async with clients.acquire(options_in) as client:
-                await client.query(prompt)
-                async for message in sealed(client.receive_response(), spec.toolkit):
+            async with clients.conversation(options_in, spec.toolkit, prompt) as messages:
+                async for message in messages:
                     calls.check()
                     check_key(message)
                     for said in narrator.objects(message):
