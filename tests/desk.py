@@ -280,7 +280,7 @@ async def conversation(
                 )
             )
 
-        async with clients.conversation(options_in, EXTRACTION.toolkit, prompt) as messages:
+        async with clients.conversation(options_in, calls, prompt) as messages:
             yield Conversation(messages, calls, model)
 
 

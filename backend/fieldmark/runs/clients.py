@@ -14,8 +14,8 @@ from pathlib import Path
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
 
+from fieldmark.runs.gate import Calls
 from fieldmark.runs.seal import sealed
-from fieldmark.tools.toolkit import Toolkit
 
 log = structlog.get_logger()
 
@@ -26,13 +26,13 @@ NOBODY = 65534
 
 @asynccontextmanager
 async def conversation(
-    options_in: Callable[[Path], ClaudeAgentOptions], toolkit: Toolkit, prompt: str
+    options_in: Callable[[Path], ClaudeAgentOptions], calls: Calls, prompt: str
 ) -> AsyncGenerator[AsyncIterator[Message]]:
-    """What a new CLI says to a prompt: an iterator of its messages, which raises Unsealed if it has anything besides
-    the toolkit. See `acquire`."""
+    """What a new CLI says to a prompt: an iterator of its messages. It raises Unsealed if the CLI has anything besides
+    our tools, and what one of its `calls` failed with, if that must end the run. See `acquire`."""
     async with acquire(options_in) as client:
         await client.query(prompt)
-        yield sealed(client.receive_response(), toolkit)
+        yield sealed(client.receive_response(), calls.toolkit, calls.check)
 
 
 @asynccontextmanager

@@ -86,7 +86,7 @@ class Calls:
         self, gate: Gate, toolkit: Toolkit, context: ToolContext, before: Callable[[], Awaitable[None]]
     ) -> None:
         self._gate = gate
-        self._toolkit = toolkit
+        self.toolkit = toolkit
         self._context = context
         self._before = before
         self._fatal: Exception | None = None
@@ -97,7 +97,7 @@ class Calls:
             if call_id not in self._gate.passed:
                 raise Unsealed("The agent's CLI called a tool past the gate.")
             await self._before()
-            return await self._toolkit.call(self._context, name, call_id, arguments)
+            return await self.toolkit.call(self._context, name, call_id, arguments)
         except Exception as error:  # noqa: BLE001  raised again by check()
             # Raised here it would only reach the CLI, as text. It ends the run instead.
             self._fatal = error

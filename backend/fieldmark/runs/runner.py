@@ -140,9 +140,8 @@ class Runner:
                     on_stderr=lambda line: log.debug("cli", line=line[:500]),
                 )
 
-            async with clients.conversation(options_in, spec.toolkit, prompt) as messages:
+            async with clients.conversation(options_in, calls, prompt) as messages:
                 async for message in messages:
-                    calls.check()
                     check_key(message)
                     for said in narrator.objects(message):
                         events.say(said)
