@@ -63,7 +63,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
         yield ValidationError(f"the pattern {pattern[:100]!r} takes too long on {instance[:100]!r}")
 
 
-_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})
+_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # pyright: ignore[reportUnknownVariableType]
 
 
 def _check_pattern(pattern: str) -> None:
@@ -78,7 +78,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _try_out(schema: dict[str, Any]) -> None:
-    """A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is followed once."""
+    """A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is, once."""
     validator: Any = _Validator(schema)
     try:
         for reference in _values(schema, "$ref"):
