@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 import subprocess
@@ -189,8 +190,13 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
     try:
         assert await asyncio.wait_for(service.stdout.readline(), 30) == b"asked\n"
         (cli,) = clis()
+        cli.suspend()  # so that it cannot notice by itself
         service.kill()
-        await until(lambda: not cli.is_running() or cli.status() == psutil.STATUS_ZOMBIE)
+        try:
+            await until(lambda: not cli.is_running() or cli.status() == psutil.STATUS_ZOMBIE)
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                cli.kill()
     finally:
         if service.returncode is None:
             service.kill()
