@@ -63,7 +63,8 @@ async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limit
     assert last.get("complete") is (True if code is None else None) and last.get("code") == code
     assert code is None or (last["error"] == worked.state["error"] and last["error"].endswith("."))
     assert desk.extraction()["version"] == 0
-    assert clis() == [] and homes and not any(home.exists() for home in homes)
+    assert homes or code == "deadline"  # which may pass before the first request, on a slow machine
+    assert clis() == [] and not any(home.exists() for home in homes)
 
 
 async def test_the_turns_of_an_endless_loop_are_counted(desk):
