@@ -155,11 +155,11 @@ class Figures:
 class Processes:
     """The API and the workers: started, killed by their pids, started again."""
 
-    def __init__(self, folder: Path, model_url: str, workers: int) -> None:
+    def __init__(self, folder: Path, model_url: str, workers: int, replicas: int = 1) -> None:
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.model_url = model_url
+        ports = [_free_port() for _ in range(replicas)]
+        self.urls = [f"http://127.0.0.1:{port}" for port in ports]
         (folder / "tmp").mkdir()
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FIELDMARK_", "ANTHROPIC_"))},
@@ -173,7 +173,8 @@ class Processes:
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
         }
         self._environment.pop("DATABASE_URL", None)
-        self._commands = {"api": ["serve", "--no-worker", "--port", str(self.port)]}
+        serve = ["serve", "--no-worker", "--port"]
+        self._commands = {f"api {n}": [*serve, str(port)] for n, port in enumerate(ports, 1)}
         self._commands |= {f"worker {n}": ["worker"] for n in range(1, workers + 1)}
         self._live: dict[str, subprocess.Popen[bytes]] = {}
         self._due: dict[str, float] = {}
@@ -265,6 +266,12 @@ class Processes:
         for process in [*self.clis(), *self.readers()]:
             with contextlib.suppress(psutil.Error):
                 process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _commands() -> Iterator[tuple[psutil.Process, str]]:
@@ -713,7 +720,7 @@ async def _under_fire(
     chaos = Chaos(processes, postgres, owner_url, options.seed, figures)
     processes.keep_up()
     token = LocalTokens(home).sign(uuid4())
-    customers = Customers(f"http://127.0.0.1:{processes.port}", token, options.seed, figures)
+    customers = Customers(processes.urls[0], token, options.seed, figures)
     always = [asyncio.create_task(chaos.keep_up()), asyncio.create_task(chaos.watch())]
     working = [asyncio.create_task(customers.work()) for _ in range(options.customers)]
     stopping: asyncio.Task[None] | None = None

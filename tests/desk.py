@@ -239,7 +239,7 @@ async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Tas
 
     task = asyncio.create_task(desk.work(silent, **columns))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await asked.wait()
         (cli,) = clis()
         yield task, cli
@@ -279,9 +279,8 @@ async def conversation(
                 )
             )
 
-        async with clients.acquire(options_in) as client:
-            await client.query(prompt)
-            yield Conversation(client.receive_response(), calls, model)
+        async with clients.conversation(options_in, calls, prompt) as messages:
+            yield Conversation(messages, calls, model)
 
 
 @dataclass(frozen=True)
@@ -299,7 +298,7 @@ class Conversation:
         return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.model.requests)
 
 
-async def until(holds: Callable[[], Any], seconds: float = 10) -> Any:
+async def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
     """What `holds` answers as soon as it is true."""
     for _ in range(int(seconds / 0.02)):
         if found := holds():

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fieldmark.runs.decisions import Decision, Proposal
+from fieldmark.terminal import plain
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000
@@ -129,8 +130,3 @@ def show(console: Console, proposal: Proposal) -> None:
     """A proposal as it is: nothing that the document has put into it reaches the terminal as a command."""
     console.print(f"[yellow]?[/yellow] {plain(proposal.message)} [dim]{plain(proposal.tool)}[/dim]")
     console.print(plain(json.dumps(proposal.arguments, ensure_ascii=False, indent=2)))
-
-
-def plain(text: str) -> str:
-    """Text for a console: no markup, and what a terminal would obey or hide (escapes, directions) spelt out."""
-    return escape("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -33,6 +35,7 @@ from fieldmark.domain.fields import leaves
 from fieldmark.errors import Conflict, FieldmarkError, Invalid, Misconfigured, NotFound, Unavailable
 from fieldmark.logs import set_up_logs
 from fieldmark.settings import Settings
+from fieldmark.terminal import plain
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.asking import Person
@@ -60,6 +63,9 @@ _out = Console(highlight=False)
 
 def main() -> None:
     """The entry point of `fieldmark`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
     app()
 
 
@@ -218,7 +224,7 @@ async def _extract(
     user: UUID,
 ) -> tuple[list[dict[str, Any]], int]:
     """The extractions that were completed, and how many wait for a person."""
-    from fieldmark.asking import Person, plain
+    from fieldmark.asking import Person
     from fieldmark.runs import launch
     from fieldmark.service import open_service
     from fieldmark.worker import working
@@ -333,7 +339,6 @@ async def _to_the_end(
 
 
 async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Proposal, person: Person) -> bool:
-    from fieldmark.asking import plain
     from fieldmark.runs import decisions
 
     while (said := await person.decide(proposal)) is not None:
@@ -368,7 +373,6 @@ def _tell(status: Status, words: str) -> None:
 
 async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:
     """Show a run's events behind `after` until it has ended or waits; answers the last one's number."""
-    from fieldmark.asking import plain
     from fieldmark.runs.stream import follow
 
     async for event in follow(database, scope, run_id, after):
@@ -394,7 +398,8 @@ async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status,
 
 def _show(extraction: dict[str, Any]) -> None:
     table = Table(
-        title=f"{extraction['document_type'] or 'document'} · extraction {extraction['id']}", title_justify="left"
+        title=f"{plain(extraction['document_type'] or 'document')} · extraction {extraction['id']}",
+        title_justify="left",
     )
     table.add_column("field", style="bold")
     table.add_column("value", overflow="fold")
@@ -402,14 +407,18 @@ def _show(extraction: dict[str, Any]) -> None:
     for path, value in leaves(extraction["extracted_fields"]):
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         score = extraction["confidence_scores"].get(path)
-        table.add_row(escape(path), escape(shown), "" if score is None else f"{score:.2f}")
+        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}")
     _out.print(table)
 
 
 def _as_lines(done: list[dict[str, Any]]) -> str:
     if len(done) == 1:
-        return json.dumps(done[0], ensure_ascii=False, indent=2) + "\n"
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in done)
+        text = json.dumps(done[0], ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in done)
+    return re.sub(
+        "[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text
+    )  # the controls that JSON leaves as they are
 
 
 def _read_schema(file: Path | None) -> dict[str, Any] | None:
@@ -429,7 +438,6 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
 
 
 async def _list_runs(settings: Settings, status: str | None, limit: int, as_json: bool, user: UUID) -> None:
-    from fieldmark.asking import plain
     from fieldmark.routes.runs import Run
     from fieldmark.runs import decisions
     from fieldmark.service import open_service
@@ -593,5 +601,5 @@ def _sentences() -> Generator[None]:
 
 
 def _stop(sentence: str, code: int) -> NoReturn:
-    _err.print(f"[red]{escape(sentence)}[/red]")
+    _err.print(f"[red]{plain(sentence)}[/red]")
     raise typer.Exit(code)

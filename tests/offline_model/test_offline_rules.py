@@ -114,7 +114,7 @@ def test_a_long_document_is_read_to_its_end():
     assert next(arguments for name, arguments in made if name == "extract_fields")["evidence"]["total"]["page"] == 9
 
 
-@pytest.mark.parametrize(("pages", "reads"), [("1-", 1), ("0-", 1), ("x", 1), ("2-1", 2), ("99999999-", 1)])
+@pytest.mark.parametrize(("pages", "reads"), [("1-", 2), ("0-", 2), ("x", 1), ("2-1", 2), ("99999999-", 1)])
 def test_a_page_that_claims_to_go_on_does_not_lead_in_circles(pages, reads):
     made, _ = play("Extract", reading(INVOICE + f'[more: call get_document_text with pages "{pages}"]'))
     assert len([name for name, _ in made if name == "get_document_text"]) == reads
@@ -170,7 +170,7 @@ def test_the_second_try_leaves_out_what_was_refused():
 
     made, _ = play("Extract", tool)
     tries = [arguments for name, arguments in made if name == "extract_fields"]
-    assert ["evidence" in one for one in tries] == [True, False]
+    assert [sorted(one["evidence"]) == sorted(one["fields"]) for one in tries] == [True, True]
     assert [sorted(one["fields"]) for one in tries] == [
         ["currency", "invoice_number", "total"],
         ["currency", "invoice_number"],
@@ -248,17 +248,15 @@ def corrected(words: str, fails: Callable[[Made], bool] = lambda made: False) ->
         ("Change the invoice date to 5 March 2024", [("invoice_date", "2024-03-05")]),
         ("the supplier is Smith and Sons; delete discount", [("vendor.name", "Smith and Sons"), ("discount",)]),
         ("change the vendor to Acme and the total to 5", [("vendor.name", "Acme"), ("total", 5.0)]),
-        ("Set vendor name to Acme Ltd.", [("vendor.name", "Acme Ltd.")]),
+        ("Set vendor name to Acme Ltd.", [("vendor.name", "Acme Ltd")]),
+        ('Set vendor name to "Acme Ltd.".', [("vendor.name", "Acme Ltd.")]),
         ("set paid to yes", [("paid", True)]),
         ('["a.b"].c should be "7"', [('["a.b"].c', "7")]),
-        ("set notes.internal to “remove the total, and more”", [("notes.internal", "remove the total, and more")]),
+        ("set buyer.name to “remove the total, and more”", [("buyer.name", "remove the total, and more")]),
         ('set vendor.name to ""', [("vendor.name", "")]),
         ('set vendor.name to “say "9"”', [("vendor.name", 'say "9"')]),
-        ("set vendor.name to \ue0009\ue001", [("vendor.name", "9")]),
         ("set currency to EUR", [("currency", "EUR")]),
         ("the due date is 2024-05-01", [("due_date", "2024-05-01")]),
-        ("set project code to 77", [("project_code", 77)]),
-        ('set ["x.y"].z to new', [('["x.y"].z', "new")]),
     ],
 )
 def test_a_correction_changes_what_it_names_and_nothing_else(words, changes):
@@ -277,7 +275,9 @@ def test_a_correction_changes_what_it_names_and_nothing_else(words, changes):
         ("set name to X", "It could be vendor.name, buyer.name"),
         ("the weather is nice", "I do not know which field"),
         ("remove the unicorn", "I do not know which field"),
-        ("set total to a lot", "is no number"),
+        ("set total to a lot", "is no value for total"),
+        ("set paid to maybe", "is no value for paid"),
+        ("set project code to 77", "I do not know which field"),
         ("set items[x to 5", "I do not know which field"),
         ("", "I did not understand"),
     ],
@@ -295,7 +295,7 @@ def test_a_change_that_is_refused_is_tried_once_more_and_told():
     assert "total could not be changed: It is locked." in said
     made, said = corrected("set total to 5", fails=lambda made: len(made) == 1)
     assert made == [("total", 5.0)] * 2
-    assert "Set total to 5.0." in said
+    assert "Set total to 5." in said
 
 
 def test_an_extraction_that_cannot_be_read_is_left_alone():

@@ -87,3 +87,13 @@ async def test_a_server_can_be_ended_at_any_moment_of_its_start(clone, tmp_path)
             async with app.router.lifespan_context(app):
                 await asyncio.sleep(moment / 200)
             assert app.state.worker.done()
+
+
+async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
+    async with serve() as served:
+        with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+            conn.execute("alter schema queue rename to away")
+            await asyncio.sleep(2.5)  # it looks for jobs every second
+            conn.execute("alter schema away rename to queue")
+        assert await served.document()
+        assert (await served.http.get("/readyz")).status_code == 200

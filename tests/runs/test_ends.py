@@ -64,7 +64,8 @@ async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limit
     assert last.get("complete") is (True if code is None else None) and last.get("code") == code
     assert code is None or (last["error"] == worked.state["error"] and last["error"].endswith("."))
     assert desk.extraction()["version"] == 0
-    assert clis() == [] and homes and not any(home.exists() for home in homes)
+    assert homes or code == "deadline"  # which may pass before the first request, on a slow machine
+    assert clis() == [] and not any(home.exists() for home in homes)
 
 
 async def test_the_turns_of_an_endless_loop_are_counted(desk):
@@ -115,8 +116,7 @@ async def test_stopped_while_it_starts_no_cli_stays(desk, seconds):
         task.cancel()
         await asyncio.wait({task})
     assert clis() == []
-    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
-    assert [child for child in left if child.status() != psutil.STATUS_ZOMBIE] == []
+    assert {child.pid for child in psutil.Process().children(recursive=True) if child.is_running()} <= before
     # Before it was taken up it waits for the next worker; after that it has ended.
     assert desk.state(run_id)["status"] in ("queued", "running", "failed")
 

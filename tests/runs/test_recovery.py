@@ -10,7 +10,7 @@ import pytest
 from desk import clis, sql
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.offline_model.script import Script, endless
 from fieldmark.runs.runner import MAX_TRIES
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +45,17 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
     assert worked.state["status"] == "running"  # the other worker's to end
     assert not [event for event in worked.events if "complete" in event or "code" in event]
     assert [entry["status"] for entry in worked.ledger] == ["done"]
+
+
+async def test_a_worker_that_lost_the_run_stops_asking_the_model(desk):
+    run_id = await desk.run()
+
+    async def lose(body):
+        await asyncio.to_thread(desk.sql, "update public.runs set attempt = 9 where id = %s", run_id)
+        return [call("get_document_text")]
+
+    worked = await desk.work(Script([lose, endless([call("get_document_text")])]), run_id=run_id, max_turns=40)
+    assert len(worked.requests) < 10
 
 
 async def test_a_run_that_was_ended_meanwhile_stays_as_it_is(desk):

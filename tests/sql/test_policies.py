@@ -166,7 +166,8 @@ RIGHTS = {
     "calls": {
         "select": True,
         "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
-        "update": "status result finished_at admitted_by reason decided_by decided_at arguments arguments_hash proposed",
+        "update": "status result finished_at admitted_by reason decided_by decided_at arguments arguments_hash "
+        "proposed",
     },
     "usage": {
         "select": True,

@@ -1,164 +1,213 @@
-"""The fields of a document: its labelled values, in the types of a JSON schema where there is one."""
+"""The fields of a document: values printed at a label that the vocabulary, a schema or a colon makes one."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, cast
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from fieldmark.offline_model.labels import (
-    CURRENCY,
-    Habits,
-    Labels,
-    Seen,
-    Target,
-    currency,
-    head,
-    plain,
-    sightings,
-    vocabulary,
-)
-
-_NO_FIELD = {"page", "seite", "pagina"}
-_YES, _NO = {"yes", "ja", "oui", "si", "true", "x"}, {"no", "nein", "non", "nee", "false"}
+Keys = tuple[str, ...]
+Schema = dict[str, Any]
+Labels = dict[str, list[tuple[Keys, str, int]]]  # the fields a label may stand for, their kinds, and 0 if it is usual
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A value that was found: where it belongs, how sure, and what is printed on which page."""
 
-    keys: tuple[str, ...]
+    keys: Keys
     value: Any
     confidence: float
     quote: str
     page: int
 
 
-def read_fields(text: str, schema: dict[str, Any] | None = None) -> list[Field]:
-    """The labelled values: the schema's properties, or without a schema the known fields and what else has a label."""
-    known = vocabulary() if schema is None else schema_labels(schema)
-    habits, best = Habits.of(text), dict[tuple[str, ...], tuple[tuple[float, ...], Field]]()
-    disagreeing: dict[tuple[str, ...], set[Any]] = {}
-    for order, seen in enumerate(sightings(text, known)):
-        name = head(seen.label) or plain(seen.label)
-        vat = any(target.kind == "vat" for target in vocabulary().get(name, ()))
-        names = [f"{seen.section} {'vat id' if vat else name}", name] if seen.section else [name]
-        targets = next((known[label] for label in names if label in known), list[Target]())
-        for target in targets or (_unlisted(seen, habits) if schema is None and len(best) < 60 else []):
-            read = habits.value(target.kind, seen)
-            value = shaped(*read, target.shape) if read else None
-            if read is None or value is None:
-                continue
-            # Of several totals the last is the grand one; all else is first said where it matters.
-            rank = (target.rank, -seen.confidence, -order if target.kind == "money" else order)
-            if target.keys not in best or rank < best[target.keys][0]:
-                confidence = seen.confidence if target.rank < 8 else 0.6
-                best[target.keys] = rank, Field(target.keys, value, confidence, read[1], seen.page)
-            if target.kind == "tax":
-                disagreeing.setdefault((*target.keys, str(target.rank)), set()).add(value)
-    # Several taxes are several rates: none of them is the tax.
-    fields = [f for (rank, *_), f in best.values() if len(disagreeing.get((*f.keys, str(rank)), set())) < 2]
-    for target in known.get("currency", []):
-        sure = sorted(fields, key=lambda field: -field.confidence)
-        signs = [(field, sign) for field in sure if (sign := re.search(CURRENCY, field.quote, re.IGNORECASE))]
-        code = shaped(currency(signs[0][1][0]), signs[0][1][0], target.shape) if signs else None
-        if code and target.keys not in best:
-            fields.append(Field(target.keys, code, 0.6, signs[0][0].quote, signs[0][0].page))
+_FILE = Path(__file__).with_name("vocabulary.txt").read_text("utf-8")
+_LINES = [line.split(" | ") for line in _FILE.splitlines() if line and line[0] != "#"]
+_WORDS = [(word, name, kind, int(rank)) for name, kind, rank, words in _LINES for word in words.split(",")]
+_MONTHS, _SIGNS, _TYPES = ({w: name for w, name, kind, _ in _WORDS if kind == k} for k in ("month", "sign", "type"))
+LABELS: Labels = {}
+for _word, _field, _kind, _rank in _WORDS:
+    if _kind not in ("month", "sign", "type"):
+        LABELS.setdefault(_word, []).append((tuple(_field.split(".")), _kind, _rank))
+_TYPE = re.compile(rf"\b(?:{'|'.join(f'({words})' for words in _TYPES)})\b")
+_SIGN = rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _SIGNS))})(?![^\W\d_])"
+# Kerning may print `2.321 ,00`: a space beside a separator is none. Every repetition is bounded or eats digits.
+_NUMBER = r"(?:\d{1,3}(?:\s?[.,'’\s]\s?\d{3})+(?!\d)|\d{1,15})(?:\s?[.,]\s?\d{1,4})?"
+_BEHIND = rf"(?:\s?{_SIGN}(?:\s[^\d%]{{0,30}})?|\s[A-Z*])?"  # a few words, or the letter of a receipt's tax rate
+_AMOUNT = re.compile(rf"[-−(]?\s?(?:{_SIGN})?\s?[-−]?\s?({_NUMBER})[-)]?{_BEHIND}", re.IGNORECASE)
+_BETWEEN = r"(?:st|nd|rd|th|er|º)?[-‐–/.,\s]{1,2}(?:de |del |di )?"
+_DATE = re.compile(_BETWEEN.join([r"(\d{1,4}|[^\W\d_]{3,10})"] * 3) + r"(?!\w)")
+_FORMS = {"id": r"(?=.*\d)[^\s%€$£]+(?:\s[^\s%€$£]+){0,2}", "text": r".*[^\W\d_].*", "any": r".*\w.*", "code": r"\S+"}
+_DATED = re.compile(r"(\S*\d\S*) (?:vom|dated|du|del|van|of) (.{6,20})")  # `Rechnung Nr. 12 vom 05.06.2018`
+_CELL = re.compile(r"\S+(?:(?:[^\S\t]| +(?=:))\S+)*")  # cells stand two spaces apart
+_OTHER = re.compile(r"(?!page|seite|pagina)[^\W\d_][^\d|,;@ ]*(?: [^\d|,;@ ]+){0,3}", re.IGNORECASE)
+YES_NO = {"yes": True, "ja": True, "oui": True, "true": True, "no": False, "nein": False, "non": False, "false": False}
+_SURE = {"colon": 0.9, "cells": 0.85, "joined": 0.8, "below": 0.75}
+
+
+def plain(words: str) -> str:
+    """A label alone, in lower case without accents and punctuation: `USt.-Betrag (EUR)`, `ustBetrag` → `ust betrag`."""
+    bare = re.sub(r"\((?!\d+[.,]\d\d\))[^()]*\)|\d{1,2}(?:[.,]\d{1,2})?\s?%", "", words)
+    apart = unicodedata.normalize("NFKD", re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", bare).casefold())
+    return " ".join(re.findall(r"[^\W_]+", "".join(sign for sign in apart if not unicodedata.combining(sign))))
+
+
+def meant(name: str) -> dict[Keys, str]:
+    """The known fields that a name stands for most of all, with their kinds."""
+    targets = LABELS.get(plain(name), [])
+    return {keys: kind for keys, kind, rank in targets if rank == min(rank for *_, rank in targets)}
+
+
+def document_type(text: str) -> tuple[str, float]:
+    """What the document calls itself first, and how sure that is."""
+    found = _TYPE.search(plain(text[:6000]))
+    name = list(_TYPES.values())[found.lastindex - 1] if found and found.lastindex else "document"
+    return name, 0.3 if not found else 0.9 if found.start() < 400 else 0.6
+
+
+def amount(printed: str) -> float | None:
+    """The number that is printed, in whatever locale; None if anything else is."""
+    if len(printed) > 100 or not (found := _AMOUNT.fullmatch(printed)):
+        return None
+    number = re.sub(r"[^\d.,]", "", found[1])
+    last = re.search(r"([.,])(?:\d{1,2}|\d{4})$", number)  # three digits are thousands: money has no three decimals
+    point = last.start() if last and number.count(last[1]) == 1 else len(number)
+    value = float(re.sub("[.,]", "", number[:point]) + "." + number[point + 1 :])
+    return -value if value and re.search(r"^\D*[-−(]|-$", printed) else value
+
+
+def day(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
+    """The date that a text begins with as YYYY-MM-DD, and its quote."""
+    if not (found := _DATE.match(printed)):
+        return None
+    first, month, year = found.groups()
+    if len(first) == 4 and first.isdigit():
+        first, year = year, first
+    elif not first.isdigit() or (month_first and "/" in found[0]):
+        first, month = month, first
+    month = next((number for name, number in _MONTHS.items() if plain(month).startswith(name)), month)
+    try:
+        return date(int(year) + (2000 if len(year) == 2 else 0), int(month), int(first)).isoformat(), found[0]
+    except ValueError:
+        return None
+
+
+def read_fields(text: str, schema: Schema | None = None) -> list[Field]:
+    """The labelled values: the schema's properties, or without a schema the known fields and what else has a colon."""
+    leaves = list(_leaves(schema or {}, schema or {}, (), 8))
+    names = [[plain(name) for name in (" ".join(keys), shape.get("title", ""), keys[-1])] for keys, shape in leaves]
+    own: Labels = {name: [((name,), "any", 0)] for each in names for name in each if name}
+    found, fields = _found(text, own | LABELS, others=schema is None), dict[Keys, Field]()
+    # A value belongs to one property: the one whose path or title names it, else the only one that ends so.
+    for at, (keys, shape), each in ((at, *leaf) for at in range(3) for leaf in zip(leaves, names, strict=True)):
+        sole = at < 2 or sum(other[2] == each[2] for other in names) == 1
+        for target in (*meant(each[at]), (each[at],)) if sole else ():
+            field = found.get(target) if keys not in fields else None
+            if field and (value := _shaped(field, shape)) is not None:
+                fields[keys] = found.pop(target)._replace(keys=keys, value=value)
+    return list((found if schema is None else fields).values())
+
+
+def _found(text: str, known: Labels, *, others: bool) -> dict[Keys, Field]:
+    slashed = re.findall(r"\b(\d\d?)/(\d\d?)/\d\d", text)
+    american = any(int(b) > 12 for _, b in slashed) or ("$" in text and all(int(a) <= 12 for a, _ in slashed))
+    seen = dict[tuple[Keys, str], dict[tuple[float, float], list[Field]]]()
+    for label, how, printed, page in _sightings(text, known):
+        other = others and how == "colon" and len(seen) < 60 and _OTHER.fullmatch(label)
+        unknown = [(("_".join(plain(label).split()),), "any", 9)] if other else []
+        for keys, kind, rank in known.get(plain(label), unknown):
+            for value, quote in _read(kind, how, printed, american):
+                field = Field(keys, value, _SURE[how] if rank < 9 else 0.6, quote, page)
+                seen.setdefault((keys, kind), {}).setdefault((rank, -field.confidence), []).append(field)
+    best = {keys: (kind == "money", values[min(values)]) for (keys, kind), values in seen.items()}
+    # Of several totals the last is the grand one; of all else that differs none is sure.
+    fields = {keys: each[-1] for keys, (sums, each) in best.items() if sums or len({one.value for one in each}) == 1}
+    for field in [] if ("currency",) in fields else list(fields.values()):
+        if sign := re.search(_SIGN, field.quote, re.IGNORECASE):
+            fields["currency",] = Field(("currency",), _SIGNS[sign[0].casefold()], 0.6, field.quote, field.page)
     return fields
 
 
-def _unlisted(seen: Seen, habits: Habits) -> list[Target]:
-    """A field named after a label that no list knows, if it looks like a label."""
-    words = plain(seen.label).split()
-    if (
-        len(words) not in range(1, 5)
-        or re.search(r"[\d|,;@]", seen.label)
-        or seen.how not in ("colon", "cells")
-        or words[0] in _NO_FIELD
-    ):
-        return []
-    amount, kind = habits.amount(seen.printed[0]), "date" if habits.day(seen.printed[0]) else "any"
-    if amount and re.search(r"[.,]\d\d\D*$", amount[1]) and len(amount[1]) == len(seen.printed[0]):
-        kind = "money"
-    keys = (seen.section, "_".join(words)) if seen.section else ("_".join(words),)
-    return [Target(keys, kind, 8)] if seen.how == "colon" or kind != "any" else []
+def _read(kind: str, how: str, printed: list[str], american: bool) -> list[tuple[Any, str]]:
+    """What is printed at a label as a value of this kind, with its quote: one or nothing."""
+    amounts = [(number, cell) for cell in printed if (number := amount(cell)) is not None]
+    if kind in ("money", "tax"):
+        return amounts[:1] if how == "colon" else amounts[-1:]
+    first, dated = printed[0], day(printed[0], month_first=american)
+    if kind == "date" or (kind == "any" and dated and dated[1] == first):
+        return [dated] if dated else []
+    if kind == "any" and amounts[:1] and amounts[0][1] == first and re.search(r"\d[.,]\d\d(?!\d)", first):
+        return amounts[:1]
+    # In the same cell stands the rest of a sentence, too, and below a heading anything: there a number is one word.
+    alone = how in ("colon", "cells") or (" " not in first if kind == "id" else how == "below")
+    fits = alone and len(first) <= 160 and re.fullmatch(_FORMS[kind], first) and not (kind == "id" and dated)
+    value = _SIGNS.get(first.casefold()) if kind == "code" else first
+    return [(value, first)] if fits and value else []
 
 
-def schema_labels(schema: dict[str, Any]) -> Labels:
-    """The labels that stand for a schema's properties: their names, what is usual for those, their descriptions."""
-    known: Labels = {}
-    for keys, shape in _leaves(schema, schema, (), 8):
-        spaced = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", key) for key in keys]
-        path, title, last = plain(" ".join(spaced)), plain(str(shape.get("title", ""))), plain(spaced[-1])
-        words = plain(str(shape.get("description", "")))[:400].split()
-        grams = [" ".join(words[at : at + size]) for size in (4, 3, 2, 1) for at in range(len(words) - size + 1)]
-        kind = _kind(shape)
-        known_names = [name for name in (path, title, last, *grams) if name not in grams or " " in name]
-        usual = [
-            target
-            for name in known_names
-            for target in sorted(vocabulary().get(name, ()), key=lambda target: target.rank)
-            if _suits(target.kind, kind)
-        ]
-        for rank, name in ((0, path), (0, title), (5, last), *((8, gram) for gram in grams if len(gram) > 5)):
-            if name and name not in vocabulary():
-                known.setdefault(name, []).append(Target(keys, kind, rank, shape))
-        for label, targets in vocabulary().items():
-            for target in targets:
-                if usual and target.keys == usual[0].keys:
-                    known.setdefault(label, []).append(Target(keys, target.kind, target.rank + 1, shape))
-                elif label in (path, title) and not usual:
-                    known.setdefault(label, []).append(Target(keys, kind, 0, shape))
-    return known
+def _sightings(text: str, known: Labels) -> Iterator[tuple[str, str, list[str], int]]:
+    """Every label in the text of `get_document_text`, how what is printed stands to it, that, and the page."""
+    page, lines = 1, [list(_CELL.finditer(line))[:40] for line in text.splitlines() if line.strip()]
+    for cells, under in zip(lines, [*lines[1:], []], strict=False):
+        header = re.fullmatch(r"--- page (\d{1,6}) of \d+ ---", cells[0][0])
+        page = int(header[1]) if header else page
+        row: list[tuple[re.Match[str], str, str, list[str]]] = []
+        for cell in cells:
+            label, how, rest = _split(cell[0], known, spaced=not row or row[-1][2] != "colon" or bool(row[-1][3]))
+            if how:
+                dated = _DATED.fullmatch(rest)
+                row.append((cell, label, how, [dated[1] if dated else rest] if rest else []))
+                row += (
+                    [(cell, "invoice date", how, [dated[2]])] if dated and ("invoice_number",) in meant(label) else []
+                )
+            elif row:
+                row[-1][3].append(cell[0])
+        for cell, label, how, printed in row:
+            below = [one[0] for one in under if one.start() < cell.end() and one.end() > cell.start()]
+            if printed:
+                yield label, how, printed, page
+            # In the head of a table of goods most cells are no label.
+            elif below and len(row) == len(cells) and not _split(below[0], known)[1] and below[0][:3] != "---":
+                yield label, "below", below[:1], page
 
 
-def _leaves(
-    shape: dict[str, Any], root: dict[str, Any], keys: tuple[str, ...], depth: int
-) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+def _split(cell: str, known: Labels, *, spaced: bool = True) -> tuple[str, str, str]:
+    """A cell's label, how its value stands to it (empty if there is no label), and what follows it in the cell."""
+    label, colon, rest = cell.partition(":")
+    if colon and label[:1].isalpha() and len(label) <= 48 and not rest.startswith("//"):
+        return label.strip(), "colon", rest.strip()
+    words = cell[:200].split(" ")[:8] if spaced else []
+    for label in (" ".join(words[:count]) for count in range(len(words), 0, -1)):
+        rest = cell[len(label) :].strip()
+        if plain(label) in known and (not rest or re.search(rf"\d|{_SIGN}", rest[:40], re.IGNORECASE)):
+            return label, "joined" if rest else "cells", rest
+    return "", "", ""
+
+
+def _leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Iterator[tuple[Keys, Schema]]:
+    """The properties that hold one value, with their keys; a list of values is more than the rules can read."""
     for _ in range(4):  # a reference or an alternative may lead to another
-        options = [o for key in ("anyOf", "oneOf", "allOf") for o in shape.get(key, []) if o.get("type") != "null"]
-        name = str(shape.get("$ref", "")).rpartition("/")[2]
-        target = next((root[key][name] for key in ("$defs", "definitions") if name in root.get(key, {})), None)
-        if target or options:
-            shape = {**shape, "$ref": "", "anyOf": [], "oneOf": [], "allOf": [], **(target or options[0])}
-    properties = cast("dict[str, Any]", shape.get("properties", {}))
-    if properties and depth:
-        for key, inner in properties.items():
-            if isinstance(inner, dict):
-                yield from _leaves(cast("dict[str, Any]", inner), root, (*keys, key), depth - 1)
-    elif keys and not {"array", "object"} & _types(shape):
+        choices = [each for key in ("anyOf", "oneOf", "allOf") for each in shape.get(key, [])]
+        referred = root.get("$defs", {}).get(str(shape.get("$ref", "")).rpartition("/")[2])
+        shape = referred or next((each for each in choices if each.get("type") != "null"), shape)
+    inner: Schema = shape.get("properties", {})
+    for key in inner if depth else ():
+        yield from _leaves(inner[key], root, (*keys, key), depth - 1) if isinstance(inner[key], dict) else ()
+    if keys and not inner and not re.search("array|object", str(shape.get("type"))):
         yield keys, shape
 
 
-def _types(shape: dict[str, Any]) -> set[str]:
-    named = shape.get("type", [])
-    return {named} if isinstance(named, str) else {str(name) for name in named}
-
-
-def _kind(shape: dict[str, Any]) -> str:
-    if _types(shape) & {"number", "integer"}:
-        return "money"
-    return "date" if str(shape.get("format")).startswith("date") else "any"
-
-
-def _suits(kind: str, wanted: str) -> bool:
-    return wanted in ("any", kind) or (wanted == "money" and kind == "tax")
-
-
-def shaped(value: Any, quote: str, shape: dict[str, Any] | None) -> Any:
+def _shaped(field: Field, shape: Schema) -> Any:
     """The value in the type that its schema asks for; None if it has no such form."""
-    if shape is None or value is None:
-        return value
-    types = _types(shape)
+    types, said, number = str(shape.get("type", "string")), plain(field.quote), amount(field.quote)
     if "enum" in shape:
-        return next(
-            (choice for choice in shape["enum"] if plain(str(choice)) in (plain(str(value)), plain(quote))), None
-        )
+        return next((one for one in shape["enum"] if plain(str(one)) in (plain(str(field.value)), said)), None)
     if "boolean" in types:
-        return True if plain(quote) in _YES else False if plain(quote) in _NO else None
-    if isinstance(value, float):
-        if "integer" in types and "number" not in types:
-            return int(value) if value.is_integer() else None
-        return quote if "string" in types and "number" not in types else value
-    return value if not types or "string" in types else None
+        return YES_NO.get(said)
+    if "number" in types or "integer" in types:
+        return number if number is None or "number" in types else int(number) if number.is_integer() else None
+    value = field.quote if isinstance(field.value, float) else field.value
+    return value if shape.get("format") != "date" or re.fullmatch(r"\d{4}-\d\d-\d\d", value) else None

@@ -1,35 +1,30 @@
-"""The offline model by rules: from the conversation so far to its next turn. It is no language model, and says so.
-
-The document's text is only ever searched for labels and values, never read as something to do. Every call is tried at
-most twice, so a conversation always ends.
-"""
+"""The offline model by rules: from the conversation so far to its next turn. It is no language model, and says so."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from fieldmark.domain import paths
-from fieldmark.errors import InvalidPath
-from fieldmark.offline_model.fields import Field, read_fields
-from fieldmark.offline_model.labels import Habits, document_type, plain, vocabulary
+from fieldmark.offline_model.fields import YES_NO, amount, day, document_type, meant, plain, read_fields
 from fieldmark.offline_model.messages import Block, Body, bare, call, items, text, thinking
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
-_FORMS = (
-    'I understand "set vendor.name to Acme", "the total is 12.50", "change the due date to 2024-05-01" and "remove X".'
+_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50", "change the total to 9" and "remove X".'
+_MORE = re.compile(r'\[more: .{0,60}pages "(\d{1,6}-\d{0,6})"(?: and offset (\d{1,9}))?\]\s*$')
+_SET, _REMOVE = (
+    r"(?:please |also )*(?:set|add|change|update|correct|fix) ",
+    r"(?:please |also )*(?:remove|delete|drop) ",
 )
+_IS = r"(?: (?:is (?!wrong|incorrect|missing|not )|should be |must be |to )|: | ?= )"
+_THE, _FROM = "(?:the |our |its )?", "(?: from .{1,80}?)?"
+_CLAUSE = re.compile(rf"{_REMOVE}{_THE}(.+)|(?:{_SET})?{_THE}(.{{1,80}}?){_FROM}{_IS}(.+)", re.IGNORECASE)
+_NEXT = rf"{_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS}"  # how another clause begins; and not within quotes
+_BREAK = re.compile(rf'(?:[.;!]|,? and|,? then|,) (?={_NEXT})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE)
 
-Keys = paths.Path
 
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A call that was made, with its answer."""
-
+class Done(NamedTuple):  # a call that was made, with its answer
     tool: str
     arguments: dict[str, Any]
     answer: str
@@ -45,31 +40,29 @@ def answer(body: Body) -> list[Block]:
         return _correct(words, done)
     if words is None and {"get_document_text", "extract_fields"} <= offered:
         return _extract(task, done, offered)
-    return [
-        text(f"{NOTE} It can extract a document's labelled fields and follow simple corrections, and nothing else.")
-    ]
+    return [text(f"{NOTE} It can extract labelled fields and follow simple corrections, and nothing else.")]
 
 
 def _conversation(body: Body) -> tuple[str, list[Done]]:
     """The task (the first words of the user, or the last correction) and the calls made since, in order."""
     task, done, calls = "", list[Done](), dict[str, dict[str, Any]]()
     for message in items(body, "messages"):
-        blocks = items(message, "content") or [{"type": "text", "text": message.get("content")}]
-        words = "\n".join(_words(block) for block in blocks if block.get("type") == "text")
+        blocks = items(message, "content") or [{"text": message.get("content")}]
+        words = _words(blocks)
         if message.get("role") == "user" and words and (not task or "<correction>" in words):
             task, done = words, []
-        calls |= {str(block.get("id")): block for block in blocks if block.get("type") == "tool_use"}
         for block in blocks:
+            calls |= {str(block.get("id")): block} if block.get("type") == "tool_use" else {}
             if block.get("type") == "tool_result" and (made := calls.get(str(block.get("tool_use_id")))):
-                arguments = made.get("input")
-                said = "\n".join(_words(part) for part in items(block, "content")) or str(block.get("content"))
-                done.append(Done(bare(str(made.get("name"))), dict(arguments or {}), said, bool(block.get("is_error"))))
+                said = _words(items(block, "content")) or str(block.get("content"))
+                tool, arguments = bare(str(made.get("name"))), dict(made.get("input") or {})
+                done.append(Done(tool, arguments, said, bool(block.get("is_error"))))
     return task, done
 
 
-def _words(block: dict[str, Any]) -> str:
-    words = block.get("text")
-    return words if isinstance(words, str) and not words.startswith("<system-reminder>") else ""
+def _words(blocks: list[dict[str, Any]]) -> str:
+    said = [words for block in blocks if isinstance(words := block.get("text"), str)]
+    return "\n".join(words for words in said if not words.startswith("<system-reminder>"))
 
 
 def _tagged(task: str, tag: str) -> str | None:
@@ -78,255 +71,116 @@ def _tagged(task: str, tag: str) -> str | None:
 
 
 def _open(done: list[Done], tool: str, arguments: dict[str, Any] | None = None) -> bool:
-    tries = [one for one in done if one.tool == tool and arguments in (None, one.arguments)]
-    return len(tries) < 2 and all(one.failed for one in tries)
+    # Nothing that succeeded is called again, and nothing three times: so a conversation always ends.
+    tries = [one.failed for one in done if one.tool == tool and arguments in (None, one.arguments)]
+    return len(tries) < 2 and all(tries)
 
 
 def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
-    reads = [one for one in done if one.tool == "get_document_text" and not one.failed]
-    more = _more(reads)
-    if more is not None and _open(done, "get_document_text", more):
-        opening = thinking("I read the document's text, then look for lines that name a value.") if not done else None
-        return [*([opening] if opening else []), call("get_document_text", more)]
+    reads = [one.answer for one in done if one.tool == "get_document_text" and not one.failed]
+    said = _MORE.search(reads[-1][-200:]) if reads else None
+    ask = {"pages": said[1]} | ({"offset": int(said[2])} if said[2] else {}) if said else dict[str, Any]()
+    if (said or not reads) and _open(done, "get_document_text", ask):
+        return [*([] if done else [thinking("I look for lines that name a value.")]), call("get_document_text", ask)]
+    made = {one.tool for one in done if not one.failed}
+    refused = {one.tool: f"{one.tool} was refused: {one.answer[:300]}" for one in done if one.tool not in made}
     if not reads:
-        return [text(f"{NOTE} The document's text could not be read: {_why(done)}")]
-    document = "\n".join(read.answer for read in reads)
+        return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
     if "identify_document" in offered and _open(done, "identify_document"):
-        name, sure = document_type(document)
+        name, sure = document_type("\n".join(reads))
         return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
-    if _open(done, "extract_fields"):
-        objection = next((one.answer for one in done if one.tool == "extract_fields"), None)
-        found = read_fields(document, _schema(task))
-        if objection is not None:
-            found = [field for field in found if paths.name(field.keys) not in objection]
-        if found:
-            return [call("extract_fields", _found(found, evidence=objection is None))]
-    saved = next((one.arguments for one in done if one.tool == "extract_fields" and not one.failed), dict[str, Any]())
-    count = f"{len(saved.get('confidences', {}))} labelled values were found by rules."
+    fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
+    objection = refused.get("extract_fields", "")  # the second try leaves out what it names
+    found = {path: field for field in fields if (path := paths.name(field.keys)) not in objection}
+    if found and _open(done, "extract_fields"):
+        nested: dict[str, Any] = {}
+        for field in found.values():
+            inside = nested
+            for key in field.keys[:-1]:
+                inside = inside.setdefault(key, {})
+            inside[field.keys[-1]] = field.value
+        sure = {path: field.confidence for path, field in found.items()}
+        quotes = {path: {"quote": field.quote, "page": field.page} for path, field in found.items()}
+        return [call("extract_fields", {"fields": nested, "confidences": sure, "evidence": quotes})]
+    saved = [one.arguments["confidences"] for one in done if one.tool == "extract_fields" and not one.failed]
+    count = f"{sum(map(len, saved))} labelled values were found by rules."
     if "complete_extraction" in offered and _open(done, "complete_extraction"):
         return [call("complete_extraction", {"summary": count})]
-    closing = [NOTE, count]
-    if _tagged(task, "instructions"):
-        closing.append("The instructions in words were not followed: rules cannot.")
-    refused = {one.tool: one.answer for one in done if one.failed}
-    never = refused.keys() - {one.tool for one in done if not one.failed}
-    closing += [f"{tool} was refused: {why[:300]}" for tool, why in refused.items() if tool in never]
-    return [text(" ".join(closing))]
-
-
-def _why(done: list[Done]) -> str:
-    return done[-1].answer[:300] if done else ""
-
-
-def _more(reads: list[Done]) -> dict[str, Any] | None:
-    """What to ask `get_document_text` for next: nothing after the last page, and never what was read before."""
-    if not reads:
-        return {}
-    last = reads[-1].answer.rstrip().rpartition("\n")[2]
-    said = re.search(r'\[more: .{0,60}pages "(\d{1,6})-(\d{0,6})"(?: and offset (\d{1,9}))?\]$', last[-200:])
-    asked = reads[-1].arguments
-    before = re.match(r"\d+", str(asked.get("pages") or 1))
-    place = (int(before[0]) if before else 1, int(asked.get("offset") or 0))
-    if not said or (int(said[1]), int(said[3] or 0)) <= place:
-        return None
-    return {"pages": f"{said[1]}-{said[2]}"} | ({"offset": int(said[3])} if said[3] else {})
-
-
-def _schema(task: str) -> dict[str, Any] | None:
-    try:
-        schema = json.loads(_tagged(task, "schema") or "null")
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else None
-
-
-def _found(found: list[Field], *, evidence: bool) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for field in found:
-        inside = fields
-        for key in field.keys[:-1]:
-            inside = inside.setdefault(key, {})
-        inside[field.keys[-1]] = field.value
-    arguments: dict[str, Any] = {"fields": fields, "confidences": {paths.name(f.keys): f.confidence for f in found}}
-    quotes = {paths.name(field.keys): {"quote": field.quote, "page": field.page} for field in found}
-    return arguments | ({"evidence": quotes} if evidence else {})
-
-
-# Corrections
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    tool: str
-    arguments: dict[str, Any]
-
-
-_VERB = r"(?:set|add|change|update|correct|fix|make|remove|delete|drop|clear)\b"
-_IS = r"(?: (?:is|should be|should read|must be|to)|:| =) "
-_BREAK = re.compile(
-    rf"(?:[.;!]|,? and|,? then|,) (?=(?:please |also )?{_VERB}|the [\w.\[\] ]{{1,40}}?{_IS})", re.IGNORECASE
-)
-_REMOVE = re.compile(r"(?:please |also )*(?:remove|delete|drop|clear) (.+)", re.IGNORECASE)
-_SET = re.compile(
-    r"(?:please |also )*(set|add|change|update|correct|fix|make) (.{1,80}?)(?: from .{1,80}?)?"
-    r"(?: to| into| as|:| ?=) (.+)",
-    re.IGNORECASE,
-)
-_STATE = re.compile(rf"()(.{{1,60}}?){_IS}(?!wrong|incorrect|missing|not )(.+)", re.IGNORECASE)
-_ABBREVIATED = re.compile(r"(?:\b(?:ltd|inc|co|corp|llc|bros|no|st|dr|mr|ms)|\.\w{1,3})\.$", re.IGNORECASE)
+    ignored = ["The instructions in words were not followed: rules cannot."] if _tagged(task, "instructions") else []
+    return [text(" ".join([NOTE, count, *ignored, *refused.values()]))]
 
 
 def _correct(words: str, done: list[Done]) -> list[Block]:
     if _open(done, "get_current_extraction"):
-        return [
-            thinking("I look at what stands there now, then change what was named."),
-            call("get_current_extraction"),
-        ]
-    current = next((one for one in done if one.tool == "get_current_extraction" and not one.failed), None)
+        return [thinking("I look at what stands there now."), call("get_current_extraction")]
+    current = [one.answer for one in done if one.tool == "get_current_extraction" and not one.failed]
     try:
-        extraction = json.loads(current.answer)["extracted_fields"] if current else None
-    except (ValueError, KeyError, TypeError):
-        extraction = None
-    if not isinstance(extraction, dict):
-        return [text(f"{NOTE} The extraction could not be read, so nothing was changed. {_why(done)}")]
-    changes, said = _changes(words, cast("dict[str, Any]", extraction))
-    made = iter([one for one in done if one.tool in ("update_field", "remove_field")])
-    for change in changes:
-        outcome = next(made, None)
-        if outcome and outcome.failed:
-            outcome = next(made, None)  # the second try
-        if outcome is None:
-            return [call(change.tool, change.arguments)]
-        path, value = change.arguments["path"], json.dumps(change.arguments.get("value"), ensure_ascii=False)
-        if outcome.failed:
-            said.append(f"{path} could not be changed: {outcome.answer[:300]}")
-        else:
-            said.append(f"Set {path} to {value}." if change.tool == "update_field" else f"Removed {path}.")
+        places = _places(json.loads(current[0])["extracted_fields"], ())
+    except (IndexError, ValueError, KeyError, TypeError):
+        return [text(f"{NOTE} The extraction could not be read, so nothing was changed. {done[-1].answer[:300]}")]
+    wanted, said = _changes(words, places)
+    for tool, arguments in wanted:
+        path, value = arguments["path"], json.dumps(arguments.get("value"), ensure_ascii=False)
+        made = [one for one in done if (one.tool, one.arguments) == (tool, arguments)]
+        if _open(made, tool):
+            return [call(tool, arguments)]
+        changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
+        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if made[-1].failed else changed)
     return [text(" ".join([*said, NOTE]))]
 
 
-def _changes(words: str, extraction: dict[str, Any]) -> tuple[list[Change], list[str]]:
-    """The changes asked for, removals last and from the end so that no index moves; and what is not clear."""
-    quoted: list[str] = []
+def _places(value: Any, keys: paths.Path) -> dict[paths.Path, Any]:
+    inner = cast("dict[str, Any]", value).items() if isinstance(value, dict) else ()
+    inner = enumerate(cast("list[Any]", value)) if isinstance(value, list) else inner
+    return {at: one for key, item in inner for at, one in [((*keys, key), item), *_places(item, (*keys, key)).items()]}
 
-    def hide(found: re.Match[str]) -> str:
-        quoted.append(found[1] if found[2] is None else found[2])
-        return f"\ue000{len(quoted) - 1}\ue001"
 
-    places = list(_places(extraction, ()))
-    updates, removals, unclear = list[Change](), dict[Keys, Change](), list[str]()
-    words = re.sub("[\ue000\ue001]", "", words[:4000])  # what stands for a quoted text from here on
-    flat = " ".join(re.sub(r'"([^"]*)"|“([^”]*)”', hide, words).replace("\n", " ; ").split()).strip(" ;")
+def _changes(words: str, places: dict[paths.Path, Any]) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+    """The calls that a correction asks for, and a sentence for each thing in it that is not clear."""
+    updates, removed, unclear = list[tuple[str, dict[str, Any]]](), set[paths.Path](), list[str]()
+    leaves = [keys for keys, value in places.items() if not isinstance(value, dict | list)]
+    flat = " ".join(re.sub("[“”]", '"', words[:4000]).replace("\n", " ; ").split()).strip(" ;.!")
     for clause in _BREAK.split(flat):
-        removal, setting = _REMOVE.fullmatch(clause), _SET.fullmatch(clause) or _STATE.fullmatch(clause)
-        targets = [removal[1].rstrip(".!")] if removal else [setting[2]] if setting else []
-        if removal and not _resolve(_shown(targets[0], quoted), places, leaves=False):
-            targets = re.split(r", and |, | and ", targets[0])
-        for target in targets:
-            named = _shown(target, quoted)
-            keys = _resolve(named, places, leaves=not removal)
-            if not keys and setting:
-                keys = _new(named, create=setting[1].lower() in ("set", "add"))
-            if len(keys) != 1:
-                options = f" It could be {', '.join(paths.name(one) for one in keys[:5])}." if keys else ""
-                unclear.append(f'I do not know which field "{named}" is.{options}')
-            elif setting:
-                old = next((value for place, value in places if place == keys[0]), None)
-                value = _typed(setting[3], quoted, old, _spaced(_bare_name(named)))
-                if value is None:
-                    unclear.append(f'"{_shown(setting[3], quoted)}" is no number, as {paths.name(keys[0])} is.')
-                else:
-                    updates.append(
-                        Change("update_field", {"path": paths.name(keys[0]), "value": value, "confidence": 1.0})
-                    )
+        said = _CLAUSE.fullmatch(clause)
+        gone, field, value = said.groups("") if said else ("", "", "")
+        several = gone and not _meant(gone, list(places))
+        for named in re.split(r"(?:, and|,| and) (?:the )?", gone) if several else [gone or field] if said else []:
+            found = _meant(named, list(places)) if gone else _meant(named, leaves) or list(meant(named))[:1]
+            typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
+            if len(found) != 1:
+                options = ", ".join(paths.name(one) for one in found[:5])
+                unclear.append(f'I do not know which field "{named}" is. It could be {options or "none"}.')
+            elif gone:
+                removed.add(found[0])
+            elif typed is None:
+                unclear.append(f'"{value}" is no value for {paths.name(found[0])}.')
             else:
-                removals[keys[0]] = Change(
-                    "remove_field", {"path": paths.name(keys[0]), "reason": "the user asked for it"}
-                )
-        if not targets:
-            unclear.append(f'I did not understand "{_shown(clause, quoted)[:100]}". {_FORMS}')
-    order = sorted(
-        removals, key=lambda keys: [f"{key:09}" if isinstance(key, int) else key for key in keys], reverse=True
-    )
-    return updates + [removals[keys] for keys in order], unclear
+                updates.append(("update_field", {"path": paths.name(found[0]), "value": typed, "confidence": 1.0}))
+        unclear += [] if said else [f'I did not understand "{clause[:100]}". {_HELP}']
+    # Removals come last and from the end, so that no index moves.
+    removals = [("remove_field", {"path": paths.name(keys)}) for keys in reversed(places) if keys in removed]
+    return updates + removals, unclear
 
 
-def _shown(words: str, quoted: list[str]) -> str:
-    # A key in brackets keeps its quotes, as a path is written; other quotes only held the words together.
-    return re.sub(
-        r"(\[?)\ue000(\d+)\ue001", lambda at: f'["{quoted[int(at[2])]}"' if at[1] else quoted[int(at[2])], words
-    )
-
-
-def _places(value: Any, keys: Keys) -> Iterator[tuple[Keys, Any]]:
-    inner: list[tuple[str | int, Any]] = []
-    if isinstance(value, dict):
-        inner = list(cast("dict[str | int, Any]", value).items())
-    elif isinstance(value, list):
-        inner = list(enumerate(cast("list[Any]", value)))
-    for key, item in inner:
-        yield (*keys, key), item
-        yield from _places(item, (*keys, key))
-
-
-def _resolve(named: str, places: list[tuple[Keys, Any]], *, leaves: bool) -> list[Keys]:
+def _meant(named: str, among: list[paths.Path]) -> list[paths.Path]:
     """The places that the words can mean: as a path, as its words, as its last word, as another word for the same."""
-    named = _bare_name(named)
-    among = [keys for keys, value in places if not (leaves and isinstance(value, dict | list))]
-    words = _spaced(named)
-    meant = {target.keys for target in vocabulary().get(words, ())}
-    for fits in (
+    words, known = plain(named), meant(named).keys()
+    ways = (
         [keys for keys in among if paths.name(keys) == named],
-        [keys for keys in among if _spaced(paths.name(keys)) == words],
-        [keys for keys in among if _spaced(str(keys[-1])) == words],
-        [keys for keys in among if keys in meant],
-        [keys for keys in among if meant & {target.keys for target in vocabulary().get(_spaced(paths.name(keys)), ())}],
-    ):
-        if fits and words:
-            return fits
-    return []
+        [keys for keys in among if words and words in (plain(paths.name(keys)), plain(str(keys[-1])))],
+        [keys for keys in among if keys in known or known & meant(paths.name(keys)).keys()],
+    )
+    return next(filter(None, ways), ways[0])
 
 
-def _bare_name(named: str) -> str:
-    return re.sub(r"^(?:the|our|its) | (?:field|value)$", "", named.strip(" '`"), flags=re.IGNORECASE)
-
-
-def _new(named: str, *, create: bool) -> list[Keys]:
-    """The place of a field that is not there yet: a known one, or any if it is to be set."""
-    named = _bare_name(named)
-    known = vocabulary().get(_spaced(named))
-    if known:
-        return [known[0].keys]
-    if not create or not plain(named):
-        return []
-    try:
-        return [paths.parse(named if " " not in named or named.startswith("[") else "_".join(plain(named).split()))]
-    except InvalidPath:
-        return []
-
-
-def _spaced(name: str) -> str:
-    return plain(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " "))
-
-
-def _typed(said: str, quoted: list[str], old: Any, named: str) -> Any:
+def _typed(said: str, old: Any, keys: paths.Path) -> Any:
     """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
-    if re.fullmatch(r"\ue000\d+\ue001[.!]?", said):
-        return _shown(said.rstrip(".!"), quoted)
-    said = _shown(said if _ABBREVIATED.search(said) else said.rstrip(".!"), quoted)
-    kinds = {target.kind for target in vocabulary().get(named, ())} if old is None else set[str]()
-    habits = Habits(".", month_first=False)
+    kinds = set(meant(paths.name(keys)).values()) if old is None else set[str]()
+    if re.fullmatch(r'".*"', said):
+        return said[1:-1]
     if isinstance(old, bool):
-        return {"true": True, "yes": True, "false": False, "no": False}.get(said.casefold(), said)
-    if (
-        isinstance(old, int | float)
-        or kinds & {"money", "tax"}
-        or (old is None and re.fullmatch(r"-?\d{1,15}(\.\d+)?", said))
-    ):
-        amount = habits.amount(said)
-        return amount and (
-            int(amount[0]) if amount[0].is_integer() and "." not in said and not isinstance(old, float) else amount[0]
-        )
-    day = habits.day(said)
-    dated = "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old))
-    return day[0] if dated and day and day[1] == said else said
+        return YES_NO.get(said.casefold())
+    if isinstance(old, int | float) or kinds & {"money", "tax"}:
+        return json.loads(said) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?", said) else amount(said)
+    dated = day(said) if "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old)) else None
+    return dated[0] if dated and dated[1] == said else said

@@ -33,10 +33,12 @@ class Problem(BaseModel):
 
 def problem(status: int, code: str, title: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """One problem as a response."""
-    # A sentence may repeat what came in: bounded, and sayable in UTF-8.
-    detail = detail[:_MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
     body = Problem(
-        type=f"urn:fieldmark:problem:{code}", title=title, status=status, detail=detail, code=code
+        type=f"urn:fieldmark:problem:{code}",
+        title=title,
+        status=status,
+        detail=detail[:_MAX_DETAIL_CHARACTERS],  # a sentence may repeat what came in
+        code=code,
     ).model_dump()
     return JSONResponse(body, status, headers, MEDIA_TYPE)
 

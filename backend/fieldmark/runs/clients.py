@@ -11,12 +11,15 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import structlog
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
+
+from fieldmark.runs.gate import Calls
+from fieldmark.runs.seal import sealed
 
 log = structlog.get_logger()
 
@@ -27,6 +30,19 @@ NEW_SECONDS = 10
 _WORKPLACE = "fieldmark-workplace-"
 
 _LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
+
+
+@asynccontextmanager
+async def conversation(
+    options_in: Callable[[Path], ClaudeAgentOptions], calls: Calls, prompt: str | None
+) -> AsyncGenerator[AsyncIterator[Message]]:
+    """What a new CLI says to a prompt, or without one from where its conversation stopped: an iterator of its messages.
+    It raises Unsealed if the CLI has anything besides our tools, and what one of its `calls` failed with, if that must
+    end the run. See `acquire`."""
+    async with acquire(options_in) as client:
+        if prompt is not None:
+            await client.query(prompt)
+        yield sealed(client.receive_response(), calls.toolkit, calls.check)
 
 
 @asynccontextmanager

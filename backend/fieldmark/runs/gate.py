@@ -198,13 +198,13 @@ class Calls:
     ) -> None:
         self._told = told
         self._gate = gate
-        self._toolkit = toolkit
+        self.toolkit = toolkit
         self._context = context
         self._before = before
         self._fatal: Exception | None = None
 
     async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
-        known = _known(self._toolkit, name)
+        known = _known(self.toolkit, name)
         begun = time.monotonic()
         try:
             with _in_log(self._context, call_id), span("tool call", tool=known, call_id=call_id) as current:
@@ -212,7 +212,7 @@ class Calls:
                 if call_id is None or call_id not in self._gate.passed:
                     raise Unsealed("The agent's CLI called a tool past the gate.")
                 await self._before(call_id)
-                answer = await self._toolkit.call(self._context, name, call_id, arguments)
+                answer = await self.toolkit.call(self._context, name, call_id, arguments)
                 if answer.is_error:
                     failed(current, "tool_error")
                 self._told(known, "failed" if answer.is_error else "done", time.monotonic() - begun)

@@ -178,8 +178,8 @@ def _tokens(message: _Message) -> Tokens:
 
 
 def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a message's beginning and of its end. The prompt is counted at the one, the other or at both; of the
-    answer the end knows more."""
+    """The counts of a message's beginning and of its end. The prompt is counted at the one, the other or at both; of
+    the answer the end knows more."""
     merged = {**before, "output_tokens": _number(after.get("output_tokens"))}
     for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
         merged[name] = max(_number(before.get(name)), _number(after.get(name)))

@@ -36,7 +36,7 @@ from fieldmark.runs.meter import REFUSALS, Meter, Spent
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, check_key, outcome_of
 from fieldmark.runs.prices import Prices
-from fieldmark.runs.seal import Unsealed, sealed
+from fieldmark.runs.seal import Unsealed
 from fieldmark.runs.sessions import Sessions
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
@@ -245,11 +245,8 @@ class Runner:
                     on_stderr=clients.log_stderr,
                 )
 
-            async with clients.acquire(options_in) as client:
-                if prompt is not None:
-                    await client.query(prompt)
-                async for message in sealed(client.receive_response(), spec.toolkit):
-                    served.check()
+            async with clients.conversation(options_in, served, prompt) as messages:
+                async for message in messages:
                     check_key(message)
                     for said in narrator.objects(message):
                         events.say(said)

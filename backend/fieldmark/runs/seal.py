@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, SystemMessage
@@ -15,10 +15,14 @@ class Unsealed(Exception):
     """The CLI has more than our tools, or lets calls past the gate: the run must not go on."""
 
 
-async def sealed(messages: AsyncIterator[Message], toolkit: Toolkit) -> AsyncIterator[Message]:
-    """The same messages. Raises Unsealed if the CLI has anything besides the toolkit, or does not say what it has."""
+async def sealed(
+    messages: AsyncIterator[Message], toolkit: Toolkit, check_calls: Callable[[], None]
+) -> AsyncIterator[Message]:
+    """The same messages. Raises Unsealed if the CLI has anything besides the toolkit, or does not say what it has, and
+    whatever `check_calls` raises, which is asked ahead of each."""
     checked = False
     async for message in messages:
+        check_calls()
         if isinstance(message, SystemMessage) and message.subtype == "init":
             _check(message.data, toolkit)
             checked = True

@@ -171,7 +171,7 @@ async def started(sealed: bool = False) -> psutil.Process:
     """The subprocess, once it is there; or once it has given up what it may."""
     async with asyncio.timeout(20):
         # Another process sets no event of ours.
-        while not children() or (sealed and children()[0].uids().real == 0):  # noqa: ASYNC110
+        while not children() or (sealed and children()[0].uids().real == 0):
             await asyncio.sleep(0.01)
     (child,) = children()
     return child

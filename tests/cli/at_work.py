@@ -1,0 +1,131 @@
+"""Runs the commands as their users do: processes of their own, with an environment, a standard input, a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fieldmark
+from desk import sql
+from fieldmark.offline_model.server import OfflineModel
+from standing import Clone
+
+MAIN = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int | None
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A process at a terminal: what it shows, and the keys pressed."""
+
+    process: asyncio.subprocess.Process
+    screen: bytearray
+    main: int
+
+    @property
+    def shown(self) -> str:
+        return _ESCAPES.sub("", self.screen.decode(errors="replace"))
+
+    async def sees(self, text: str, seconds: float = 30) -> None:
+        for _ in range(int(seconds / 0.05)):
+            if text in self.shown:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{text!r} was not shown:\n{self.shown}")
+
+    def types(self, keys: str) -> None:
+        os.write(self.main, keys.encode())
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The commands on a clone of the database, with a model of the test's own."""
+
+    clone: Clone
+    folder: Path
+    model: OfflineModel
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],  # noqa: TID251  no settings of the service
+            "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
+            "TERM": "xterm",
+            "FIELDMARK_HOME": str(self.folder / "home"),
+            "DATABASE_URL": self.clone.app_url,
+            "ANTHROPIC_API_KEY": "test-key",
+            "ANTHROPIC_BASE_URL": self.model.base_url,
+            **self.settings,
+        }
+
+    def file(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> str:
+        (self.folder / name).write_text(text)
+        return name
+
+    async def start(self, *arguments: str, **streams: Any) -> asyncio.subprocess.Process:
+        pipes = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE, "stderr": -1, **streams}
+        return await asyncio.create_subprocess_exec(*MAIN, *arguments, cwd=self.folder, env=self.environment(), **pipes)
+
+    async def run(self, *arguments: str, stdin: str | None = None) -> Ended:
+        """A command to its end; `stdin` is piped in, without it there is no input."""
+        source = asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE
+        process = await self.start(*arguments, stdin=source)
+        async with asyncio.timeout(60):
+            out, err = await process.communicate(None if stdin is None else stdin.encode())
+        return Ended(process.returncode, out.decode(), err.decode())
+
+    @asynccontextmanager
+    async def at_terminal(self, *arguments: str) -> AsyncIterator[Terminal]:
+        main, side = pty.openpty()
+        screen = bytearray()
+        process = await self.start(*arguments, stdin=side, stdout=side, stderr=side, start_new_session=True)
+        os.close(side)
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            try:
+                data = os.read(main, 65_536)
+            except OSError:  # the other end is gone
+                data = b""
+            screen.extend(data)
+            if not data:
+                loop.remove_reader(main)
+
+        loop.add_reader(main, read)
+        try:
+            yield Terminal(process, screen, main)
+            async with asyncio.timeout(30):
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            loop.remove_reader(main)
+            os.close(main)
+
+    def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """Rows as the owner sees them."""
+        return sql(self.clone.owner_url, query, *parameters)
+
+    def only_run(self) -> dict[str, Any]:
+        (run,) = self.sql("select * from public.runs")
+        return run
+
+    def fields(self) -> dict[str, Any]:
+        (row,) = self.sql("select extracted_fields from public.extractions")
+        return row["extracted_fields"]

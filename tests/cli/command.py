@@ -1,0 +1,148 @@
+"""The command line as people use it: commands as processes, with a home of their own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+import fieldmark
+
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Home:
+    """A FIELDMARK_HOME. Commands run in `folder`, with nothing in their environment but what is given."""
+
+    path: Path
+    folder: Path
+    major: int
+
+    def start(self, *arguments: str | Path, group: bool = False, **environment: str) -> subprocess.Popen[str]:
+        """Starts a command; `group`: in a process group of its own, as a terminal does."""
+        given = {
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
+            "FIELDMARK_HOME": str(self.path),
+            "FIELDMARK_POSTGRES_MAJOR": str(self.major),
+            **environment,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-c", "from fieldmark.cli import main; main()", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env={name: value for name, value in given.items() if value},
+            cwd=self.folder,
+            start_new_session=group,
+        )
+
+    def run(self, *arguments: str | Path, **environment: str) -> Done:
+        """Runs a command to its end."""
+        return finish(self.start(*arguments, **environment))
+
+    def file(self, name: str | bytes, content: str | bytes) -> Path:
+        """A file in the folder that commands run in."""
+        path = self.folder / os.fsdecode(name)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def is_free(self) -> bool:
+        """Whether no process of the embedded Postgres lives: they all hold its lock."""
+        if not (self.path / "postgres").exists():
+            return True
+        with (self.path / "postgres" / "server").open("r+b") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+
+def finish(process: subprocess.Popen[str]) -> Done:
+    """Waits for a command's end."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=90)
+        except BaseException:
+            process.kill()
+            raise
+    return Done(process.returncode, out, err)
+
+
+def read_until(stream: IO[str] | None, words: str) -> str:
+    """Reads lines up to the one with these words."""
+    assert stream is not None
+    seen = ""
+    for line in stream:
+        seen += line
+        if words in line:
+            return seen
+    raise AssertionError(f"it never said {words!r}, but: {seen}")
+
+
+def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The process and all that it has started, as far as they are still its children."""
+    parent = psutil.Process(process.pid)
+    return [parent, *parent.children(recursive=True)]
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Whether all of them have ended, or do within two seconds."""
+    _, alive = psutil.wait_procs(processes, timeout=2)
+    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: bool = False) -> tuple[Done, float]:
+    """Sends a signal (`group`: to all in its process group, as Ctrl-C does) and waits: how it ended, after how long."""
+    began = time.monotonic()
+    os.killpg(process.pid, number) if group else process.send_signal(number)
+    return finish(process), time.monotonic() - began
+
+
+@dataclass
+class Serving:
+    """A running `fieldmark serve`: its address, and the token it printed."""
+
+    process: subprocess.Popen[str]
+    url: str
+    token: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}"}
+
+
+@contextmanager
+def serving(home: Home, *arguments: str, **environment: str) -> Iterator[Serving]:
+    """`fieldmark serve` on a free port, as soon as it says where; ended with the block if nobody did before."""
+    process = home.start("serve", "--port", "0", *arguments, **environment)
+    try:
+        said = read_until(process.stderr, "serves at")
+        assert process.stdout is not None
+        token = process.stdout.readline().strip()
+        yield Serving(process, said.split("serves at ")[1].split()[0], token)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            finish(process)

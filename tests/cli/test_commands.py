@@ -1,0 +1,116 @@
+"""`fieldmark migrate`, `token`, and what every command says of settings that cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import jwt
+import psycopg
+import pytest
+from command import Home
+from psycopg import sql
+
+pytestmark = pytest.mark.xdist_group("cli-commands")
+
+
+@pytest.fixture
+def empty(postgres, clone) -> Iterator[dict[str, str]]:
+    """An empty database of another server, as settings name it: the owner's URL, and the service's own. (The clone
+    beside it sees to it that the server knows the service's role already, with its password.)"""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres.owner_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        yield {
+            setting: urlsplit(url)._replace(path=f"/{name}").geturl()
+            for setting, url in (("DATABASE_OWNER_URL", postgres.owner_url), ("DATABASE_URL", postgres.app_url))
+        }
+        conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def test_another_postgres_is_migrated_by_its_owner_and_served_by_nobody_stronger(home: Home, empty):
+    early = home.run("extract", home.file("a.txt", "Total: 10.00 EUR"), DATABASE_URL=empty["DATABASE_URL"])
+    assert early.code == 3 and "migrate" in early.err and "Traceback" not in early.err
+
+    first = home.run("migrate", **empty)
+    assert first.code == 0, first.err
+    applied = first.out.splitlines()
+    assert len(applied) >= 4 and all(name.endswith(".sql") for name in applied)
+    again = home.run("migrate", **empty)
+    assert (again.code, again.out) == (0, "") and "up to date" in again.err
+
+    done = home.run("extract", home.file("a.txt", "Invoice number: 5\nTotal: 10.00 EUR"), "--json", **empty)
+    assert done.code == 0 and '"invoice_number": "5"' in done.out
+    with psycopg.connect(empty["DATABASE_OWNER_URL"]) as conn:
+        assert conn.execute("select count(*) from public.extractions").fetchone() == (1,)
+    assert not (home.path / "postgres").exists()  # no database of our own was started for it
+
+    for command in (["serve", "--port", "0"], ["worker"], ["extract", "a.txt"]):
+        refused = home.run(*command, DATABASE_URL=empty["DATABASE_OWNER_URL"])
+        assert refused.code == 3 and "superuser" in refused.err and "fieldmark_app" in refused.err
+        assert "Traceback" not in refused.err and urlsplit(empty["DATABASE_OWNER_URL"]).password not in refused.err
+
+
+def test_a_database_that_is_not_there(home: Home):
+    away = "postgresql://fieldmark_app:secret-word@127.0.0.1:1/postgres"
+    for command in (["serve", "--port", "0"], ["worker"], ["migrate"], ["extract", home.file("a.txt", "Total: 1")]):
+        refused = home.run(*command, DATABASE_URL=away)
+        assert refused.code == 3 and "refused" in refused.err.lower(), refused.err
+        assert "Traceback" not in refused.err and "secret-word" not in refused.err
+
+
+def test_settings_come_from_the_environment_and_from_a_file(home: Home):
+    dotenv = home.file(".env", "FIELDMARK_PORT=x\nFIELDMARK_UNKNOWN=1\nOTHER=2\n")
+    try:
+        refused = home.run("token")
+        assert refused.code == 3 and "port" in refused.err and "Traceback" not in refused.err
+        # The environment goes before the file, and what neither knows is nobody's business.
+        told = home.run("token", FIELDMARK_PORT="1", FIELDMARK_NEVER_HEARD_OF="1")
+        assert told.code == 0
+        dotenv.write_bytes(b"FIELDMARK_PORT=\xff\xfe\n")
+        refused = home.run("token")
+        assert refused.code == 3 and "Traceback" not in refused.err
+    finally:
+        dotenv.unlink()
+    for setting, value in (
+        ("FIELDMARK_PORT", "70000"),
+        ("FIELDMARK_POOL_SIZE", "many"),
+        ("FIELDMARK_MAX_LIVE_AGENTS", "0"),
+        ("FIELDMARK_LOG_LEVEL", "loud"),
+        ("FIELDMARK_CORS_ORIGINS", "https://example.com"),
+        ("FIELDMARK_POSTGRES_MAJOR", "9"),
+        ("FIELDMARK_MAX_FILE_MB", "-1"),
+    ):
+        refused = home.run("token", **{setting: value})
+        assert (refused.code, refused.out) == (3, ""), setting
+        assert setting.removeprefix("FIELDMARK_").lower() in refused.err and "Traceback" not in refused.err
+
+
+def test_a_home_that_cannot_be_one(home: Home):
+    file = home.file("a file", "")
+    for command in (["serve", "--port", "0"], ["extract", home.file("a.txt", "Total: 1")], ["migrate"], ["token"]):
+        refused = home.run(*command, FIELDMARK_HOME=str(file / "home"))
+        assert refused.code == 3 and "Traceback" not in refused.err and refused.err.rstrip().endswith("."), refused.err
+
+
+def test_a_token_alone(home: Home):
+    user = str(uuid4())
+    told = home.run("token", "--user", user, "--hours", "1")
+    assert told.code == 0 and told.err == ""
+    claims = jwt.decode(told.out.strip(), options={"verify_signature": False})
+    assert (claims["sub"], claims["exp"] - claims["iat"]) == (user, 3600)
+    for arguments in (["--user", "me"], ["--hours", "0"], ["--hours", "nan"], ["--hours", "1e9"]):
+        refused = home.run("token", *arguments)
+        assert (refused.code, refused.out) == (2, ""), arguments
+    refused = home.run("token", SUPABASE_URL="https://example.com")
+    assert (refused.code, refused.out) == (3, "") and "Supabase" in refused.err
+
+
+def test_help_is_help(home: Home):
+    told = home.run("--help")
+    assert told.code == 0
+    for command in ("extract", "serve", "worker", "migrate", "token"):
+        assert command in told.out
+        assert home.run(command, "--help").code == 0
+    assert home.run("nothing").code == 2

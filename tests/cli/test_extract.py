@@ -1,0 +1,159 @@
+"""`fieldmark extract`: what it prints where, how it ends, and what it leaves when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+
+import psycopg
+import pytest
+from command import SAMPLES, Home, family, finish, gone, read_until, signalled
+
+from fieldmark.db.embedded import running
+
+# One home, so one process: under xdist these stay together.
+pytestmark = pytest.mark.xdist_group("cli-extract")
+
+INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+KEYS = [
+    "id",
+    "document_id",
+    "document_type",
+    "status",
+    "extracted_fields",
+    "confidence_scores",
+    "evidence",
+    "version",
+    "created_at",
+    "updated_at",
+]
+SCHEMA = {"type": "object", "properties": {"invoice_number": {"type": "string"}}, "required": ["invoice_number"]}
+
+
+def controls(text: str) -> set[str]:
+    return {c for c in text if not c.isprintable()} - {"\n"}
+
+
+def test_a_sample_ends_as_a_table(home: Home):
+    done = home.run("extract", INVOICE)
+    assert done.code == 0
+    assert "INV/2023/03/0008" in done.out and "279.84" in done.out and "confidence" in done.out
+    assert done.out.startswith("invoice · extraction ")
+    # Each step on the other stream: a line each, and nothing that only a terminal understands.
+    for words in ("Starting…", "offline model", "Reading the document…", "✓ Saving invoice_number", "Completing"):
+        assert words in done.err
+    assert controls(done.out) == controls(done.err) == set()
+    assert len(done.err.splitlines()) < 20
+    assert home.is_free()
+
+
+def test_json_is_alone_on_stdout(home: Home):
+    schema = home.file("schema.json", json.dumps(SCHEMA))
+    out = home.folder / "out.json"
+    done = home.run("extract", INVOICE, "--json", "--schema", schema, "--out", out, PYTHONIOENCODING="ascii")
+    assert done.code == 0
+    extraction = json.loads(done.out)
+    assert list(extraction) == KEYS
+    assert (extraction["status"], extraction["document_type"]) == ("completed", "invoice")
+    assert extraction["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
+    assert json.loads(out.read_text()) == extraction
+
+
+def test_a_terminal_that_cannot_show_all_characters_gets_the_others(home: Home):
+    invoice = home.file("a.txt", "Invoice number: 7\nVendor: Müller ✓ GmbH\nTotal: 10.00 EUR\n")
+    done = home.run("extract", invoice, PYTHONIOENCODING="ascii")
+    assert done.code == 0 and "M?ller ? GmbH" in done.out
+
+
+def test_several_files_of_which_one_is_broken(home: Home):
+    good = home.file("good.txt", "Invoice number: 8\nTotal: 10.00 EUR\n")
+    broken = home.file("[bold]broken\x1b[31m.pdf", b"%PDF-1.7 no more")
+    odd = home.file(b"odd \xff.txt", "Invoice number: 9\nTotal: 11.00 EUR\n")
+    done = home.run("extract", good, broken, odd, "--json")
+    assert done.code == 1
+    found = [json.loads(line)["extracted_fields"]["invoice_number"] for line in done.out.splitlines()]
+    assert found == ["8", "9"]
+    assert "[bold]broken\\u001b[31m.pdf\n" in done.err and "✗" in done.err
+    assert controls(done.err) == set()
+
+    alone = home.run("extract", broken, "--json", "--out", home.folder / "none.json")
+    assert (alone.code, alone.out) == (1, "")
+    assert not (home.folder / "none.json").exists()
+
+
+def test_wrong_usage_is_said_before_anything_starts(home: Home):
+    no_schema = home.file("no-schema.json", '{"type": "munber"}')
+    no_json = home.file("no-json.json", "{")
+    remote = home.file("remote.json", '{"$ref": "https://example.com/a.json"}')
+    for arguments, said in (
+        ([], "Missing argument"),
+        ([INVOICE, "missing.pdf"], "missing.pdf"),
+        ([home.folder], "There is no file"),
+        ([INVOICE, "--schema", no_schema], "munber"),
+        ([INVOICE, "--schema", no_json], "no-json.json"),
+        ([INVOICE, "--schema", remote], "https://example.com/a.json"),
+        ([INVOICE, "--schema", "missing.json"], "missing.json"),
+        ([INVOICE, "--out", "nowhere/out.json"], "nowhere/out.json"),
+        ([INVOICE, "--out", home.folder], "Nothing can be written"),
+        ([INVOICE, "--user", "me"], "UUID"),
+        ([INVOICE, "--colour"], "--colour"),
+    ):
+        done = home.run("extract", *arguments)
+        assert done.code == 2 and done.out == "", arguments
+        assert said in done.err.replace("│\n│ ", "") and "Traceback" not in done.err and "Starting" not in done.err
+
+
+def test_two_at_once_share_the_home(home: Home):
+    commands = [home.start("extract", INVOICE, "--json") for _ in range(2)]
+    results = [finish(command) for command in commands]
+    assert [done.code for done in results] == [0, 0]
+    ids = {json.loads(done.out)["id"] for done in results}
+    assert len(ids) == 2
+    assert home.is_free()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Signals):
+    with socket.create_server(("127.0.0.1", 0)) as silent_model:
+        silent_model.settimeout(60)
+        command = home.start(
+            *("extract", INVOICE, INVOICE, INVOICE),
+            group=True,
+            ANTHROPIC_API_KEY="k",
+            ANTHROPIC_BASE_URL=f"http://127.0.0.1:{silent_model.getsockname()[1]}",
+            FIELDMARK_MAX_LIVE_AGENTS="1",
+        )
+        read_until(command.stderr, "Reading the document")
+        connection, _ = silent_model.accept()  # the agent asks its model, and is never answered
+        with connection:
+            relatives = family(command)
+            assert any("claude" in " ".join(relative.cmdline()) for relative in relatives)
+            done, seconds = signalled(command, number, group=number == signal.SIGINT)
+    assert done.code == 130 and seconds < 8
+    assert done.err.rstrip().endswith("Interrupted.") and "Traceback" not in done.err
+    assert gone(relatives) and home.is_free()
+    # What was not begun is not begun by the next command either: nobody would wait for it.
+    with running(home.path, home.major) as server, psycopg.connect(server.owner_url) as conn:
+        rows = conn.execute(
+            "select distinct status, error_code from public.runs where status <> 'completed'"
+        ).fetchall()
+        left = conn.execute("select count(*) from public.runs where status not in ('completed', 'failed')").fetchone()
+    assert ("failed", "interrupted") in rows and left == (0,)
+
+
+def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
+    scan = next(SAMPLES.glob("*.jpg"))
+    command = home.start("extract", scan, group=True)
+    read_until(command.stderr, "Reading the document")
+    for _ in range(200):
+        relatives = family(command)
+        if any("reading.child" in " ".join(relative.cmdline()) for relative in relatives):
+            break
+        time.sleep(0.02)
+    else:
+        raise AssertionError("no reader was started")
+    done, seconds = signalled(command, signal.SIGINT, group=True)
+    assert done.code == 130 and seconds < 8 and "Traceback" not in done.err
+    assert gone(relatives) and home.is_free()

@@ -1,0 +1,91 @@
+"""`fieldmark serve`: what it prints, how it ends, and what survives when it is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from uuid import uuid4
+
+import httpx
+import pytest
+from command import SAMPLES, Home, family, finish, gone, serving, signalled
+
+pytestmark = pytest.mark.xdist_group("cli-serve")
+
+INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+
+
+def test_it_prints_where_it_is_and_a_token_and_answers(home: Home):
+    with serving(home) as server:
+        with httpx.Client(base_url=server.url, headers=server.headers, timeout=60) as http:
+            assert http.get("/readyz").json() == {"status": "ready", "model": "offline"}
+            assert http.get("/docs").status_code == 200
+            with INVOICE.open("rb") as file:
+                document = http.post("/api/documents", files={"file": file}).json()
+            result = http.post("/api/agent/extract", json={"document_id": document["id"]}).json()
+            assert result["status"] == "completed" and result["cost_usd"] == 0
+            assert result["extraction"]["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
+
+            # A token alone on standard output, for any user; another user sees nothing of this.
+            for user, seen in (("00000000-0000-4000-8000-000000000001", 1), (str(uuid4()), 0)):
+                told = home.run("token", "--user", user)
+                assert (told.code, told.err, told.out.count("\n")) == (0, "", 1)
+                headers = {"authorization": f"Bearer {told.out.strip()}"}
+                assert len(http.get("/api/documents", headers=headers).json()["items"]) == seen
+            assert http.get("/api/documents", headers={"authorization": "Bearer x"}).status_code == 401
+
+            # A command beside the server shares its database: what it prints is what the API gives.
+            extracted = home.run("extract", INVOICE, "--json")
+            printed = json.loads(extracted.out)
+            assert http.get(f"/api/extractions/{printed['id']}").json() == printed
+            assert http.get("/readyz").status_code == 200
+
+        taken = home.run("serve", "--port", server.url.rsplit(":", 1)[1])
+        assert taken.code == 3 and "Address already in use" in taken.err and "Traceback" not in taken.err
+        done, _ = signalled(server.process, signal.SIGINT)
+    # Nothing but the token ever went to standard output, and it was read above.
+    assert (done.code, done.out) == (0, "") and "Traceback" not in done.err
+    assert home.is_free()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_within_seconds_whoever_is_listening(home: Home, number: signal.Signals):
+    with (
+        serving(home, ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL="http://127.0.0.1:1") as server,
+        httpx.Client(base_url=server.url, headers=server.headers, timeout=30) as http,
+    ):
+        document = http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")}).json()
+        body, accept = {"document_id": document["id"]}, {"accept": "text/event-stream"}
+        with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
+            next(stream.iter_lines())
+            while not any("claude" in " ".join(one.cmdline()) for one in family(server.process)):
+                time.sleep(0.02)
+            relatives = family(server.process)
+            done, seconds = signalled(server.process, number)
+    assert done.code == 0 and seconds < 8
+    assert "Traceback" not in done.err and done.err.rstrip().endswith("Ended.")
+    assert gone(relatives) and home.is_free()
+
+
+def test_killed_it_starts_again_with_everything_it_had(home: Home):
+    def document_of(http: httpx.Client) -> dict[str, object]:
+        [found] = http.get("/api/documents").json()["items"]
+        return found
+
+    with serving(home) as server:
+        with httpx.Client(base_url=server.url, headers=server.headers, timeout=30) as http:
+            user = home.run("token", "--user", str(uuid4())).out.strip()
+            http.headers["authorization"] = f"Bearer {user}"
+            http.post("/api/documents", files={"file": ("kept.txt", b"Total: 1")})
+            while (kept := document_of(http))["status"] == "reading":
+                time.sleep(0.02)
+        relatives = family(server.process)
+        server.process.kill()
+        finish(server.process)
+    assert gone(relatives)
+    with serving(home) as server, httpx.Client(base_url=server.url, timeout=30) as http:
+        http.headers["authorization"] = f"Bearer {user}"  # the key is the home's, not the process's
+        assert document_of(http) == kept and kept["status"] == "ready"
+        assert "Total: 1" in http.get(f"/api/documents/{kept['id']}/text").json()[0]["text"]
+    assert home.is_free()
