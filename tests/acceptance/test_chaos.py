@@ -36,7 +36,7 @@ def chaos(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
     command = [sys.executable, str(BENCH / "chaos.py"), *SHORT]
-    done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=120)
+    done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lost 0 duplicated 0 stuck 0 orphaned 0 failed 0" in done.stdout
     killed = re.search(r"kills +(\d+)", done.stdout)

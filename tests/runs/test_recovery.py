@@ -11,7 +11,7 @@ from desk import clis, sql
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, endless
-from fieldmark.runs.runner import MAX_TRIES
+from fieldmark.runs.runner import MAX_ATTEMPTS, MAX_TRIES
 
 pytestmark = pytest.mark.anyio
 
@@ -121,6 +121,13 @@ async def test_a_run_that_gets_something_done_each_time_is_not_given_up(desk):
         await desk.call(context, "update_field", path=f"items[{number}]", value=number, confidence=1.0)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
     assert (worked.state["status"], worked.state["attempt"]) == ("completed", MAX_TRIES + 2)
+
+
+async def test_a_run_that_gets_something_done_for_ever_is_given_up_in_the_end(desk):
+    run_id = await desk.run()
+    desk.sql("update public.runs set attempt = %s where id = %s returning 1", MAX_ATTEMPTS, run_id)
+    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+    assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
 
 
 async def test_connections_that_are_lost_in_the_middle_cost_an_attempt_at_most(desk, postgres):

@@ -73,7 +73,7 @@ async def acquire(options_in: Callable[[Path], ClaudeAgentOptions]) -> AsyncGene
 def workplace() -> Generator[None]:
     """What this process and the SDK put into temporary files lies in one folder of this process meanwhile. It is
     locked: what a killed process left behind, transcripts among it, is known by the lock that is free."""
-    if Path(tempfile.gettempdir()).name.startswith(_WORKPLACE):  # a second service in one process
+    if _outside() != Path(tempfile.gettempdir()):  # a second service in one process
         yield
         return
     before = tempfile.tempdir
@@ -92,7 +92,7 @@ def workplace() -> Generator[None]:
 
 def clear_up() -> None:
     """Remove what processes that were killed have left in their workplaces."""
-    for folder in Path(tempfile.gettempdir()).parent.glob(f"{_WORKPLACE}*"):
+    for folder in _outside().glob(f"{_WORKPLACE}*"):
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY)
             try:
@@ -103,6 +103,12 @@ def clear_up() -> None:
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
+
+
+def _outside() -> Path:
+    """Where workplaces stand: the system's own folder for temporary files."""
+    here = Path(tempfile.gettempdir())
+    return here.parent if here.name.startswith(_WORKPLACE) else here
 
 
 def log_stderr(line: str) -> None:
