@@ -25,6 +25,7 @@ from fieldmark.runs import clients
 from fieldmark.runs.gate import Calls, Gate
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.runner import Limits, Runner
+from fieldmark.runs.sessions import Sessions
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, documents, extractions, runs
@@ -273,6 +274,9 @@ async def conversation(
                     folder=folder,
                     server=tool_server(EXTRACTION.toolkit, calls),
                     gate=gate,
+                    sessions=Sessions(desk.database, desk.scope),
+                    session_id=uuid4(),
+                    resumed=False,
                     max_turns=10,
                     cpu_seconds=60,
                     on_stderr=lambda line: None,
