@@ -28,19 +28,24 @@ NAMED = [
     ("GET", "/api/runs/{run}/events", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
+    ("POST", "/api/runs/{run}/cancel", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
 UNNAMED = [
     ("GET", "/api/documents", None),
     ("GET", "/api/usage", None),
+    ("GET", "/api/runs", None),
+    ("GET", "/api/agent/tools", None),
     ("POST", "/api/documents", {"storage_path": "a/b/c"}),
 ]
+# Needs a call that waits: tests/acceptance/test_approval.py asks it, as its user and as a stranger.
+ELSEWHERE = {("POST", "/api/agent/approve")}
 Names = dict[str, str]
 
 
 async def ask(http: httpx.AsyncClient, route, names: Names, **headers: str) -> httpx.Response:
     method, path, body = route
-    filled = {key: value.format(**names) for key, value in body.items()} if body else None
+    filled = {key: v.format(**names) if isinstance(v, str) else v for key, v in body.items()} if body else None
     return await http.request(method, path.format(**names), json=filled, headers=headers)
 
 
@@ -61,7 +66,7 @@ def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 def test_every_route_is_asked(openapi_routes):
     asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path)) for method, path, _ in NAMED + UNNAMED}
-    assert asked == {route for route in openapi_routes if route[1].startswith("/api/")}
+    assert asked | ELSEWHERE == {route for route in openapi_routes if route[1].startswith("/api/")}
 
 
 async def test_another_tenant_s_thing_is_like_none_at_all(serve):

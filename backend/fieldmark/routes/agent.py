@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.errors import DocumentFailed, NotFound
@@ -137,7 +137,7 @@ class Approval(BaseModel):
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
     approved: bool
-    input: dict[str, JsonValue] | None = Field(None, description="Other arguments than the agent's own.")
+    input: dict[str, Any] | None = Field(None, description="Other arguments than the agent's own.")
     reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
 
 
@@ -174,7 +174,9 @@ async def approve(body: ApproveRequest, request: Request, scope: TheScope, servi
 
 
 @router.get("/tools", responses=responses(401, 404))
-async def list_tools(scope: TheScope, agent: str = "extraction") -> ToolNames:
+async def list_tools(
+    scope: TheScope, agent: Annotated[str, Query(description="The agent's name.")] = "extraction"
+) -> ToolNames:
     """The names of an agent's tools: those that only read, and those that write and may be approved in advance."""
     spec = AGENTS.get(agent)
     if spec is None:

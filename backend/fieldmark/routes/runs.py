@@ -56,9 +56,9 @@ class RunList(BaseModel):
 async def list_runs(
     scope: TheScope,
     service: TheService,
-    status: Status | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    before: UUID | None = None,
+    status: Annotated[Status | None, Query(description="Only runs of this status.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
+    before: Annotated[UUID | None, Query(description="Only those behind this run: the `next` of a list.")] = None,
 ) -> RunList:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
     async with service.database.as_user(scope) as conn:
