@@ -178,6 +178,7 @@ class Processes:
         self._commands |= {f"worker {n}": ["worker"] for n in range(1, workers + 1)}
         self._live: dict[str, subprocess.Popen[bytes]] = {}
         self._due: dict[str, float] = {}
+        self._from: dict[str, int] = {}
         self.ever: set[int] = set()
 
     def keep_up(self) -> None:
@@ -192,7 +193,8 @@ class Processes:
                 self._start(name)
 
     def _start(self, name: str) -> None:
-        with (self.folder / f"{name.replace(' ', '-')}.log").open("ab") as log:
+        with self._log(name).open("ab") as log:
+            self._from[name] = log.tell()
             process = subprocess.Popen(
                 [sys.executable, *COMMAND, *self._commands[name]],
                 stdin=subprocess.DEVNULL,
@@ -205,8 +207,18 @@ class Processes:
         self._live[name] = process
         self.ever.add(process.pid)
 
-    def pids(self, kind: str) -> list[int]:
-        return [p.pid for name, p in self._live.items() if name.startswith(kind) and p.poll() is None]
+    def pids(self, kind: str, *, up: bool = False) -> list[int]:
+        """The pids of the API processes or the workers; with `up` of those that have said that they are at work."""
+        live = [(name, p.pid) for name, p in self._live.items() if name.startswith(kind) and p.poll() is None]
+        return [pid for name, pid in live if not up or self._is_up(name)]
+
+    def _is_up(self, name: str) -> bool:
+        with self._log(name).open("rb") as log:
+            log.seek(self._from[name])
+            return any(line.startswith((b"Fieldmark serves", b"The worker works")) for line in log)
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name.replace(' ', '-')}.log"
 
     def kill(self, pid: int) -> bool:
         """SIGKILL one of ours; False if it has gone meanwhile."""
@@ -493,8 +505,11 @@ class Chaos:
                         at_commit = asyncio.create_task(self._kill_at(self._random.choice(AT_COMMITS)))
                 elif what == "cli":
                     self._kill_a_cli()
-                elif pids := self._processes.pids(what):
+                # Mostly one that is at work: those that just start would be hit all the time, and prove little.
+                elif pids := self._processes.pids(what, up=True):
                     self._count(what, self._processes.kill(self._random.choice(pids)))
+                elif self._random.random() < 0.1 and (pids := self._processes.pids(what)):
+                    self._count(f"{what}, starting", self._processes.kill(self._random.choice(pids)))
         finally:
             if at_commit is not None:
                 at_commit.cancel()

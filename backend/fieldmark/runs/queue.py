@@ -20,7 +20,7 @@ RUNS = "runs"
 BACKGROUND = "background"
 DOCUMENTS = "documents"
 HEARTBEAT_SECONDS = 5
-STALLED_SECONDS = 20
+STALLED_SECONDS = 15
 """A worker that was silent for so long is taken for dead, and its jobs for open."""
 PERSISTENT_SECONDS = 8
 
