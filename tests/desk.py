@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -43,6 +43,12 @@ class Desk:
     scope: Scope
     document_id: UUID
     extraction_id: UUID
+
+    async def beside(self) -> Desk:
+        """The same with an extraction of its own: runs on one extraction go one after the other."""
+        async with self.database.as_user(self.scope) as conn:
+            added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=None)
+        return replace(self, extraction_id=added)
 
     async def run(self, task: str = "extract", **columns: Any) -> UUID:
         """A run that waits for a worker."""

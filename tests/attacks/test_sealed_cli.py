@@ -128,7 +128,7 @@ async def test_two_runs_share_no_folder(desk):
         homes.append({home_of(cli) for cli in clis()})
         return [text("Done.")]
 
-    await asyncio.gather(desk.work(look), desk.work(look))
+    await asyncio.gather(desk.work(look), (await desk.beside()).work(look))
     assert len(homes[0]) == 2 and not any(home.exists() for home in homes[0])
 
 

@@ -47,7 +47,7 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
         "model_unavailable": [Script([http_error(500)] * 9), Script([drop(text("Almost"))] * 9)],
     }
     recovered, *failed = await asyncio.gather(
-        desk.work(flaky), *[desk.work(script) for scripts in lasting.values() for script in scripts]
+        desk.work(flaky), *[(await desk.beside()).work(script) for scripts in lasting.values() for script in scripts]
     )
     assert (recovered.state["status"], recovered.state["answer"]) == ("completed", "Done.")
     waits = [event["wait_s"] for event in recovered.events if "retry" in event]
