@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from decimal import Decimal
 
+import psycopg
 import pytest
 from claude_agent_sdk import AssistantMessage, StreamEvent, ToolUseBlock
 
-from desk import at_work, clis
+from desk import at_work, clis, until
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.script import Script, endless, stall
 from fieldmark.offline_model.server import OfflineModel
@@ -74,17 +75,21 @@ async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
     }
 
 
-async def test_a_message_is_charged_before_its_call_is_done(desk):
+async def test_a_call_is_not_done_before_its_message_is_charged(desk):
     """So that a crash loses the message in flight at the most."""
-    seen = []
+    limit(desk, "100")
+    with psycopg.connect(desk.owner_url, autocommit=True) as other:
 
-    async def look(body):
-        seen.extend(rows(desk, run_id))
-        return [text("Done.")]
+        def answer(body):
+            other.execute("select pg_advisory_lock(hashtextextended('credit/' || %s, 0))", [str(desk.scope.org_id)])
+            return [update("a")]
 
-    run_id = await desk.run()
-    await desk.work(Script([Turn([update("a")], usage=used(7, 5)), look]), run_id=run_id)
-    assert [(row["input_tokens"], row["output_tokens"]) for row in seen] == [(7, 5)]
+        work = asyncio.create_task(desk.work(Script([answer, [text("Done.")]])))
+        await until(lambda: desk.sql("select 1 from pg_locks where locktype = 'advisory' and not granted"))
+        await asyncio.sleep(0.7)
+        assert desk.extraction()["version"] == 0
+        other.execute("select pg_advisory_unlock_all()")
+        assert (await work).state["status"] == "completed" and desk.extraction()["version"] == 1
 
 
 def part(kind: str, **data) -> StreamEvent:

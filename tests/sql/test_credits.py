@@ -185,6 +185,18 @@ def test_one_that_was_let_go_on_and_never_starts_leaves_its_room_to_the_next(off
     assert office.jobs() == [third] and office.take(third) == "granted"
 
 
+def test_who_ends_a_run_keeps_nobody_waiting_before_the_end_of_the_transaction(office: Office) -> None:
+    """The lock comes after all rows: the other way round two could wait for each other for ever."""
+    office.limit(runs=1)
+    first, second = office.launch(2)
+    assert office.take(first) == "granted"
+    office.workers[0].execute("set lock_timeout = '2s'")
+    with office.owner.transaction():
+        office.end(first)
+        assert office.take(second) == "held"
+    assert office.jobs() == [second]
+
+
 def test_one_that_waits_and_is_cancelled_is_let_be(office: Office) -> None:
     office.limit(runs=1)
     first, second = office.launch(2)
