@@ -121,15 +121,18 @@ async def test_the_cli_lives_in_a_closed_folder_that_goes_with_it(desk):
 
 
 async def test_two_runs_share_no_folder(desk):
-    homes = []
+    both = asyncio.Barrier(2)
+    homes: list[set[Path]] = []
 
     async def look(body):
-        await until(lambda: len(clis()) == 2)
+        await both.wait()
         homes.append({home_of(cli) for cli in clis()})
+        await both.wait()
         return [text("Done.")]
 
     await asyncio.gather(desk.work(look), desk.work(look))
-    assert len(homes[0]) == 2 and not any(home.exists() for home in homes[0])
+    assert homes[0] == homes[1] and len(homes[0]) == 2
+    assert not any(home.exists() for home in homes[0])
 
 
 async def test_files_beside_its_folder_are_not_read(desk, monkeypatch, quick_path):
