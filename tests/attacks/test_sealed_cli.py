@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -193,6 +194,7 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
     try:
         assert await asyncio.wait_for(service.stdout.readline(), 30) == b"asked\n"
         (cli,) = clis()
+        home = home_of(cli)
         cli.suspend()  # so that it cannot notice by itself
         service.kill()
         try:
@@ -200,6 +202,7 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
                 cli.kill()
+            shutil.rmtree(home)  # nobody is left to do it
     finally:
         if service.returncode is None:
             service.kill()
