@@ -65,7 +65,7 @@ async def test_commands_and_mentions_everywhere_are_text(database, clone, make_u
         assert desk.extraction()["extracted_fields"] == {"note": TEXT}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["/model opus", "/clear", "!ls /", "@/etc/passwd"])
 async def test_a_message_that_is_nothing_but_a_command_reaches_the_model_as_it_is(desk, command):
     async with conversation(desk, Script([[text("Done.")]]), prompt=command) as talk:
         await talk.all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -122,15 +123,18 @@ async def test_the_cli_lives_in_a_closed_folder_that_goes_with_it(desk):
 
 
 async def test_two_runs_share_no_folder(desk):
-    homes = []
+    both = asyncio.Barrier(2)
+    homes: list[set[Path]] = []
 
     async def look(body):
-        await until(lambda: len(clis()) == 2)
+        await both.wait()
         homes.append({home_of(cli) for cli in clis()})
+        await both.wait()
         return [text("Done.")]
 
     await asyncio.gather(desk.work(look), (await desk.beside()).work(look))
-    assert len(homes[0]) == 2 and not any(home.exists() for home in homes[0])
+    assert homes[0] == homes[1] and len(homes[0]) == 2
+    assert not any(home.exists() for home in homes[0])
 
 
 async def test_files_beside_its_folder_are_not_read(desk, monkeypatch, quick_path):
@@ -191,6 +195,7 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
     try:
         assert await asyncio.wait_for(service.stdout.readline(), 30) == b"asked\n"
         (cli,) = clis()
+        home = home_of(cli)
         cli.suspend()  # so that it cannot notice by itself
         service.kill()
         try:
@@ -198,6 +203,7 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
                 cli.kill()
+            shutil.rmtree(home)  # nobody is left to do it
     finally:
         if service.returncode is None:
             service.kill()

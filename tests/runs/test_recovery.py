@@ -58,6 +58,17 @@ async def test_a_worker_that_lost_the_run_stops_asking_the_model(desk):
     assert len(worked.requests) < 10
 
 
+async def test_a_worker_that_lost_the_run_at_its_very_end_does_not_end_it(desk):
+    run_id = await desk.run()
+
+    async def lose(body):
+        await asyncio.to_thread(desk.sql, "update public.runs set attempt = 9 where id = %s", run_id)
+        return []  # no word that an event would tell of
+
+    worked = await desk.work(Script([lose, []]), run_id=run_id)
+    assert worked.state["status"] == "running" and len(worked.events) == 1
+
+
 async def test_a_run_that_was_ended_meanwhile_stays_as_it_is(desk):
     run_id = await desk.run()
     worked = await desk.work(
