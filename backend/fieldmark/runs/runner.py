@@ -209,18 +209,20 @@ class Runner:
     async def _converse(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
         spec = AGENTS[run["agent"]]
         policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
-        gate = Gate(spec.toolkit, context, policy, run["waiting_call"], told=course.called)
         narrator = Narrator(spec.toolkit)
         sessions = Sessions(self._database, context.scope)
         resumed = run["attempt"] > 1 and await sessions.has(run["session_id"])
-        prompt = await self._first_message(spec, context, run, resumed)
+        # Asked of the conversation: the run's row may lag behind, if the last attempt was broken off just then.
+        deferred = await sessions.deferred_call(run["session_id"]) if resumed else None
+        gate = Gate(spec.toolkit, context, policy, deferred, told=course.called)
+        prompt = await self._first_message(spec, context, run, resumed) if deferred is None else None
         result: ResultMessage | None = None
         api_error: str | None = None
         model = run["model"] or self._limits.model
         turns = self._turns_left(run)
         if turns < 1:
             return NO_TURNS_LEFT
-        meter = Meter(context, run["agent"], self._limits.prices, model, paid=run["waiting_call"])
+        meter = Meter(context, run["agent"], self._limits.prices, model, paid=deferred)
         async with EventLog(context) as events, meter:
 
             async def before(call_id: str) -> None:
@@ -250,8 +252,6 @@ class Runner:
                     check_key(message)
                     for said in narrator.objects(message):
                         events.say(said)
-                        if run["waiting_call"] is not None and said.get("call_id") == run["waiting_call"]:
-                            await self._wait_no_more(context)
                     # Before the gate hears of it, so that it never defers what the run cannot pay for.
                     await meter.saw(message)
                     if isinstance(message, StreamEvent):
@@ -271,18 +271,10 @@ class Runner:
         most = min(run["max_turns"] or self._limits.max_turns, self._limits.max_turns)
         return most - run["usage"]["turns"]
 
-    async def _wait_no_more(self, context: ToolContext) -> None:
-        async with self._database.as_user(context.scope) as conn:
-            await runs.fence(conn, context.run_id, context.attempt)
-            await runs.wait_no_more(conn, context.run_id)
-
-    async def _first_message(
-        self, spec: AgentSpec, context: ToolContext, run: dict[str, Any], resumed: bool
-    ) -> str | None:
-        """What the agent is told: its task, or in a conversation that goes on, that it was broken off. None where it
-        goes on with the call that a person has decided."""
+    async def _first_message(self, spec: AgentSpec, context: ToolContext, run: dict[str, Any], resumed: bool) -> str:
+        """What the agent is told: its task, or in a conversation that goes on, that it was broken off."""
         if resumed:
-            return None if run["waiting_call"] is not None else spec.resumed
+            return spec.resumed
         async with self._database.as_user(context.scope) as conn:
             document = await documents.get(conn, context.document_id)
             schema = await extractions.schema_of(conn, context.extraction_id)

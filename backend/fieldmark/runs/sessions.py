@@ -62,6 +62,11 @@ class Sessions:
         async with self._database.as_user(self._scope) as conn:
             return await sessions.exists(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
 
+    async def deferred_call(self, session_id: UUID) -> str | None:
+        """The call at which a conversation stopped for a person to decide: resumed without a word, it goes on there."""
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.deferred_call(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+
     def _part(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
         project = self._project or key["project_key"]
         return sessions.Part(self._scope.org_id, project, key["session_id"], str(key.get("subpath") or ""))

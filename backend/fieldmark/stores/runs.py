@@ -145,11 +145,6 @@ async def wait(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> None:
     )
 
 
-async def wait_no_more(conn: AsyncConnection[Row], run_id: UUID) -> None:
-    """What a person decided has been done or told: if the run breaks off from here on, it does not wait for that."""
-    await conn.execute("update public.runs set waiting_call = null where id = %s", (run_id,))
-
-
 async def hand_back(conn: AsyncConnection[Row], run_id: UUID) -> None:
     """Put a run back into the queue, for another worker; it was not at fault, so the try does not count."""
     await conn.execute(

@@ -61,6 +61,31 @@ async def exists(conn: AsyncConnection[Row], part: Part) -> bool:
     return await cursor.fetchone() is not None
 
 
+async def deferred_call(conn: AsyncConnection[Row], part: Part) -> str | None:
+    """The last call of a conversation that was deferred, if nothing in it tells what became of that."""
+    cursor = await conn.execute(
+        f"""select entry -> 'attachment' ->> 'toolUseID' as id, number from public.agent_sessions
+            where {_HERE} and subpath = '' and entry ->> 'type' = 'attachment'
+              and entry -> 'attachment' ->> 'type' = 'hook_deferred_tool'
+            order by number desc limit 1""",
+        (part.org_id, part.project, part.session_id),
+    )
+    deferred = await cursor.fetchone()
+    if deferred is None or deferred["id"] is None:
+        return None
+    # As text, because the entry may hold what jsonb cannot; `append` has written it, so its spelling is known.
+    cursor = await conn.execute(
+        f"""select 1 as there from public.agent_sessions
+            where {_HERE} and subpath = '' and number > %s and entry ->> 'type' = 'user'
+              and position(%s in entry::text) > 0 limit 1""",
+        (
+            *(part.org_id, part.project, part.session_id, deferred["number"]),
+            json.dumps({"tool_use_id": deferred["id"]})[1:-1],
+        ),
+    )
+    return None if await cursor.fetchone() else deferred["id"]
+
+
 async def subpaths(conn: AsyncConnection[Row], part: Part) -> list[str]:
     """The parts of a conversation besides itself."""
     cursor = await conn.execute(
