@@ -77,18 +77,17 @@ async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
 
 async def test_a_call_is_not_done_before_its_message_is_charged(desk):
     """So that a crash loses the message in flight at the most."""
-    limit(desk, "100")
-    with psycopg.connect(desk.owner_url, autocommit=True) as other:
+    with psycopg.connect(desk.owner_url) as other:
 
         def answer(body):
-            other.execute("select pg_advisory_lock(hashtextextended('credit/' || %s, 0))", [str(desk.scope.org_id)])
+            other.execute("lock table public.usage in share mode")
             return [update("a")]
 
         work = asyncio.create_task(desk.work(Script([answer, [text("Done.")]])))
-        await until(lambda: desk.sql("select 1 from pg_locks where locktype = 'advisory' and not granted"))
+        await until(lambda: desk.sql("select 1 from pg_locks where relation = 'usage'::regclass and not granted"))
         await asyncio.sleep(0.7)
         assert desk.extraction()["version"] == 0
-        other.execute("select pg_advisory_unlock_all()")
+        other.rollback()
         assert (await work).state["status"] == "completed" and desk.extraction()["version"] == 1
 
 
