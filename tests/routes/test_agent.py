@@ -124,8 +124,7 @@ async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
         for _ in range(40):
             deep = {"properties": {"a": deep}}
         for wish, said in (
-            ({"approval": "ask"}, "approval"),
-            ({"approval": None}, "approval"),
+            ({"approval": "perhaps"}, "approval"),
             ({"auto_approved_tools": ["delete_everything"]}, "delete_everything"),
             ({"auto_approved_tools": "update_field"}, "auto_approved_tools"),
             ({"schema": {"type": "object", "properties": {"total": {"type": "munber"}}}}, "properties.total.type"),
