@@ -52,6 +52,7 @@ create table public.runs (
 );
 create index runs_org_id on public.runs (org_id, created_at desc, id);
 create index runs_extraction_id on public.runs (extraction_id);
+create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;

@@ -69,7 +69,6 @@ end $$;
 
 revoke execute on function private.forget_conversation(), private.sweep(interval, interval) from public;
 grant execute on function private.sweep(interval, interval) to fieldmark_app;
-create index runs_session_id on public.runs (session_id);
 
 do $$
 begin
