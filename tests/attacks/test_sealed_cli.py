@@ -162,6 +162,7 @@ async def test_files_beside_its_folder_are_not_read(desk, monkeypatch, quick_pat
 SERVICE = """
 import asyncio, sys
 from pathlib import Path
+from uuid import uuid4
 from claude_agent_sdk import ClaudeSDKClient
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.script import Script, stall
@@ -170,12 +171,17 @@ from fieldmark.runs import clients
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.tool_server import tool_server
 
+class Nothing:
+    async def append(self, key, entries): ...
+    async def load(self, key): ...
+
 async def main():
     async with OfflineModel(Script([stall(60)])) as model:
         def options_in(folder):
             return agent_options(
                 EXTRACTION, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
-                server=tool_server(EXTRACTION.toolkit, None), gate=None, max_turns=2,
+                server=tool_server(EXTRACTION.toolkit, None), gate=None, sessions=Nothing(), session_id=uuid4(),
+                resumed=False, max_turns=2,
                 cpu_seconds=60, on_stderr=lambda line: None)
         async with clients.acquire(options_in) as client:
             await client.query("hello")
