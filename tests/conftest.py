@@ -45,6 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Started in the background by a shell, SIGINT is ignored, and every child would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         config.stash[_HOME] = tempfile.TemporaryDirectory(
             prefix="fieldmark-tests-", dir=_quick_place(), ignore_cleanup_errors=True
