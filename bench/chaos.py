@@ -14,7 +14,8 @@ readers saw must agree:
 
     pip install '.[bench]' && python bench/chaos.py --kills 100 --seed 1
 
-Ends with 1 if any of these is not 0, or a run failed. The seed gives the order of faults; what they hit differs.
+Ends with 1 if any of these is not 0, or a run failed. Ctrl-C ends the kills early, and counts. The seed gives the order
+of faults; what they hit differs.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ from fieldmark.routes.tokens import LocalTokens
 from processes import child, said
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
+# Should this program itself be killed, what it started goes too.
+WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 AT_COMMITS = ("taken", "admitted", "done", "approval", "before the end", "after the end")
 BROKEN_OFF = "begun before and broken off"
 SETTLE_SECONDS = 180
@@ -196,7 +199,7 @@ class Processes:
         with self._log(name).open("ab") as log:
             self._from[name] = log.tell()
             process = subprocess.Popen(
-                [sys.executable, *COMMAND, *self._commands[name]],
+                [*WITH_US, sys.executable, *COMMAND, *self._commands[name]],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -749,8 +752,14 @@ async def _under_fire(
             raise SystemExit("No run came under way within a minute: see the logs (--keep).")
         stopping = asyncio.create_task(chaos.stop_postgres())
         first_kill = time.monotonic()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(chaos.kill(options.kills, options.every), options.seconds)
+        killing = asyncio.create_task(chaos.kill(options.kills, options.every))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, killing.cancel)  # enough: now reckon
+        await asyncio.wait({killing}, timeout=options.seconds)
+        killing.cancel()
+        for error in await asyncio.gather(killing, return_exceptions=True):
+            if isinstance(error, Exception):
+                raise error
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         killed_for = time.monotonic() - first_kill
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
@@ -840,6 +849,9 @@ async def main() -> int:
     if options.model:
         await model()
         return 0
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # in order, with all that was started
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-chaos-"))
     folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
     try:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,7 +36,9 @@ def chaos(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
-    command = [sys.executable, str(BENCH / "chaos.py"), *SHORT]
+    # It ends with this process, however that ends.
+    with_us = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+    command = [*with_us, sys.executable, str(BENCH / "chaos.py"), *SHORT]
     done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lost 0 duplicated 0 stuck 0 orphaned 0 failed 0" in done.stdout
