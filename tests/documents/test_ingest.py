@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -92,11 +94,25 @@ async def test_two_readings_at_once_leave_one(ingest, database, make_user, sourc
     assert row["status"] == "ready" and len(pages) == 1
 
 
-async def test_a_reading_that_died_is_done_again_from_the_start(ingest, database, clone, make_user, source):
+class FilesThatHang(LocalFiles):
+    """A place of files that answers no reader, and says when it was asked."""
+
+    asked: asyncio.Event
+
+    @asynccontextmanager
+    async def local(self, path: str) -> AsyncIterator[Path]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield Path(path)
+
+
+async def test_a_reading_that_died_is_done_again_from_the_start(ingest, database, files, clone, make_user, source):
     scope = await make_user()
     document = await ingest.upload(scope, source(), "a.txt")
-    reading = asyncio.create_task(ingest.read(document["id"]))
-    await asyncio.sleep(0.05)
+    hanging = FilesThatHang(files)
+    hanging.asked = asyncio.Event()
+    reading = asyncio.create_task(Ingest(database, hanging, Limits()).read(document["id"]))
+    await asyncio.wait_for(hanging.asked.wait(), 30)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     assert (await state(database, scope, document["id"]))[0]["status"] == "reading"
