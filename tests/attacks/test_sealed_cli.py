@@ -195,9 +195,30 @@ asyncio.run(main())
 """
 
 
-async def test_a_service_that_is_killed_takes_its_cli_along():
+SERVICE_WITH_A_SPARE = """
+import asyncio
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.metrics import Metrics
+from fieldmark.runs.clients import Clients, Warmth
+from fieldmark.runs.options import ModelService
+
+async def main():
+    service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
+    warmth, first = Warmth(processes=1, spares=1), (EXTRACTION, "m")
+    async with Clients(service, most_turns=2, seconds=60, warmth=warmth, first=first, metrics=metrics):
+        while not metrics.warm_clis.labels("spare")._value.get():
+            await asyncio.sleep(0.01)
+        print("asked", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("service", [SERVICE, SERVICE_WITH_A_SPARE], ids=["in a run", "connected in advance"])
+async def test_a_service_that_is_killed_takes_its_cli_along(service):
     service = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVICE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        sys.executable, "-c", service, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         assert await asyncio.wait_for(service.stdout.readline(), 30) == b"asked\n"
