@@ -624,14 +624,18 @@ declare
   v_path text[] := private.checked_path(p_field_path);
   v_wanted jsonb;
   v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_told jsonb;
 begin
   if v_name is null then
     raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
   v_wanted := v_was.extracted_fields #- v_path;
   v_row := private.written(v_was, v_wanted, p_removed => v_path);
-  return jsonb_build_object('path', v_name, 'removed', v_was.extracted_fields #> v_path)
-    || (private.told(v_was, v_row, v_wanted, v_path) - 'changed');
+  v_told := private.told(v_was, v_row, v_wanted, v_path) - 'changed' || jsonb_build_object('path', v_name);
+  if v_told ? 'proposed' then
+    return v_told;
+  end if;
+  return v_told || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
 end $$;
 
 -- After `p_path` was removed: if it was an item of a list, what stood behind it has moved up by one, and so do its entries:

@@ -141,6 +141,9 @@ begin
     raise exception 'Nothing at path % is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)
       using errcode = 'PT422';
   end if;
+  if private.is_agent() then
+    raise exception 'A person takes a lock away.' using errcode = 'PT422';
+  end if;
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;

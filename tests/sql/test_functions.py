@@ -23,7 +23,7 @@ FIELDS = {
 
 
 class Caller:
-    """One member at work on one extraction, in one transaction. `changed` is what the last call told of single leaves."""
+    """One member at work on one extraction, in one transaction. `changed`: what the last call told of single leaves."""
 
     changed: list[dict[str, Any]] | None
 

@@ -38,9 +38,7 @@ STATEMENTS = {
 }
 
 # Who: a user, or the user's run of a task.
-WHO = st.sampled_from([("member", None), ("colleague", None)] + [("member", "extract"), ("colleague", "extract")] * 2) | (
-    st.sampled_from([("member", "correct"), ("colleague", "correct")])
-)
+WHO = st.tuples(st.sampled_from(["member", "colleague"]), st.sampled_from([None, "extract", "extract", "correct"]))
 
 
 def written(value: Any) -> str:
