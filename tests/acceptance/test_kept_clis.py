@@ -1,4 +1,4 @@
-"""The whole service with CLIs that live on: later runs get those of their organisation, and over HTTP all is as ever."""
+"""The whole service with CLIs that live on: later runs get those of their organisation, and all else is as ever."""
 
 from __future__ import annotations
 
