@@ -18,7 +18,10 @@ _LINE_DISTANCE = 1.5
 
 def level(a: Word, b: Word) -> bool:
     """Whether two words stand on one line."""
-    return min(a[4], b[4]) - max(a[2], b[2]) >= 0.5 * min(a[4] - a[2], b[4] - b[2])
+    top, bottom, other_top, other_bottom = a[2], a[4], b[2], b[4]
+    high, other_high = bottom - top, other_bottom - other_top
+    shared = (bottom if bottom < other_bottom else other_bottom) - (top if top > other_top else other_top)
+    return shared >= 0.5 * (high if high < other_high else other_high)
 
 
 def upright(a: Word, b: Word) -> bool:
