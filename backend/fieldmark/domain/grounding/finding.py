@@ -48,6 +48,7 @@ _PAGES = 4  # pages that are read in other orders too for one value
 
 _TOKENS = 200  # words of one value by which its page is sought
 
+_AMOUNT = re.compile(r"[-+(]?\d+[.,'\s][\d.,'\s]*[-)]?")
 _JUNCTION = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 _POINTS = frozenset(".,'·:")
 _BONE = regex.compile(r"[\p{L}\p{M}\p{N}]")
@@ -314,7 +315,8 @@ class Grounds:
             same = [hit for hit in hits if printed.text[hit[0] : hit[1]] == folded]
             if same:
                 return _Found("number", [printed.span(*hit) for hit in same], text)
-            found = self._as_written(text)
+            # 9.9 is also 9,90, but an identifier of digits is first of all text, and so is RM9.00.
+            found = None if _AMOUNT.fullmatch(text) else self._as_written(text)
             if hits and not found:
                 found = _Found("number", [printed.span(*hit) for hit in hits], text)
             if found:
@@ -532,7 +534,15 @@ class Grounds:
             kind, distance = near.get(number, (2, 0.0))
             elsewhere = page is not None and self._pages[self._page(span.word)] != page
             outside = not any(first <= span.word <= last for first, last in quoted)
-            yield outside, kind, elsewhere, distance, (number, span)
+            yield outside, kind, elsewhere, distance, self._is_glued(span), (number, span)
+
+    def _is_glued(self, span: Span) -> bool:
+        """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
+        if span.strand is not self._printed:
+            return False
+        text, start = span.strand.text, span.strand.starts[span.first] + span.head
+        end = span.strand.starts[span.last] + span.tail
+        return text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()
 
     def _quoted(self, quote: str | None) -> list[tuple[int, int]]:
         found = self._text(quote) if quote else None

@@ -21,11 +21,11 @@ MAX_DIGITS = 40
 _CURRENCIES = """
 eur euro euros usd gbp chf jpy cny rmb inr myr sgd hkd twd krw aud nzd cad mxn brl ars clp cop pen sek nok dkk isk pln
 czk huf ron bgn rsd rub uah try ils aed sar qar kwd bhd omr egp mad tnd zar ngn kes ghs thb vnd idr php pkr bdt lkr
-rm rs rp kr kn zl kc ft lei lv sfr fr us c a s hk nt r cr dr
+rm rs rp kr kn zl kc ft lei lv sfr fr
 """
 _UNITS = """
-x kg g mg t lb lbs oz l ml cl dl hl m cm mm km m2 m3 ft in h hr hrs min s sec d w kw kwh wh mwh v a mah hz ghz mhz
-gb mb tb kb pc pcs ea st stk stck pz uds un u bx ctn pkt px pt c f k bar
+g kg mg lb lbs oz l ml cl dl hl m cm mm km m2 m3 ft in h hr hrs min sec kw kwh wh mwh mah hz ghz mhz
+gb mb tb kb pc pcs ea st stk stck pz uds ctn pkt px pt bar
 """
 CURRENCIES = frozenset(_CURRENCIES.split())
 UNITS = frozenset(_UNITS.split())
@@ -190,6 +190,8 @@ def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Numbe
         head, before = head[:-1], head[-2:-1] or "\n"
     if not (_parts_before(head, before) and _parts_after(tail, after)):
         return []
+    if before.isalpha() and after.isalpha() and before != "x" and after != "x" and before.isascii() and after.isascii():
+        return []  # "KR3M" is neither three crowns nor three metres
     outer = _CURRENCY_BEFORE.sub("", head)
     negative = before == "-" or bool(_SIGN_BEFORE.search(outer))
     beyond = _CURRENCY_AFTER.sub("", tail, count=1) if tail[:1] not in ("-", ")") else tail
@@ -215,7 +217,7 @@ def _parts_before(head: str, before: str) -> bool:
         return before != "⁄" and (not before.isalnum() or UNSPACED.match(before) is not None)
     if before.isalpha():
         letters = _LETTERS_BEFORE.search(head)
-        return letters is not None and (letters[0] in CURRENCIES or letters[0] == "x")
+        return letters is not None and (letters[0] in CURRENCIES or (letters[0] == "x" and not head[-2:-1].isalpha()))
     above = head[-2:-1]
     if before == "-":
         if above == "" or above in '\n (:=*|$€£¥"':
@@ -233,6 +235,8 @@ def _parts_after(tail: str, after: str) -> bool:
     if not after.isascii():
         return after != "⁄" and (not after.isalnum() or UNSPACED.match(after) is not None)
     if after.isalpha():
+        if after == "x" and (tail[1:2].isdigit() or not tail[1:2].isalnum()):
+            return True  # 35.5x25.5
         letters = _LETTERS_AFTER.match(tail)
         return letters is not None and (letters[0] in CURRENCIES or letters[0] in UNITS)
     beyond = tail[1:2]
