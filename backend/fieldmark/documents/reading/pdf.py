@@ -11,6 +11,7 @@ import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.layout import compose
 from fieldmark.documents.reading.pages import Limits, Page, Piece, clean
+from fieldmark.documents.reading.sight import Run, Sight, address, get_loose_box, get_unicode
 from fieldmark.errors import Unreadable
 
 pdfium: Any = pypdfium2.raw  # C functions without types
@@ -43,12 +44,21 @@ class Pdf:
         self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
 
     def read_page(self, number: int) -> Page | None:
-        """The page's text layer; None when it has no words but something is drawn, so that OCR may find some."""
+        """The page's text layer, without what a person cannot see.
+
+        None when no word can be seen but something is drawn, so that OCR may find some; and when most of the layer is
+        invisible text over something drawn, as scanners leave it: there OCR of our own says what the page shows.
+        """
         with self._page(number) as (page, width, height):
-            groups = self._words(page, width, height)
-            if not groups and pdfium.FPDFPage_CountObjects(page) > 0:
+            groups, hidden, scanned = self._words(page, width, height)
+            if scanned or (not groups and pdfium.FPDFPage_CountObjects(page) > 0):
                 return None
-            return compose(number, width, height, groups, "pdf")
+            return compose(number, width, height, groups, "pdf").leaving_out(hidden)
+
+    def hidden_words(self, number: int) -> list[str]:
+        """What a page left to OCR has in its text layer that neither a person nor OCR finds on it."""
+        with self._page(number) as (page, width, height):
+            return self._words(page, width, height)[1]
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""
@@ -97,38 +107,53 @@ class Pdf:
         finally:
             pdfium.FPDF_ClosePage(page)
 
-    def _words(self, page: Any, width: float, height: float) -> list[tuple[int, list[Piece]]]:
-        """The page's words by direction, each with the box of its first and last character together.
+    def _words(self, page: Any, width: float, height: float) -> tuple[list[tuple[int, list[Piece]]], list[str], bool]:
+        """The page's visible words by direction, the hidden ones, and whether the page is a scan.
 
-        Asking PDFium for the boxes of those two only, not of every character, halves the time of a page.
+        A word's box is that of its first and last character together: asking PDFium for the boxes of those two only,
+        not of every character, halves the time of a page.
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
-            return []
+            return [], [], False
         try:
-            get_unicode = pdfium.FPDFText_GetUnicode
-            codes: list[int] = [get_unicode(layer, i) for i in range(pdfium.FPDFText_CountChars(layer))]
+            at = address(layer)
+            codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
             box = _Boxes(page, layer, width, height)
-            groups: dict[int, list[Piece]] = {}
+            runs: list[Run] = []
             direction = _RIGHT
             for start, end, text in _runs(codes):
-                x0, y0, x1, y1 = first = box.of(start)
-                if end - start > 1:
-                    last = box.of(end - 1)
-                    direction = _direction(first, last)
-                    x0, y0 = min(x0, last[0]), min(y0, last[1])
-                    x1, y1 = max(x1, last[2]), max(y1, last[3])
-                # A single character has no direction of its own: it goes with the one before it.
-                if x1 > 0 and y1 > 0 and x0 < width and y0 < height:  # outside the crop box nobody sees it
-                    groups.setdefault(direction, []).append(Piece(text, x0, y0, x1, y1))
-            return sorted(groups.items())
+                direction, place = box.around(start, end, direction)
+                runs.append(Run(start, end, text, direction, place))
+            if not runs:
+                return [], [], False
+            sight = Sight(page, layer, (width, height), box.of)
+            groups: dict[int, list[Piece]] = {}
+            hidden: list[tuple[str, bool]] = []
+            for run, stretches in zip(runs, sight.seen(runs, codes), strict=True):
+                if stretches == [(run.start, run.end)]:
+                    groups.setdefault(run.direction, []).append(Piece(run.text, *run.box))
+                    continue
+                for start, end in stretches:
+                    if text := clean(_characters(codes[start:end])):
+                        direction, place = box.around(start, end, run.direction)
+                        groups.setdefault(direction, []).append(Piece(text, *place))
+                hidden.append((run.text, not stretches and sight.on_picture(run.box)))
+            # Of a scan's layer only the words that stand where nothing is drawn are hidden from anybody.
+            on_picture = sum(covered for _, covered in hidden)
+            scanned = on_picture > sum(len(pieces) for pieces in groups.values())
+            return sorted(groups.items()), [text for text, covered in hidden if not (scanned and covered)], scanned
         finally:
             pdfium.FPDFText_ClosePage(layer)
 
 
+def _characters(codes: list[int]) -> str:
+    return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
+
+
 def _runs(codes: list[int]) -> Iterator[tuple[int, int, str]]:
     """Start, end and text of each word among the characters; a word hyphenated over a line's end is two."""
-    text = "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
+    text = _characters(codes)
     breaks = [index + 1 for index, code in enumerate(codes) if code in _LINE_HYPHENS]
     breaks.append(len(text))
     at = 0
@@ -153,7 +178,7 @@ class _Boxes:
     """Where a page's characters stand on the page as it is shown."""
 
     def __init__(self, page: Any, layer: Any, width: float, height: float) -> None:
-        self._layer = layer
+        self._layer = address(layer)
         self._rectangle: Any = pdfium.FS_RECTF()
         self._reference: Any = ctypes.byref(self._rectangle)
         bounds: Any = pdfium.FS_RECTF()
@@ -161,11 +186,22 @@ class _Boxes:
         self._left, self._top = float(bounds.left), float(bounds.top)
         self._right, self._bottom = float(bounds.right), float(bounds.bottom)
         self._turns = int(pdfium.FPDFPage_GetRotation(page))
-        self._get = pdfium.FPDFText_GetLooseCharBox
+
+    def around(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
+        """The direction and box of the characters `start` to `end`.
+
+        A single character has no direction of its own: it goes with the one before it.
+        """
+        first = self.of(start)
+        if end - start < 2:
+            return direction, first
+        last = self.of(end - 1)
+        box = min(first[0], last[0]), min(first[1], last[1]), max(first[2], last[2]), max(first[3], last[3])
+        return _direction(first, last), box
 
     def of(self, index: int) -> tuple[float, float, float, float]:
         """Left, top, right, bottom of one character in points, the height being that of its font."""
-        self._get(self._layer, index, self._reference)
+        get_loose_box(self._layer, index, self._reference)
         box = self._rectangle
         left, right, top, bottom = box.left, box.right, box.top, box.bottom
         if self._turns == 0:
