@@ -9,8 +9,8 @@ from typing import Any
 
 import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.layout import compose
-from fieldmark.documents.reading.pages import Limits, Page, Piece, clean
+from fieldmark.documents.reading.layout import check_amount, compose
+from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, Piece, clean
 from fieldmark.documents.reading.sight import Run, Sight, address, get_loose_box, get_unicode
 from fieldmark.errors import Unreadable
 
@@ -20,6 +20,7 @@ _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a glyph somebody drew, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
+_UNSHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -41,6 +42,7 @@ class Pdf:
             raise Unreadable("The PDF has no pages.")
         if self.page_count > limits.max_pages:
             raise Unreadable(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
+        self._unshown: list[str] = []  # what hidden annotations of the page at hand would say
         self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
 
     def read_page(self, number: int) -> Page | None:
@@ -50,15 +52,15 @@ class Pdf:
         invisible text over something drawn, as scanners leave it: there OCR of our own says what the page shows.
         """
         with self._page(number) as (page, width, height):
-            groups, hidden, scanned = self._words(page, width, height)
+            groups, hidden, scanned = self._words(number, page, width, height)
             if scanned or (not groups and pdfium.FPDFPage_CountObjects(page) > 0):
                 return None
-            return compose(number, width, height, groups, "pdf").leaving_out(hidden)
+            return compose(number, width, height, groups, "pdf").leaving_out(hidden + self._unshown)
 
     def hidden_words(self, number: int) -> list[str]:
         """What a page left to OCR has in its text layer that neither a person nor OCR finds on it."""
         with self._page(number) as (page, width, height):
-            return self._words(page, width, height)[1]
+            return self._words(number, page, width, height)[1] + self._unshown
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""
@@ -87,6 +89,7 @@ class Pdf:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
             raise Unreadable(f"Page {number} of the PDF is damaged.")
+        self._unshown = _take_unshown(page)
         if self._has_form and pdfium.FPDFPage_GetAnnotCount(page) > 0:
             # What was typed into a form is no part of the page's content until the form is flattened into it.
             pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
@@ -107,7 +110,9 @@ class Pdf:
         finally:
             pdfium.FPDF_ClosePage(page)
 
-    def _words(self, page: Any, width: float, height: float) -> tuple[list[tuple[int, list[Piece]]], list[str], bool]:
+    def _words(
+        self, number: int, page: Any, width: float, height: float
+    ) -> tuple[list[tuple[int, list[Piece]]], list[str], bool]:
         """The page's visible words by direction, the hidden ones, and whether the page is a scan.
 
         A word's box is that of its first and last character together: asking PDFium for the boxes of those two only,
@@ -127,6 +132,7 @@ class Pdf:
                 runs.append(Run(start, end, text, direction, place))
             if not runs:
                 return [], [], False
+            check_amount(number, [run.text for run in runs])  # before each is looked at
             sight = Sight(page, layer, (width, height), box.of)
             groups: dict[int, list[Piece]] = {}
             hidden: list[tuple[str, bool]] = []
@@ -149,6 +155,29 @@ class Pdf:
 
 def _characters(codes: list[int]) -> str:
     return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
+
+
+def _take_unshown(page: Any) -> list[str]:
+    """Remove the annotations and form fields that are not shown on a screen; answers the words they hold."""
+    words: list[str] = []
+    for index in reversed(range(pdfium.FPDFPage_GetAnnotCount(page))):
+        annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        unshown = pdfium.FPDFAnnot_GetFlags(annotation) & _UNSHOWN
+        if unshown:
+            words += _value(annotation, b"V") or _value(annotation, b"Contents")
+        pdfium.FPDFPage_CloseAnnot(annotation)
+        if unshown:
+            pdfium.FPDFPage_RemoveAnnot(page, index)
+    return words
+
+
+def _value(annotation: Any, key: bytes) -> list[str]:
+    size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), 2 * MAX_PAGE_CHARACTERS)
+    units = (ctypes.c_ushort * (size // 2 + 1))()
+    pdfium.FPDFAnnot_GetStringValue(annotation, key, units, 2 * len(units))
+    return clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " ")).split()
 
 
 def _runs(codes: list[int]) -> Iterator[tuple[int, int, str]]:

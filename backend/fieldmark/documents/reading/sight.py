@@ -253,9 +253,7 @@ class Sight:
         spot = full.crop((x0, y0, x1, y1))
         ground = spot.resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
         assert isinstance(ground, tuple)
-        return any(
-            abs(ours.value - theirs) >= LEVELS for ours, theirs in zip((red, green, blue), ground, strict=True)
-        )
+        return any(abs(ours.value - theirs) >= LEVELS for ours, theirs in zip((red, green, blue), ground, strict=True))
 
     def _show(self, objects: Sequence[Handle], active: bool) -> None:
         for item in objects:
@@ -302,9 +300,7 @@ def _mask(span: int) -> int:
     return int.from_bytes(bytes([256 - LEVELS]) * span, "little")
 
 
-def _pixels(
-    left: float, top: float, right: float, bottom: float, columns: int, rows: int
-) -> tuple[int, int, int, int]:
+def _pixels(left: float, top: float, right: float, bottom: float, columns: int, rows: int) -> tuple[int, int, int, int]:
     """The pixels that a box touches, within the picture; none where it lies outside."""
     x0, y0 = max(int(min(left, columns)), 0), max(int(min(top, rows)), 0)
     return x0, y0, min(int(max(right, -1)) + 1, columns), min(int(max(bottom, -1)) + 1, rows)
