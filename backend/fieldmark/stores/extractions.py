@@ -51,7 +51,8 @@ async def save_fields(
     confidences: dict[str, float],
     evidence: Mapping[str, JsonValue],
 ) -> dict[str, Any]:
-    """Merge fields into the extraction; answers {value: all fields, version}."""
+    """Merge fields into the extraction; answers {value: all fields, version, changed: [{path, value, confidence,
+    evidence, removed?}], proposed?: the names of what stays as it is because a person set it}."""
     return await _call(
         conn,
         "select public.save_extraction_fields(%s, %s, %s, %s) as answer",
@@ -67,7 +68,8 @@ async def update_field(
     confidence: float | None,
     evidence: dict[str, JsonValue] | None,
 ) -> dict[str, Any]:
-    """Write one value at a path; answers {path: its name, value: as stored, version}."""
+    """Write one value at a path; answers {path: its name, value: as stored, version, changed, proposed?} as
+    `save_fields` does."""
     return await _call(
         conn,
         "select public.update_extraction_field(%s, %s::text[], %s, %s::numeric, %s::jsonb) as answer",
@@ -76,7 +78,8 @@ async def update_field(
 
 
 async def remove_field(conn: AsyncConnection[Row], extraction_id: UUID, path: Sequence[str]) -> dict[str, Any]:
-    """Remove what stands at a path; answers {path, removed, version}."""
+    """Remove what stands at a path; answers {path, removed, version}, or {path, proposed, version} where a person's
+    lock keeps it."""
     return await _call(
         conn, "select public.remove_extraction_field(%s, %s::text[]) as answer", (extraction_id, list(path))
     )

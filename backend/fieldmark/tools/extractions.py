@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.fields import NOTHING, leaves, value_at
+from fieldmark.domain.fields import NOTHING, value_at
 from fieldmark.domain.schema import problems
 from fieldmark.errors import InvalidPath
 from fieldmark.stores import extractions
@@ -124,11 +124,7 @@ async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFi
     proofs = {name: _proof(given.quote, given.page) for name, given in evidence.items()}
     stored = await extractions.save_fields(conn, context.extraction_id, args.fields, confidences, proofs)
     kept = {key: stored["value"].get(key) for key in args.fields}
-    changed = [
-        {"path": name, "value": value, "confidence": confidences.get(name), "evidence": proofs.get(name)}
-        for name, value in leaves(kept)
-    ]
-    return ToolResult(_read_back(kept, stored["version"]), changed, stored["version"])
+    return ToolResult(_read_back(kept, stored), stored["changed"], stored["version"])
 
 
 async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
@@ -137,12 +133,13 @@ async def update_field(conn: Connection, context: ToolContext, args: UpdateField
     stored = await extractions.update_field(
         conn, context.extraction_id, paths.to_sql(segments), args.value, args.confidence, proof
     )
-    changed = [{"path": stored["path"], "value": stored["value"], "confidence": args.confidence, "evidence": proof}]
-    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored["version"]), changed, stored["version"])
+    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored), stored["changed"], stored["version"])
 
 
 async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
     stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(_parsed(args.path)))
+    if "proposed" in stored:
+        return ToolResult(f"Not removed, version {stored['version']}: {_stays(stored['proposed'])}")
     changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
     text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
     return ToolResult(text, changed, stored["version"])
@@ -180,9 +177,21 @@ def _proof(quote: str | None, page: int | None) -> dict[str, JsonValue]:
     return {"quote": quote, "page": page, "match": None}
 
 
-def _read_back(values: dict[str, Any], version: int) -> str:
-    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys)."""
-    return f"Stored, version {version}: {_short(values, MAX_RESULT_BYTES - 200)}"
+def _read_back(values: dict[str, Any], stored: dict[str, Any]) -> str:
+    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
+    have set what it would change."""
+    if "proposed" not in stored:
+        return f"Stored, version {stored['version']}: {_short(values, MAX_RESULT_BYTES - 200)}"
+    how = "Stored in part" if stored["changed"] else "Not stored"
+    stands = _short(values, MAX_RESULT_BYTES - 3000)
+    return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}"
+
+
+def _stays(proposed: list[str]) -> str:
+    return (
+        f"a person set what stands at {_short(proposed)}, so it stays, and what you found waits there as a proposal "
+        "for them. Do not try again; go on with the rest."
+    )
 
 
 def _short(value: Any, limit: int = 2000) -> str:
