@@ -229,7 +229,11 @@ async def get_page(document_id: UUID, number: int, scope: TheScope, service: The
 
 def _warning(page: dict[str, Any]) -> HiddenText:
     number, count = page["number"], page["hidden_words"]
-    words = "1 word that a person cannot see; it was" if count == 1 else f"{count:,} words that a person cannot see; they were"
+    words = (
+        "1 word that a person cannot see; it was"
+        if count == 1
+        else f"{count:,} words that a person cannot see; they were"
+    )
     message = f"Page {number} holds {words} left out."
     return HiddenText(page=number, message=message, words=count, excerpt=page["hidden_excerpt"])
 

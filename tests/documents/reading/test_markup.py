@@ -32,7 +32,9 @@ def test_what_is_hidden_is_not_read(hidden: str) -> None:
     assert html_lines(f"<p>before</p>{hidden}<p>after</p>") == ["before", "after"]
 
 
-AROUND = "<style>.off{display:none} .on .off{display:block} td b{color:#fff} #far{position:absolute;left:-5000px}</style>"
+AROUND = (
+    "<style>.off{display:none} .on .off{display:block} td b{color:#fff} #far{position:absolute;left:-5000px}</style>"
+)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,10 @@ AROUND = "<style>.off{display:none} .on .off{display:block} td b{color:#fff} #fa
         ("<p hidden>{}</p>", "<p>{}</p>"),
         ('<div style="color:red; display : none">{}</div>', '<div style="display:block">{}</div>'),
         ('<div style="display:none"><b style="display:block">{}</b></div>', "<div><b>{}</b></div>"),
-        ('<span style="visibility:hidden">{}</span>', '<i style="visibility:hidden"><b style="visibility:visible">{}</b></i>'),
+        (
+            '<span style="visibility:hidden">{}</span>',
+            '<i style="visibility:hidden"><b style="visibility:visible">{}</b></i>',
+        ),
         ('<span style="font-size:1px">{}</span>', '<p style="font-size:0"><b style="font-size:9px">{}</b></p>'),
         ('<span style="font:0/0 a">{}</span>', '<span style="font:bold 12px/1 serif">{}</span>'),
         ('<span style="opacity:0.01">{}</span>', '<span style="opacity:0.5">{}</span>'),
@@ -81,9 +86,9 @@ def test_white_text_is_seen_where_a_style_sheet_elsewhere_may_paint_the_ground()
     assert html_lines('<link rel="stylesheet" href="a.css">' + text) == ["secret"]
 
 
-@pytest.mark.parametrize("sheet", ["{" * 200_000, "a" * 200_000, "@media{" * 50_000, "p{color:" * 50_000, "}" * 200_000])
-def test_a_style_sheet_that_never_ends_is_no_trap(sheet: str) -> None:
-    assert html_lines(f"<style>{sheet}</style><p>seen</p>") == ["seen"]
+@pytest.mark.parametrize("part", ["{", "a", "@media{", "p{color:", "}"])
+def test_a_style_sheet_that_never_ends_is_no_trap(part: str) -> None:
+    assert html_lines(f"<style>{part * 100_000}</style><p>seen</p>") == ["seen"]
 
 
 @pytest.mark.parametrize("shown", ['style="opacity:0.5"', 'style="font-size:0.9em"', 'style="display:block"', ""])

@@ -9,9 +9,9 @@ import zipfile
 import docx
 import openpyxl
 import pytest
+from made_files import archive
 from openpyxl.formatting.rule import CellIsRule
 from openpyxl.styles import Color, Font, PatternFill
-from made_files import archive
 
 from fieldmark.documents.reading.office import docx_parts, xlsx_parts
 from fieldmark.documents.reading.pages import MIB, Limits

@@ -88,7 +88,10 @@ def test_what_lies_outside_the_crop_box_is_not_read() -> None:
 
 def test_what_was_typed_into_a_form_is_read() -> None:
     appearance = show("4711", 2, 4)
-    field = "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 /Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
+    field = (
+        "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 "
+        "/Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
+    )
     form = (
         f"<< /Type /XObject /Subtype /Form /BBox [0 0 100 20] /Resources << /Font << /F1 3 0 R >> >> "
         f"/Length {len(appearance)} >>\nstream\n{appearance}\nendstream"

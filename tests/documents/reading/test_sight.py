@@ -12,6 +12,7 @@ from fieldmark.documents.reading.pdf import Pdf
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 SECRET = show("secret 4711", 50, 700)
+TURNED = show("secret 4711", 300, 400, matrix="0 1 -1 0")
 PANEL = "40 690 200 30 re f "
 
 
@@ -64,9 +65,10 @@ ALPHA = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
         ("BT /F1 12 Tf 0.5 Tz 50 700 Td (secret 4711) Tj ET", "BT /F1 12 Tf 70 Tz 50 700 Td (secret 4711) Tj ET", {}),
         (show("secret 4711", 700, 700), show("secret 4711", 500, 700), {}),
         (show("secret 4711", 50, 20), show("secret 4711", 50, 120), {"page_entries": "/CropBox [0 100 595 842]"}),
-        ("1 g " + show("secret 4711", 300, 400, matrix="0 1 -1 0"), show("secret 4711", 300, 400, matrix="0 1 -1 0"), {}),
+        ("1 g " + TURNED, TURNED, {}),
     ],
-    ids="mode white near black colours alpha covered clipped tiny narrow outside cropped turned".split(),
+    ids=["mode", "white", "near", "black", "colours", "alpha", "covered", "clipped", "tiny", "narrow", "outside", "cut",
+         "turned"],
 )  # fmt: skip
 def test_what_cannot_be_seen_is_not_read_and_counted(hidden: str, visible: str, rest: dict[str, object]) -> None:
     page = read(hidden, **rest)
@@ -93,7 +95,8 @@ def test_letters_that_a_font_draws_as_nothing_are_not_read() -> None:
 
 def test_a_font_that_the_file_does_not_carry_is_no_reason_to_call_its_text_hidden() -> None:
     fonts = [
-        "<< /Type /Font /Subtype /Type0 /BaseFont /HeiseiMin-W3 /Encoding /UniJIS-UCS2-H /DescendantFonts [1001 0 R] >>",
+        "<< /Type /Font /Subtype /Type0 /BaseFont /HeiseiMin-W3 /Encoding /UniJIS-UCS2-H "
+        "/DescendantFonts [1001 0 R] >>",
         "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /HeiseiMin-W3 /FontDescriptor 1002 0 R "
         "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> >>",
         "<< /Type /FontDescriptor /FontName /HeiseiMin-W3 /Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0 "

@@ -12,7 +12,6 @@ from fieldmark.documents.reading.layout import compose
 from fieldmark.documents.reading.pages import Page, Piece, clean
 
 DPI = 200
-LEAST_CONTRAST = 16  # of 255 levels in any colour; the same bound as for text that a PDF draws
 LONGEST_SIDE = 2000  # pixels; on printed pages twice as many found no more words, in three times the time
 
 
@@ -58,22 +57,8 @@ class Ocr:
                 xs, ys = [corner[0] * across for corner in box], [corner[1] * down for corner in box]
                 for part, x0, x1 in _parts(clean(str(word)), min(xs), max(xs)):
                     pieces.append(Piece(part, x0, min(ys), x1, max(ys), float(confidence)))
-        seen = [_contrasts(image, piece, across, down) for piece in pieces]
-        hidden = [piece.text for piece, visible in zip(pieces, seen, strict=True) if not visible]
-        pieces = [piece for piece, visible in zip(pieces, seen, strict=True) if visible]
         slope = median(slopes) * down / across if slopes else 0.0
-        page = compose(number, width, height, [(0, pieces)], "rapidocr", slope if math.isfinite(slope) else 0.0)
-        return page.leaving_out(hidden)
-
-
-def _contrasts(image: Image.Image, piece: Piece, across: float, down: float) -> bool:
-    """Whether a person sees the word: the models also read what differs from the paper by a few levels."""
-    left, top = max(int(piece.x0 / across), 0), max(int(piece.y0 / down), 0)
-    right, bottom = min(int(piece.x1 / across) + 1, image.width), min(int(piece.y1 / down) + 1, image.height)
-    if left >= right or top >= bottom:
-        return False
-    extremes: Any = image.crop((left, top, right, bottom)).getextrema()
-    return any(high - low >= LEAST_CONTRAST for low, high in extremes)
+        return compose(number, width, height, [(0, pieces)], "rapidocr", slope if math.isfinite(slope) else 0.0)
 
 
 def _parts(text: str, x0: float, x1: float) -> list[tuple[str, float, float]]:

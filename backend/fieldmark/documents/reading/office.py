@@ -77,7 +77,11 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
         lines: dict[str, None] = {}
         for name in sorted(names):
             if re.fullmatch(rf"word/{kind}\d*\.xml", name):
-                lines.update(dict.fromkeys(line for part in _Body(_xml(archive, name), styles, hidden).parts for line in part if line))
+                lines.update(
+                    dict.fromkeys(
+                        line for part in _Body(_xml(archive, name), styles, hidden).parts for line in part if line
+                    )
+                )
         return list(lines)
 
     parts = _Body(_xml(archive, "word/document.xml"), styles, hidden).parts

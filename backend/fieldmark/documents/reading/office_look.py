@@ -176,7 +176,7 @@ class SheetShape:
         self._columns: list[tuple[int, int]] = []
         self._painted = list(painted)
         self._looks: dict[Any, bool | None] = {}
-        path = sheet._worksheet_path.lstrip("/")  # noqa: SLF001
+        path = sheet._worksheet_path.lstrip("/")
         hide_all = False
         with archive.open(path) as source:
             place = 0
@@ -209,7 +209,7 @@ class SheetShape:
             return False
         if not cell.has_style:
             return True
-        style = cell.style_array if hasattr(cell, "style_array") else cell._style_id  # noqa: SLF001
+        style = cell.style_array if hasattr(cell, "style_array") else cell._style_id
         section = _section(cell.value)
         key = (str(style), section)
         if key not in self._looks:

@@ -82,7 +82,8 @@ class Page:
     def unpack(cls, packed: dict[str, Any]) -> Page:
         """The page that `pack` packed."""
         words = [Word(*item) for item in packed["words"]]
-        return cls(**{**packed, "words": words})
+        parts: dict[str, Any] = {**packed, "words": words}
+        return cls(**parts)
 
 
 @dataclass(frozen=True, slots=True)

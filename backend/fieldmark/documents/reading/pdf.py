@@ -53,7 +53,7 @@ class Pdf:
         """
         with self._page(number) as (page, width, height):
             groups, hidden, scanned = self._words(number, page, width, height)
-            if scanned or (not groups and pdfium.FPDFPage_CountObjects(page) > 0):
+            if scanned:
                 return None
             return compose(number, width, height, groups, "pdf").leaving_out(hidden + self._unshown)
 
@@ -113,14 +113,14 @@ class Pdf:
     def _words(
         self, number: int, page: Any, width: float, height: float
     ) -> tuple[list[tuple[int, list[Piece]]], list[str], bool]:
-        """The page's visible words by direction, the hidden ones, and whether the page is a scan.
+        """The page's visible words by direction, the hidden ones, and whether OCR may say more.
 
         A word's box is that of its first and last character together: asking PDFium for the boxes of those two only,
         not of every character, halves the time of a page.
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
-            return [], [], False
+            return [], [], pdfium.FPDFPage_CountObjects(page) > 0
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
@@ -131,7 +131,7 @@ class Pdf:
                 direction, place = box.around(start, end, direction)
                 runs.append(Run(start, end, text, direction, place))
             if not runs:
-                return [], [], False
+                return [], [], pdfium.FPDFPage_CountObjects(page) > 0
             check_amount(number, [run.text for run in runs])  # before each is looked at
             sight = Sight(page, layer, (width, height), box.of)
             groups: dict[int, list[Piece]] = {}
@@ -147,7 +147,7 @@ class Pdf:
                 hidden.append((run.text, not stretches and sight.on_picture(run.box)))
             # Of a scan's layer only the words that stand where nothing is drawn are hidden from anybody.
             on_picture = sum(covered for _, covered in hidden)
-            scanned = on_picture > sum(len(pieces) for pieces in groups.values())
+            scanned = on_picture > sum(len(pieces) for pieces in groups.values()) or not (groups or sight.blank)
             return sorted(groups.items()), [text for text, covered in hidden if not (scanned and covered)], scanned
         finally:
             pdfium.FPDFText_ClosePage(layer)

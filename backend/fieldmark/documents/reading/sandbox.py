@@ -241,7 +241,9 @@ def _checked(page: Page, total: int) -> Page:
     # As long as it may be and no character that is not cleaned away elsewhere; and nothing left out has no beginning.
     if type(page.hidden_words) is not int or not bool(page.hidden_excerpt) <= page.hidden_words < 2**31:
         raise ValueError(page.number)
-    if len(page.hidden_excerpt) > MAX_EXCERPT or clean(page.hidden_excerpt) != page.hidden_excerpt:
+    if type(page.hidden_excerpt) is not str or len(page.hidden_excerpt) > MAX_EXCERPT:
+        raise ValueError(page.number)
+    if clean(page.hidden_excerpt) != page.hidden_excerpt:
         raise ValueError(page.number)
     for word in page.words:
         # Comparing so refuses NaN, too, and what is no number.

@@ -18,7 +18,7 @@ import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 from PIL import (
     Image,
     ImageChops,
-    ImageFile,  # noqa: F401 — Image needs it, and a sealed process can import nothing
+    ImageFile,  # noqa: F401 # pyright: ignore[reportUnusedImport] — Image needs it; a sealed process imports nothing
 )
 
 pdfium: Any = pypdfium2.raw  # C functions without types
@@ -107,14 +107,20 @@ class Sight:
                 whole[index] = _stretches(runs[index], shown)
         return [[] if small[index] else stretches for index, stretches in enumerate(whole)]
 
+    @property
+    def blank(self) -> bool:
+        """Whether nothing at all is to be seen on the page."""
+        extremes: Any = self._full.getextrema()
+        return extremes[1] - extremes[0] < LEVELS
+
     def on_picture(self, box: Box) -> bool:
         """Whether something is drawn where a word stands, whatever it is."""
         left, top, right, bottom = (side * self._scale for side in box)
         x0, y0, x1, y1 = _pixels(left, top, right, bottom, self._columns, self._rows)
         if x0 >= x1 or y0 >= y1:
             return False
-        low, high = self._full.crop((x0, y0, x1, y1)).getextrema()
-        return high - low >= LEVELS  # pyright: ignore[reportOperatorIssue]
+        extremes: Any = self._full.crop((x0, y0, x1, y1)).getextrema()
+        return extremes[1] - extremes[0] >= LEVELS
 
     def _doubtful(self, runs: Sequence[Run]) -> list[int]:
         """The words that show a gap, or stand where another one stands."""
@@ -219,21 +225,25 @@ class Sight:
     ) -> list[list[Handle]]:
         """The objects in layers within which none stands where another does; the same character may, as in bold print
         made by printing twice."""
-        layers: list[tuple[list[Handle], bytearray]] = []
+        layers: list[list[Handle]] = []
+        taken: list[bytearray] = []
         for item, indexes in owners.items():
             boxes = [(places[index], codes[index] % 254 + 1) for index in indexes]
-            for objects, taken in layers:
-                if all(_free(taken, columns, rows, box, mark) for box, mark in boxes):
-                    break
-            else:
-                if len(layers) == MAX_LAYERS:
-                    continue
-                objects, taken = [], bytearray(columns * rows)
-                layers.append((objects, taken))
-            objects.append(item)
+            free = (
+                depth
+                for depth, marks in enumerate(taken)
+                if all(_free(marks, columns, rows, box, mark) for box, mark in boxes)
+            )
+            depth = next(free, len(layers))
+            if depth == MAX_LAYERS:
+                continue
+            if depth == len(layers):
+                layers.append([])
+                taken.append(bytearray(columns * rows))
+            layers[depth].append(item)
             for box, mark in boxes:
-                _claim(taken, columns, _inner(box, columns, rows), mark)
-        return [objects for objects, _ in layers]
+                _claim(taken[depth], columns, _inner(box, columns, rows), mark)
+        return layers
 
     def _drawable(self, item: Handle) -> bool:
         """False for text in a font that neither the file nor PDFium carries: then no letter of it is ever drawn."""
@@ -268,7 +278,7 @@ class Sight:
         kind = pdfium.FPDFBitmap_Gray if grey else pdfium.FPDFBitmap_BGRx
         stride = columns if grey else 4 * columns
         # Fresh memory for each of thousands of drawings takes the system longer than drawing.
-        canvas = _canvas(canvas_name) if canvas_name else (ctypes.c_char * (stride * rows))()
+        canvas: Any = _canvas(canvas_name) if canvas_name else (ctypes.c_char * (stride * rows))()
         ctypes.memset(canvas, 255, stride * rows)
         bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, kind, canvas, stride)
         if not bitmap:

@@ -111,8 +111,11 @@ class Styles:
         if size := style.get("font-size") or (short and short[1]):
             look = replace(look, size=_size(size, look.size))
         ground = style.get("background-color") or style.get("background") or node.get("bgcolor")
-        if node.get("background") or "url(" in (ground or "") or "gradient(" in (ground or "") or (
-            style.get("background-image", "none") != "none"
+        if (
+            node.get("background")
+            or "url(" in (ground or "")
+            or "gradient(" in (ground or "")
+            or (style.get("background-image", "none") != "none")
         ):
             look = replace(look, ground=None)
         elif ground:
@@ -215,7 +218,7 @@ def _matches(rule: _Rule, node: Any) -> bool:
 
 
 def _fits(node: Any, tag: str, ids: frozenset[str], classes: frozenset[str]) -> bool:
-    if tag not in ("*", node.tag) or (ids and ids != {node.get("id")}):
+    if tag not in ("*", node.tag) or not ids <= {node.get("id")}:
         return False
     return not classes or classes <= set((node.get("class") or "").split())
 
@@ -224,22 +227,19 @@ def _away(style: dict[str, str]) -> bool:
     """Whether an element, with all in it, is shown nowhere."""
     if style.get("display") == "none" or _number(style.get("opacity")) < LEVELS / 255:
         return True
-    if "clip" in style or "clip-path" in style:
-        if _NO_CLIP.search(style.get("clip", "") + " " + style.get("clip-path", "")):
-            return True
+    if _NO_CLIP.search(style.get("clip", "") + " " + style.get("clip-path", "")):
+        return True
     if style.get("position") in ("absolute", "fixed", "relative") and any(
         _length(style.get(side)) <= FAR for side in ("left", "top")
     ):
         return True
-    margins = style.get("margin", "").split()
-    sides = [style.get("text-indent"), style.get("margin-left"), style.get("margin-top"), margins[-1] if margins else None]
-    if any(_length(side) <= FAR for side in sides):
+    sides = [style.get(name) for name in ("text-indent", "margin-left", "margin-top")]
+    if any(_length(side) <= FAR for side in (*sides, *style.get("margin", "").split())):
         return True
-    if style.get("overflow", "").startswith(("hidden", "clip")) or style.get("overflow-y") == "hidden":
-        if any(
-            name in style and _length(style[name]) < SMALLEST for name in ("height", "width", "max-height", "max-width")
-        ):
-            return True
+    cuts = style.get("overflow", "").startswith(("hidden", "clip")) or style.get("overflow-y") == "hidden"
+    room = [style.get(name) for name in ("height", "width", "max-height", "max-width")]
+    if cuts and any(_length(measure) < SMALLEST for measure in room):
+        return True
     for kind, amount in _MOVED.findall(style.get("transform", "")):
         value = _number(amount)
         if (kind.lower() == "scale" and abs(value) < 0.1) or (kind.lower() == "translate" and value <= FAR):
