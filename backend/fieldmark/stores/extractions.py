@@ -44,6 +44,15 @@ async def schema_of(conn: AsyncConnection[Row], extraction_id: UUID) -> dict[str
     return row["schema"] if row else None
 
 
+async def locked(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
+    """{schema, extracted_fields, evidence} of an extraction, which nobody else changes until this transaction ends."""
+    cursor = await conn.execute(
+        "select schema, extracted_fields, evidence from public.extractions where id = %s for no key update",
+        (extraction_id,),
+    )
+    return await cursor.fetchone()
+
+
 async def save_fields(
     conn: AsyncConnection[Row],
     extraction_id: UUID,
