@@ -26,8 +26,10 @@ from fieldmark.errors import Invalid
 
 MAX_FAULTS: Final = 200
 """How many faults one validation looks for."""
-MAX_STEPS: Final = 2_000_000
-"""How much it compares, in names and items: a schema of 1 KB can branch without end."""
+MAX_STEPS: Final = 5_000_000
+"""How much it compares at the most, in names and items: a schema of 1 KB can branch without end."""
+STEPS_A_VALUE: Final = 500
+STEPS_AT_LEAST: Final = 200_000
 PATTERN_SECONDS: Final = 0.1
 
 _WORDS = {
@@ -39,6 +41,8 @@ _WORDS = {
     "array": "a list",
     "null": "null",
 }
+_NOTHING = "nothing may stand here"
+"""What a schema says that is just `false`, which is no keyword."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterator[ValidationError]]
@@ -76,7 +80,7 @@ _left: ContextVar[list[int]] = ContextVar("keywords left")
 def _faults(
     kind: Any, schema: Mapping[str, Any], fields: JsonValue, *, below: str = "#", limit: int | None = MAX_FAULTS
 ) -> list[Fault]:
-    budget = _left.set([MAX_STEPS])
+    budget = _left.set([min(MAX_STEPS, STEPS_AT_LEAST + STEPS_A_VALUE * _count(fields))])
     try:
         # Without its "$schema": that would make a reference to the root leave these validators for the library's own.
         plain = {key: value for key, value in schema.items() if key != "$schema"}
@@ -100,8 +104,7 @@ def _faults(
 
 
 def _sentence(error: ValidationError) -> str:
-    # Without a keyword it comes from a schema that is just `false`.
-    return error.message[:1000] if _keyword(error) is not None else "nothing may stand here"
+    return error.message[:1000] if _keyword(error) is not None else _NOTHING
 
 
 def _keyword(error: ValidationError) -> str | None:
@@ -112,7 +115,13 @@ def _spend(steps: int) -> None:
     left = _left.get()
     left[0] -= steps
     if left[0] < 0:
-        raise Invalid(f"The schema takes too long: more than {MAX_STEPS:,} steps on these fields.")
+        raise Invalid("The schema takes too long on these fields: its branches, lists or patterns are too many.")
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_count, cast("dict[str, Any]", value).values()))
+    return 1 + sum(map(_count, cast("list[Any]", value))) if isinstance(value, list) else 1
 
 
 def _size(value: Any) -> int:
@@ -181,7 +190,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Mapping[str, A
         if regex.search(pattern, instance, timeout=PATTERN_SECONDS) is None:
             yield ValidationError(f"{shown(instance)} does not match the pattern {pattern[:100]}")
     except TimeoutError:
-        _spend(MAX_STEPS // 20)  # of these twenty are enough
+        _spend(STEPS_AT_LEAST // 5)
         yield ValidationError(f"the pattern {pattern[:100]!r} takes too long on {shown(instance)}")
     except regex.error:
         raise Invalid(f"The pattern {pattern[:100]!r} in the schema cannot be used.") from None
@@ -276,6 +285,37 @@ def _dependent_required(
                     yield ValidationError(f"is missing, and the schema requires it beside {name[:100]}", path=(other,))
 
 
+def _properties(
+    validator: Any, known: dict[str, Any], instance: Any, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    for name, value in cast("dict[str, Any]", instance).items() if isinstance(instance, dict) else ():
+        if name in known:
+            yield from _below(validator, value, known[name], name, name)
+
+
+def _items(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+    first = len(schema.get("prefixItems", []))
+    for index, item in enumerate(cast("list[Any]", instance)[first:] if isinstance(instance, list) else (), first):
+        yield from _below(validator, item, wanted, index)
+
+
+def _prefix_items(
+    validator: Any, wanted: list[Any], instance: Any, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    items = cast("list[Any]", instance) if isinstance(instance, list) else []
+    for index, (item, one) in enumerate(zip(items, wanted, strict=False)):
+        yield from _below(validator, item, one, index, index)
+
+
+def _below(
+    validator: Any, value: Any, schema: Any, step: str | int, rule: str | int | None = None
+) -> Iterator[ValidationError]:
+    if schema is False:  # (the library would forget where)
+        yield ValidationError(_NOTHING, path=(step,))
+    else:
+        yield from validator.descend(value, schema, path=step, schema_path=rule)
+
+
 def _additional_properties(
     validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
@@ -289,7 +329,7 @@ def _additional_properties(
             listed = ", ".join(list(known)[:20]) + (" …" if len(known) > 20 else "")
             yield ValidationError(f"the schema has no such field here; it has {listed or 'none'}", path=(name,))
         else:
-            yield from validator.descend(value, wanted, path=name)
+            yield from _below(validator, value, wanted, name)
 
 
 def _contains(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
@@ -464,6 +504,9 @@ _WHOLE: Final[Mapping[str, Keyword]] = {
     "minProperties": _length(dict, "fields; at least {:,} are wanted", lambda count, bound: count >= bound),
     "maxProperties": _length(dict, "fields; at most {:,} are allowed", lambda count, bound: count <= bound),
     "uniqueItems": _unique_items,
+    "properties": _properties,
+    "items": _items,
+    "prefixItems": _prefix_items,
     "required": _required,
     "dependentRequired": _dependent_required,
     "additionalProperties": _additional_properties,
@@ -483,7 +526,7 @@ _SO_FAR: Final[Mapping[str, Keyword]] = {
     "if": _if_so_far,
 }
 _GROUNDED: Final[Mapping[str, Keyword]] = {
-    **{name: _STANDARD[name] for name in _DESCENDING},
+    **{name: _WHOLE[name] for name in _DESCENDING},
     **dict.fromkeys(("anyOf", "oneOf", "then", "else"), _every_branch),
     "additionalProperties": _further_properties,
     "x-fieldmark": _says_grounded,
