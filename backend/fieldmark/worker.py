@@ -33,7 +33,8 @@ POLL_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
-MAX_TRIES = 3
+MAX_TRIES = 10
+"""How often the reading of a document is begun, whether its file, its worker or its storage was what failed."""
 
 
 @asynccontextmanager
@@ -86,7 +87,7 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
     async def execute_run(run_id: str) -> None:
         await runner.execute(UUID(run_id))
 
-    retry = RetryStrategy(max_attempts=MAX_TRIES, exponential_wait=2)
+    retry = RetryStrategy(max_attempts=MAX_TRIES, linear_wait=RETRY_SECONDS)
 
     @queue.task(name="read_document", queue=DOCUMENTS, retry=retry, pass_context=True)
     async def read_document(context: JobContext, document_id: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from desk import at_work, clis, home_of, until
 from fieldmark.offline_model.messages import text
+from fieldmark.runs import clients
 
 pytestmark = pytest.mark.anyio
 
@@ -214,3 +215,47 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
         if service.returncode is None:
             service.kill()
         await service.wait()
+
+
+LAUNCHED = """
+import os, subprocess, sys, time
+launcher, folder = sys.argv[1:]
+environment = {
+    "PATH": "/usr/bin:/bin", "FIELDMARK_CLI": "/bin/sleep", "FIELDMARK_SEALED": folder, "FIELDMARK_CPU_SECONDS": "60",
+    "FIELDMARK_SERVICE_PID": str(os.getpid()), "FIELDMARK_MODEL_KEY": "", "FIELDMARK_MODEL_TOKEN": "",
+    "CLAUDE_CONFIG_DIR": folder + "/config", "CLAUDE_CODE_ENTRYPOINT": "", "CLAUDE_AGENT_SDK_VERSION": "",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE": "", "ANTHROPIC_BASE_URL": "",
+}
+subprocess.Popen([launcher, "60"], env=environment)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_service_that_is_killed_while_its_cli_starts_leaves_none(quick_path, killed):
+    launcher = Path(clients.__file__).with_name("sealed-cli.sh")
+    os.mkfifo(quick_path / "pid")  # the launcher stops here until somebody reads
+    service = await asyncio.create_subprocess_exec(sys.executable, "-c", LAUNCHED, str(launcher), str(quick_path))
+    cli = None
+    try:
+        cli = await until(lambda: next(iter(psutil.Process(service.pid).children()), None))
+        if killed:
+            service.kill()
+            await service.wait()
+        assert int((quick_path / "pid").read_text()) == cli.pid
+
+        def is_gone() -> bool:
+            return not cli.is_running() or cli.status() == psutil.STATUS_ZOMBIE
+
+        def is_at_work() -> bool:
+            return not is_gone() and Path(cli.exe()).name != "sh" and cli.cmdline()[1:] == ["60"]
+
+        await until(lambda: is_gone() or is_at_work())
+        assert is_at_work() is not killed
+    finally:
+        if service.returncode is None:
+            service.kill()
+            await service.wait()
+        if cli is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                cli.kill()

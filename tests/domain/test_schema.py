@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.domain.schema import check_schema, problems, refusals, written_by
+from fieldmark.domain.schema import check_schema, problems, refusals
 from fieldmark.errors import Invalid
 
 
@@ -96,6 +96,10 @@ def test_what_must_be_found_is(fields, evidence, missing):
     assert all("was not found in the document, and the schema demands that it is" in one for one in told)
 
 
+def test_what_a_person_set_needs_no_finding():
+    assert problems(GROUNDED, {"total": 1}, {}, {"total": {"by": "a", "at": "b"}}) == []
+
+
 STRICT = {
     **of(
         name={"type": "string"},
@@ -114,7 +118,8 @@ STRICT = {
         # An older fault, and a write beside it, on it, below it, above it.
         ({"name": 1}, {"name": 1, "total": 2}, [("total",)], []),
         ({"name": 1}, {"name": 2}, [("name",)], ["name"]),
-        ({"items": [{"price": "x"}]}, {"items": [{"price": "y"}]}, [("items",)], ["items[0].price"]),
+        ({"items": [{"price": "x"}]}, {"items": [{"price": "y"}]}, [("items", 0, "price")], ["items[0].price"]),
+        ({}, {"items": {}}, [("items",)], ["items"]),
         ({"items": [{"price": "x"}]}, {"items": [{"price": "x"}, {"price": 1}]}, [("items", 1, "price")], []),
         ({"fax": 1}, {"fax": 1, "name": "A"}, [("name",)], []),
         ({"fax": 1}, {"fax": 1, "telex": 2}, [("telex",)], ["telex"]),
@@ -129,17 +134,6 @@ STRICT = {
 )
 def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, after, written, told):
     assert [one.split(": ")[0] for one in refusals(STRICT, before, after, written)] == told
-
-
-def test_what_a_merge_replaces():
-    fields = {"vendor": {"name": "A", "address": {"city": "Ulm"}, "none": {}}, "items": [{"price": 1}], "total": None}
-    assert list(written_by(fields)) == [
-        ("vendor", "name"),
-        ("vendor", "address", "city"),
-        ("vendor", "none"),
-        ("items",),
-        ("total",),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,18 @@ def check_schema(schema: dict[str, Any]) -> None:
 
 
 def problems(
-    schema: dict[str, Any], fields: dict[str, JsonValue], evidence: Mapping[str, Any] | None = None
+    schema: dict[str, Any],
+    fields: dict[str, JsonValue],
+    evidence: Mapping[str, Any] | None = None,
+    locks: Collection[str] = (),
 ) -> list[str]:
     """What keeps `fields` from being complete, a sentence each with its path, the first twenty.
 
-    That is: where they do not follow the schema, what must be found in the document and is not by its `evidence`
-    ({path name: {"state", …}}), and which rules they break. Raises Invalid if the schema cannot be used."""
+    That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
+    ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
+    Invalid if the schema cannot be used."""
     _check_once(json.dumps(schema))
-    sentences = [*map(_in_words, whole(schema, fields)), *_not_found(schema, fields, evidence or {})]
+    sentences = [*map(_in_words, whole(schema, fields)), *_not_found(schema, fields, evidence or {}, locks)]
     return _first([*sentences, *broken(schema, fields)])
 
 
@@ -96,15 +100,6 @@ def refusals(
     return _first(list(map(_in_words, new)))
 
 
-def written_by(fields: dict[str, JsonValue], above: Path = ()) -> Iterator[Path]:
-    """The paths at which merging `fields` replaces what stands there: objects merge, all else replaces."""
-    for key, value in fields.items():
-        if isinstance(value, dict) and value:
-            yield from written_by(value, (*above, key))
-        else:
-            yield (*above, key)
-
-
 def _kind(fault: Fault) -> tuple[Any, ...]:
     return tuple("" if isinstance(step, int) else step for step in fault.path), fault.rule
 
@@ -118,14 +113,16 @@ def _first(sentences: list[str]) -> list[str]:
     return sentences if more <= 0 else [*sentences[:MAX_PROBLEMS], f"and {more} more"]
 
 
-def _not_found(schema: dict[str, Any], fields: dict[str, JsonValue], evidence: Mapping[str, Any]) -> Iterator[str]:
+def _not_found(
+    schema: dict[str, Any], fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
+) -> Iterator[str]:
     for place in grounded(schema, fields):
         below = value_at(fields, place)
         for name, value in leaves(cast(JsonValue, below), place) if place else leaves(fields):
             proof = evidence.get(name)
             state = cast("dict[str, Any]", proof).get("state") if isinstance(proof, dict) else None
             # A null claims nothing, nor does an empty list: whether they may stand there is the schema's to say.
-            if value not in (None, [], {}) and state != "found":
+            if value not in (None, [], {}) and state != "found" and name not in locks:
                 yield (
                     f"{name}: {shown(value)} was not found in the document, and the schema demands that it is: read it "
                     "again and write it as the page prints it, with its quote; or remove it"

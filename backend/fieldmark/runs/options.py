@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -80,6 +81,7 @@ def agent_options(
         env={
             "FIELDMARK_CLI": str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"),
             "FIELDMARK_SEALED": str(folder),
+            "FIELDMARK_SERVICE_PID": str(os.getpid()),
             # The SDK puts a folder of its own in its place when it resumes a conversation.
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),

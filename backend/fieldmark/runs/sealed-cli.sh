@@ -35,7 +35,10 @@ if [ "$(id -u)" = 0 ] && [ "$CLAUDE_CONFIG_DIR" != "$FIELDMARK_SEALED/config" ];
   chown -R 65534:65534 "$CLAUDE_CONFIG_DIR"
 fi
 
-# A service that dies takes its CLIs along; a service that is root does not lend them its rights.
+# A service that dies takes its CLIs along: the kernel sees to it from setpriv on, and before it there is another parent.
+set -- /bin/sh -c '[ "$PPID" = "$0" ] || exit 1; exec "$@"' "$FIELDMARK_SERVICE_PID" "$@"
+
+# A service that is root does not lend them its rights.
 if [ -x /usr/bin/setpriv ]; then
   if [ "$(id -u)" = 0 ]; then
     exec /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --pdeathsig KILL "$@"

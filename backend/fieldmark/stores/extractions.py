@@ -45,9 +45,10 @@ async def schema_of(conn: AsyncConnection[Row], extraction_id: UUID) -> dict[str
 
 
 async def locked(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
-    """{schema, extracted_fields, evidence} of an extraction, which nobody else changes until this transaction ends."""
+    """{schema, extracted_fields, evidence, locks} of an extraction that nobody else changes while this transaction goes
+    on."""
     cursor = await conn.execute(
-        "select schema, extracted_fields, evidence from public.extractions where id = %s for no key update",
+        "select schema, extracted_fields, evidence, locks from public.extractions where id = %s for no key update",
         (extraction_id,),
     )
     return await cursor.fetchone()
@@ -60,7 +61,8 @@ async def save_fields(
     confidences: dict[str, float],
     evidence: Mapping[str, JsonValue],
 ) -> dict[str, Any]:
-    """Merge fields into the extraction; answers {value: all fields, version}."""
+    """Merge fields into the extraction; answers {value: all fields, version, changed: [{path, value, confidence,
+    evidence, removed?}], proposed?: the names of what stays as it is because a person set it}."""
     return await _call(
         conn,
         "select public.save_extraction_fields(%s, %s, %s, %s) as answer",
@@ -76,7 +78,8 @@ async def update_field(
     confidence: float | None,
     evidence: dict[str, JsonValue] | None,
 ) -> dict[str, Any]:
-    """Write one value at a path; answers {path: its name, value: as stored, version}."""
+    """Write one value at a path; answers {path: its name, value: as stored, version, changed, proposed?} as
+    `save_fields` does."""
     return await _call(
         conn,
         "select public.update_extraction_field(%s, %s::text[], %s, %s::numeric, %s::jsonb) as answer",
@@ -85,7 +88,8 @@ async def update_field(
 
 
 async def remove_field(conn: AsyncConnection[Row], extraction_id: UUID, path: Sequence[str]) -> dict[str, Any]:
-    """Remove what stands at a path; answers {path, removed, version}."""
+    """Remove what stands at a path; answers {path, removed, version}, or {path, proposed, version} where a person's
+    lock keeps it."""
     return await _call(
         conn, "select public.remove_extraction_field(%s, %s::text[]) as answer", (extraction_id, list(path))
     )

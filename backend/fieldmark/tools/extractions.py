@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.fields import NOTHING, leaves, value_at
-from fieldmark.domain.paths import Path
-from fieldmark.domain.schema import problems, refusals, written_by
+from fieldmark.domain.fields import NOTHING, value_at
+from fieldmark.domain.schema import problems, refusals
 from fieldmark.domain.words import ranges
 from fieldmark.errors import InvalidPath
 from fieldmark.stores import calls, documents, extractions
@@ -128,13 +126,9 @@ async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFi
     proofs = {name: _proof(given.quote, given.page) for name, given in evidence.items()}
     before = await _in_progress(conn, context)
     stored = await extractions.save_fields(conn, context.extraction_id, args.fields, confidences, proofs)
-    await _check_write(conn, context, before, written_by(args.fields))
+    await _check_write(conn, context, before, stored)
     kept = {key: stored["value"].get(key) for key in args.fields}
-    changed = [
-        {"path": name, "value": value, "confidence": confidences.get(name), "evidence": proofs.get(name)}
-        for name, value in leaves(kept)
-    ]
-    return ToolResult(_read_back(kept, stored["version"]), changed, stored["version"])
+    return ToolResult(_read_back(kept, stored), stored["changed"], stored["version"])
 
 
 async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
@@ -144,16 +138,17 @@ async def update_field(conn: Connection, context: ToolContext, args: UpdateField
     stored = await extractions.update_field(
         conn, context.extraction_id, paths.to_sql(segments), args.value, args.confidence, proof
     )
-    await _check_write(conn, context, before, [paths.parse(stored["path"])])
-    changed = [{"path": stored["path"], "value": stored["value"], "confidence": args.confidence, "evidence": proof}]
-    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored["version"]), changed, stored["version"])
+    await _check_write(conn, context, before, stored)
+    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored), stored["changed"], stored["version"])
 
 
 async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
     segments = _parsed(args.path)
     before = await _in_progress(conn, context)
     stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(segments))
-    await _check_write(conn, context, before, [])
+    if "proposed" in stored:
+        return ToolResult(f"Not removed, version {stored['version']}: {_stays(stored['proposed'])}")
+    await _check_write(conn, context, before, {"changed": []})
     changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
     text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
     return ToolResult(text, changed, stored["version"])
@@ -163,7 +158,7 @@ async def complete_extraction(conn: Connection, context: ToolContext, args: Comp
     row = await _in_progress(conn, context)
     faults: list[str] = []
     if row["schema"] is not None:
-        faults = problems(row["schema"], row["extracted_fields"], row["evidence"])
+        faults = problems(row["schema"], row["extracted_fields"], row["evidence"], row["locks"])
     unread = await documents.unread_pages(conn, context.run_id)
     if unread and not await calls.was_told(conn, context.run_id, complete_extraction.__name__, _UNREAD):
         # In front of all else: the ledger is asked for these words, and what follows them repeats the document's.
@@ -193,13 +188,14 @@ async def _in_progress(conn: Connection, context: ToolContext) -> dict[str, Any]
     return row
 
 
-async def _check_write(conn: Connection, context: ToolContext, before: dict[str, Any], written: Iterable[Path]) -> None:
+async def _check_write(conn: Connection, context: ToolContext, before: dict[str, Any], stored: dict[str, Any]) -> None:
     """Raise Retry, and so undo this transaction's write, if what stands now can never come to follow the schema."""
     if before["schema"] is None:
         return
     row = await extractions.get(conn, context.extraction_id)
     assert row is not None
-    faults = refusals(before["schema"], before["extracted_fields"], row["extracted_fields"], set(written))
+    written = {paths.parse(change["path"]) for change in stored["changed"]}
+    faults = refusals(before["schema"], before["extracted_fields"], row["extracted_fields"], written)
     if faults:
         raise Retry("Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one}" for one in faults))
 
@@ -225,9 +221,21 @@ def _proof(quote: str | None, page: int | None) -> dict[str, JsonValue]:
     return {"quote": quote, "page": page, "match": None}
 
 
-def _read_back(values: dict[str, Any], version: int) -> str:
-    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys)."""
-    return f"Stored, version {version}: {_short(values, MAX_RESULT_BYTES - 200)}"
+def _read_back(values: dict[str, Any], stored: dict[str, Any]) -> str:
+    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
+    have set what it would change."""
+    if "proposed" not in stored:
+        return f"Stored, version {stored['version']}: {_short(values, MAX_RESULT_BYTES - 200)}"
+    how = "Stored in part" if stored["changed"] else "Not stored"
+    stands = _short(values, MAX_RESULT_BYTES - 3000)
+    return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}"
+
+
+def _stays(proposed: list[str]) -> str:
+    return (
+        f"a person set what stands at {_short(proposed)}, so it stays, and what you found waits there as a proposal "
+        "for them. Do not try again; go on with the rest."
+    )
 
 
 def _short(value: Any, limit: int = 2000) -> str:
