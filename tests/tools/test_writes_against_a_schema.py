@@ -100,8 +100,8 @@ async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict
     assert (await complete(strict, context)).text.splitlines() == [
         "The fields do not follow the schema yet:",
         "- number: is missing, and the schema requires it",
-        "- total: 120.0 was not found in the document, and the schema demands that it is: read it again and write it as "
-        "the page prints it, with its quote; or remove it",
+        "- total: 120.0 was not found in the document, and the schema demands that it is: read it again and write it "
+        "as the page prints it, with its quote; or remove it",
         "- subtotal and tax add up to 119.00 but total says 120.00: 1.00 more",
     ]
     assert strict.extraction()["status"] == "in_progress"
