@@ -387,6 +387,17 @@ begin
   return null;
 end $$;
 
+-- Whoever follows a run that is deleted, or works on it, hears of it.
+create function private.tell_of_deletion() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_cancelled_runs', old.id::text);
+  return null;
+end $$;
+
+create trigger tell_of_deletion after delete on public.runs
+  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
 create trigger enqueue_run after insert on public.runs

@@ -7,15 +7,19 @@ import json
 import time
 from uuid import uuid4
 
+import anyio
 import httpx
 import psycopg
 import pytest
 from answers import events, problem
 
+from desk import desk, until
+from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.offline_model.script import Script, endless
 from fieldmark.runs.stream import follow
 
+__all__ = ["desk"]
 pytestmark = pytest.mark.anyio
 
 SSE = {"accept": "text/event-stream"}
@@ -173,7 +177,36 @@ async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
                 if line == "id: 5":
                     with psycopg.connect(clone.owner_url) as conn:
                         conn.execute("delete from public.runs where id = %s", (run_id,))
-        # Signs of life are comments, which no reader of events sees.
-        assert lines[0] == f": run {run_id}" and ": waiting" in lines[-3:]
+        assert lines[0] == f": run {run_id}" and "id: 5" in lines  # a comment, which no reader of events sees
         problem(await served.http.get(f"/api/runs/{run_id}/events"), 404)
         problem(await served.http.get(f"/api/runs/{uuid4()}/events"), 404)
+
+
+@pytest.mark.parametrize("table", ["runs", "extractions", "documents"])
+async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
+    row = {"runs": (run_id := await desk.run()), "extractions": desk.extraction_id, "documents": desk.document_id}
+    following = follow(desk.database, desk.scope, run_id, poll_seconds=600)
+    waiting = asyncio.ensure_future(anext(following))
+    await asyncio.wait({waiting}, timeout=0.2)  # it listens by now, or looks for the first time later
+    desk.sql(f"delete from public.{table} where id = %s", row[table])
+    with pytest.raises(NotFound):
+        await asyncio.wait_for(waiting, 30)
+
+
+async def test_a_reader_that_is_cut_off_in_the_middle_of_a_statement_costs_no_connection(desk):
+    run_id = await desk.run()
+    at_work = """select pid, wait_event_type = 'Lock' as held from pg_stat_activity
+                 where datname = current_database() and application_name = 'fieldmark' and usename <> current_user"""
+    async with desk.database.as_user(desk.scope):
+        pass  # the pool has its connection
+    before = {row["pid"] for row in desk.sql(at_work)}
+    with psycopg.connect(desk.owner_url) as owner:
+        owner.execute("lock table public.run_events")
+        async with anyio.create_task_group() as readers:
+            readers.start_soon(anext, follow(desk.database, desk.scope, run_id))
+            await until(lambda: any(row["held"] for row in desk.sql(at_work)))
+            readers.cancel_scope.cancel()
+    await until(lambda: not any(row["held"] for row in desk.sql(at_work)))
+    async with desk.database.as_user(desk.scope):
+        pass
+    assert before <= {row["pid"] for row in desk.sql(at_work)}
