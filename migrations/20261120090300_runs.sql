@@ -296,6 +296,11 @@ begin
 end $$;
 
 -- Whose run, whose document: a worker asks before it enters through the one door.
+-- How many runs wait for a person, of all tenants: no more than the number.
+create function private.waiting_runs() returns bigint
+language sql stable security definer set search_path = ''
+as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
+
 create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = ''
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
@@ -416,7 +421,7 @@ grant execute on function
   to authenticated;
 grant execute on function
   private.fail_run(uuid, text, text), private.scope_of_run(uuid), private.scope_of_document(uuid),
-  private.fail_document(uuid, text)
+  private.fail_document(uuid, text), private.waiting_runs()
   to fieldmark_app;
 
 -- Front ends follow progress without the service.

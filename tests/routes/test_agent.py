@@ -27,6 +27,8 @@ EXTRACTION = [
     "extracted_fields",
     "confidence_scores",
     "evidence",
+    "locks",
+    "proposals",
     "version",
     "created_at",
     "updated_at",

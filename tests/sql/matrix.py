@@ -617,6 +617,7 @@ CALLS = [
         "select private.fail_document(%(document)s, 'No.')",
         frozenset({"service login"}),
     ),
+    Case("waiting_runs", "call", "of anybody", "select private.waiting_runs()", frozenset({"service login"})),
     Case(
         "scope_of_run", "call", "of anybody", "select from private.scope_of_run(%(run)s)", frozenset({"service login"})
     ),

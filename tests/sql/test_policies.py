@@ -284,6 +284,7 @@ CALLABLE = {
         "private.fail_document",
         "private.scope_of_run",
         "private.scope_of_document",
+        "private.waiting_runs",
         "private.sweep",
     },
 }
@@ -332,6 +333,7 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "fail_run",
         "scope_of_run",
         "scope_of_document",
+        "waiting_runs",
         "fail_document",
         "enqueue",
         "enqueue_reading",

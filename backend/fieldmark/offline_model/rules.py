@@ -127,7 +127,8 @@ def _correct(words: str, done: list[Done]) -> list[Block]:
         if _open(made, tool):
             return [call(tool, arguments)]
         changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
-        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if made[-1].failed else changed)
+        kept = made[-1].failed or made[-1].answer.startswith("Not ")  # a value that another person set stays
+        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
     return [text(" ".join([*said, NOTE]))]
 
 

@@ -81,6 +81,14 @@ async def last_event(conn: AsyncConnection[Row], run_id: UUID) -> int:
     return row["number"]
 
 
+async def count_waiting(conn: AsyncConnection[Row]) -> int:
+    """How many runs wait for a person, of all tenants. Asked by the service, outside of any scope."""
+    cursor = await conn.execute("select private.waiting_runs() as waiting")
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["waiting"]
+
+
 async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
     """On whose behalf a run acts. Asked by the service, outside of any scope."""
     cursor = await conn.execute("select user_id, org_id from private.scope_of_run(%s)", (run_id,))
