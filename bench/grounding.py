@@ -416,6 +416,40 @@ def inside(place: Place, line: tuple[float, float, float, float]) -> bool:
     )
 
 
+def on_foreign_values(folder: Path, misses: bool) -> None:
+    """Values that are not those of the receipt: three other receipts' values, and its own with one digit changed. What
+    is found and not printed, as is_printed sees it, is invented."""
+    everything = list(receipts(folder))
+    asked: dict[str, Score] = {"of other receipts": Score(), "with one digit changed": Score()}
+    for at, receipt in enumerate(everything):
+        grounds = Grounds([PageWords(1, receipt.words)])
+        for shift in (97, 194, 291):
+            for name, value in as_schema(everything[(at + shift) % len(everything)].values).items():
+                sought(asked["of other receipts"], receipt, grounds, name, value)
+        for name, value in receipt.values.items():
+            digits = [n for n, character in enumerate(value) if character.isdigit()]
+            if digits:
+                n = digits[at % len(digits)]
+                changed = value[:n] + str((int(value[n]) + 1 + at % 8) % 10) + value[n + 1 :]
+                sought(asked["with one digit changed"], receipt, grounds, name, as_schema({name: changed})[name])
+    for name, score in asked.items():
+        print(
+            f"values {name}: {score.values}, of them {score.located} found, {score.wrong} of those not as they are "
+            f"({100 * score.wrong / score.values:.2f} %)"
+        )
+        if misses:
+            print("\n".join(score.misses))
+
+
+def sought(score: Score, receipt: Receipt, grounds: Grounds, name: str, value: Any) -> None:
+    place = grounds.find(value, label=(name,))
+    score.values += 1
+    score.located += place is not None
+    if place is not None and not is_printed(value, receipt.text):
+        score.wrong += 1
+        score.misses.append(f"    {receipt.name} {name}: {value!r} -> {place.quote!r} {place.match}")
+
+
 def on_a_long_document(folder: Path, repeat: int) -> None:
     """300 pages of three receipts each, and an extraction of 50 rows of four fields."""
     everything = list(receipts(folder))
@@ -452,6 +486,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     on_receipts(options.samples / "sroie", options.misses)
+    on_foreign_values(options.samples / "sroie", options.misses)
     on_pdfs(options.samples, options.misses)
     on_scans(options.samples, options.misses)
     on_a_long_document(options.samples / "sroie", options.repeat)
