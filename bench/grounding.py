@@ -220,7 +220,7 @@ def judge(
         score.misses.append(f"    {receipt.name} {name}: {value!r} -> {text!r}{' cut' if cut else ''} {match}")
 
 
-def on_receipts(folder: Path, misses: bool) -> None:
+def on_receipts(folder: Path, misses: bool, repeat: int) -> None:
     everything = list(receipts(folder))
     print(f"{len(everything)} receipts, {sum(len(r.words) for r in everything):,} words; long is {LONG} characters")
     ways: dict[str, Callable[..., None]] = {"ours": ours}
@@ -238,8 +238,11 @@ def on_receipts(folder: Path, misses: bool) -> None:
         print(title)
         scores: dict[str, Score] = {}
         for name, way in ways.items():
-            scores[name] = Score()
-            way(everything, wanted, scores[name])
+            # The quickest of some times: other work on the machine only ever adds.
+            tries = [Score() for _ in range(repeat)]
+            for one in tries:
+                way(everything, wanted, one)
+            scores[name] = min(tries, key=lambda score: score.seconds)
             print(f"  {name:46} {scores[name]}")
             if misses and name == "ours":
                 print("\n".join(scores[name].misses))
@@ -485,7 +488,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    on_receipts(options.samples / "sroie", options.misses)
+    on_receipts(options.samples / "sroie", options.misses, options.repeat)
     on_foreign_values(options.samples / "sroie", options.misses)
     on_pdfs(options.samples, options.misses)
     on_scans(options.samples, options.misses)
