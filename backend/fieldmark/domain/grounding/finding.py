@@ -434,7 +434,7 @@ class Grounds:
             for index in self._standing(needle):
                 if self._bones[index] != needle:
                     continue
-                span = Span(on, index, index, 0, len(needle))
+                span = Span(on, index, index, 0, len(needle), index)
                 if self._agrees(span, folded, needle):
                     spans.append(span)
             if spans:
@@ -500,7 +500,7 @@ class Grounds:
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
         if folded.isalpha():
             spans = [
-                Span(self._reading, n, n, 0, len(folded)) for n in self._standing(folded) if self._bones[n] == folded
+                Span(self._reading, n, n, 0, len(folded), n) for n in self._standing(folded) if self._bones[n] == folded
             ]
             return _Found("normalised", spans, text) if spans else None
         printed = self._printed
@@ -566,7 +566,7 @@ class Grounds:
         quoted = self._quoted(quote)
         ranked: list[_Ranked] = []
         for number, span in enumerate(found.spans):
-            outside = not any(first <= span.word <= last for first, last in quoted)
+            outside = not quoted or not any(first <= span.word <= last for first, last in quoted)
             kind, distance = near.get(number, (_NOWHERE, 0.0))
             elsewhere = page is not None and self._pages[self._page_of[span.word]] != page
             ranked.append(_Ranked(outside, kind, elsewhere, distance, number, span))
@@ -670,7 +670,7 @@ class Grounds:
                 span = self._likeliest(
                     [
                         ((one.outside, *self._from_line(one.span, line), one.span.where in taken, *one[1:4]), one.span)
-                        for one in ranked[name]
+                        for one in self._about(ranked[name], line)
                     ]
                 )
                 taken.add(span.where)
@@ -705,6 +705,14 @@ class Grounds:
         among.last = best
         return best
 
+    def _about(self, ranked: Sequence[_Ranked], line: tuple[int, int]) -> Sequence[_Ranked]:
+        """Of very many places those about a line, and those within the quote."""
+        if len(ranked) <= _ABOUT:
+            return ranked
+        within = [one for one in ranked if not one.outside]
+        at = bisect_left(ranked, line, key=lambda one: self._line(one.span.word))
+        return within or ranked[max(0, at - _ABOUT // 2) : at + _ABOUT // 2]
+
     def _from_line(self, span: Span, line: tuple[int, int]) -> tuple[bool, int]:
         """How far a span is from a row's line: below it counts as nearer than above."""
         page, number = self._line(span.word)
@@ -725,7 +733,9 @@ class Grounds:
         pieces = self._pieces(span, found.sought)
         beside = found.beside.get(span) if found.beside else None
         if beside is not None and beside.first == span.last:  # 2024-03-12T20:13
-            pieces = self._pieces(Span(span.strand, span.first, beside.last, span.head, beside.tail), found.sought)
+            pieces = self._pieces(
+                Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word), found.sought
+            )
         elif beside is not None and beside.first > span.last:
             pieces += self._pieces(beside, found.sought)
         elif beside is not None and beside.first < span.first:
@@ -779,6 +789,7 @@ _NOWHERE: Final = 2
 _SPACE: Final = 0.75  # in heights of a line: the widest space within a number
 _SHORT: Final = 3
 _ROW_PLACES: Final = 400
+_ABOUT: Final = 64
 _NEAREST_LENGTH: Final = 100
 
 
