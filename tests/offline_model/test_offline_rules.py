@@ -162,10 +162,17 @@ def test_every_refused_call_is_tried_twice_at_most():
     assert "Not allowed." in words
 
 
-def test_the_second_try_leaves_out_what_was_refused():
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "total: the page prints something else.",
+        'Nothing was stored.\n- total: "currency" stands there, not invoice_number; it has currency, invoice_number',
+    ],
+)
+def test_the_second_try_leaves_out_what_was_refused(refusal: str):
     def tool(name: str, arguments: dict[str, Any], made: Made) -> str | Exception:
         if name == "extract_fields" and "total" in arguments["fields"]:
-            return ValueError("total: the page prints something else.")
+            return ValueError(refusal)
         return INVOICE if name == "get_document_text" else "Saved."
 
     made, _ = play("Extract", tool)

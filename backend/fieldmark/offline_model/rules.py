@@ -90,8 +90,10 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
         name, sure = document_type("\n".join(reads))
         return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
     fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
-    objection = refused.get("extract_fields", "")  # the second try leaves out what it names
-    found = {path: field for field in fields if (path := paths.name(field.keys)) not in objection}
+    # The second try leaves out what the refusal names: in its list, if it has one.
+    objection = "".join(one.answer for one in done if one.tool == "extract_fields" and one.failed)
+    named = re.findall(r"^- (.+?): ", objection, re.MULTILINE) or objection
+    found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
     if found and _open(done, "extract_fields"):
         nested: dict[str, Any] = {}
         for field in found.values():
