@@ -31,9 +31,9 @@ def value_at(fields: JsonValue, segments: Sequence[str | int]) -> JsonValue | No
     return fields
 
 
-def leaves(fields: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+def leaves(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[str, JsonValue]]:
     """(path name, value) of every scalar and every empty object or list below the root, in the order they stand."""
-    for path, value in walk(fields):
+    for path, value in walk(fields, above):
         yield paths.name(path), value
 
 
