@@ -116,6 +116,14 @@ async def pages(conn: AsyncConnection[Row], document_id: UUID, first: int = 1, l
     return await cursor.fetchall()
 
 
+async def words(conn: AsyncConnection[Row], document_id: UUID) -> list[Row]:
+    """{number, words} of every page, in order."""
+    cursor = await conn.execute(
+        "select number, words from public.document_pages where document_id = %s order by number", (document_id,)
+    )
+    return await cursor.fetchall()
+
+
 async def page(conn: AsyncConnection[Row], document_id: UUID, number: int) -> Row | None:
     """One page with its words: {number, width, height, text, words, engine}."""
     cursor = await conn.execute(
