@@ -342,6 +342,8 @@ declare
   v_nowhere text[];
   v_removed text[];
   v_held record;
+  v_kept text[];
+  v_alone boolean;
   v_stale text[] := '{}';
   v_longest integer;
 begin
@@ -395,21 +397,24 @@ begin
 
   -- What a person set stays as it is, with its score and proof, whatever an agent writes.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
+    v_kept := private.binding(old.locks);
     for v_held in select * from private.held(old, new.extracted_fields, v_removed) loop
+      v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
       perform private.propose(
         old, v_held.path, v_held.name, v_held.old, v_held.new,
-        private.at_or_below(v_scores, v_held.name), private.at_or_below(v_evidence, v_held.name));
+        private.at_or_below(v_scores, v_held.name, v_alone), private.at_or_below(v_evidence, v_held.name, v_alone));
       if v_removed is null then
         new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
       else
         new.extracted_fields := old.extracted_fields;
         v_removed := null;
       end if;
-      v_scores := v_scores - array(select jsonb_object_keys(private.at_or_below(v_scores, v_held.name)));
-      v_evidence := v_evidence - array(select jsonb_object_keys(private.at_or_below(v_evidence, v_held.name)));
+      if not v_alone then
+        v_kept := v_kept || array(select jsonb_object_keys(private.at_or_below(v_scores || v_evidence, v_held.name)));
+      end if;
     end loop;
-    v_scores := v_scores - private.binding(old.locks);
-    v_evidence := v_evidence - private.binding(old.locks);
+    v_scores := v_scores - v_kept;
+    v_evidence := v_evidence - v_kept;
   end if;
 
   new.locks := private.locks_left(v_old.locks, new.locks);
@@ -459,13 +464,18 @@ as $$
   where p_now ? key and key not in (select unnest(p_stale))
 $$;
 
--- The entries of a name and of what stands below it. (A key with a dot or a bracket in it would stand quoted.)
-create function private.at_or_below(p_entries jsonb, p_name text) returns jsonb
-language sql immutable set search_path = ''
+-- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
+create function private.at_or_below(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
+language plpgsql immutable set search_path = ''
 as $$
-  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_entries)
-  where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '[')
-$$;
+begin
+  if p_alone then
+    return case when p_entries ? p_name then jsonb_build_object(p_name, p_entries -> p_name) else '{}' end;
+  end if;
+  return (
+    select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_entries)
+    where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
+end $$;
 
 create trigger check_extraction before insert or update on public.extractions
   for each row execute function private.check_extraction();

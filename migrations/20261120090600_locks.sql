@@ -253,7 +253,7 @@ create policy "members read the proposals for their extractions" on public.extra
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.correcting(), private.binding(jsonb), private.held(public.extractions, jsonb, text[]),
-  private.at_or_below(jsonb, text)
+  private.at_or_below(jsonb, text, boolean)
   to authenticated;
 revoke execute on function
   public.unlock_extraction_field(uuid, text[]), public.decide_extraction_proposal(uuid, uuid, boolean)

@@ -10,7 +10,7 @@ from printed import grounds
 INVOICE = """\
 Acme Corp.,          Invoice No:123
 Date: 25/12/2018
-Total       EUR9.00     19.00
+Total       EUR 9.00    19.00
 Discount    (1,250)
 VAT    """
 
@@ -49,7 +49,7 @@ def test_leaves_are_found_blank_or_not_found() -> None:
         "state": "found",
         "match": "number",
         "page": 1,
-        "boxes": [[0.16, 0.08, 0.2, 0.1]],
+        "boxes": [[0.17, 0.08, 0.21, 0.1]],
         "quote": "9.00",
         "places": 1,
         "claim": {"confidence": 0.9, "quote": None, "page": None},

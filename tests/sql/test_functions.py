@@ -604,6 +604,16 @@ def test_a_change_that_is_only_seen_by_readers_is_one(caller: Caller) -> None:
     assert shown == ('{"a": 12.50}', "12.512.50")
 
 
+def test_a_plain_update_may_take_scores_and_evidence_away(filled: Caller) -> None:
+    filled.save({}, {"total": 0.5, "vendor.name": 0.5}, {"total": {"quote": "12.50"}})
+    filled.connection.execute(
+        "update extractions set confidence_scores = confidence_scores - 'total', evidence = '{}' where id = %s",
+        [filled.extraction],
+    )
+    row = filled.row()
+    assert (row["confidence_scores"], row["evidence"]) == ({"vendor.name": 0.5}, {})
+
+
 def test_no_plain_update_escapes_the_journal(filled: Caller, house: House) -> None:
     """A front end may write the column itself."""
     filled.save({}, {"total": 0.5, "vendor.name": 0.5}, {"total": {"quote": "12.50"}})

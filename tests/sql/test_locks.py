@@ -239,6 +239,12 @@ def test_no_route_of_an_agents_leads_around_a_lock(table: Table) -> None:
     said = table.refused("PT422", "decide_extraction_proposal", table.whole_proposals()[-1][0], True)
     assert said == "A person accepts a proposal or rejects it."
     assert table.refused("PT422", "unlock_extraction_field", ["total"]) == "A person takes a lock away."
+    # Nor what it says of a removal that is none.
+    table.connection.execute("select set_config('fieldmark.change', %s, true)", ['{"removed": ["items", "0"]}'])
+    table.connection.execute("update extractions set extracted_fields = '{}' where id = %s", [table.extraction])
+    table.connection.execute("select set_config('fieldmark.change', '', true)")
+    assert table.fields == {"total": 6}
+    table.call("restore_extraction", 1)
     # What an agent announces of itself beside the ledger makes no correction of an extraction.
     table.connection.execute("select set_config('fieldmark.run_id', %s, true)", [str(uuid4())])
     table.update("total", 9)
@@ -298,11 +304,11 @@ def test_a_list_in_which_only_the_locked_leaf_would_change_is_proposed_by_leaf(t
 def test_a_list_of_which_more_would_change_is_proposed_as_a_whole(table: Table, items: Any) -> None:
     table.update("items.1.price", 3)
     stands = table.fields["items"]
-    answer = table.agent().save({"items": items, "total": 6}, {"total": 0.5}, {"items": {"page": 1}})
+    answer = table.agent().save({"items": items, "total": 6}, {"total": 0.5, "items": 0.6}, {"items": {"page": 1}})
     assert answer["proposed"] == ["items"] and [change["path"] for change in answer["changed"]] == ["total"]
     assert table.proposals() == [("items", stands, items)]
     assert table.fields == {**FIELDS, "items": stands, "total": 6}
-    assert table.row("evidence") == {}
+    assert table.row("evidence") == {} and table.row("confidence_scores") == {"total": 0.5}
 
 
 def test_a_list_whose_locked_leaf_stays_is_written(table: Table) -> None:
@@ -432,6 +438,14 @@ def test_the_same_is_proposed_once_and_a_newer_one_takes_its_place(table: Table)
     ).fetchone() == (True,)
     table.remove("total")
     assert len(table.proposals()) == 1 and len(table.proposals("superseded")) == 2
+
+
+def test_one_for_a_whole_takes_the_place_of_those_for_its_parts(table: Table) -> None:
+    table.update("items.1.price", 3)
+    table.agent().update("items.1.price", 4)
+    table.save({"items": []})
+    assert [name for name, *_ in table.proposals()] == ["items"]
+    assert table.proposals("superseded") == [("items[1].price", 3, 4)]
 
 
 def test_a_proposal_that_is_none_cannot_be_decided(table: Table) -> None:

@@ -144,7 +144,7 @@ RIGHTS = {
     },
     "document_pages": {
         "select": True,
-        "insert": "document_id org_id number width height text words engine",
+        "insert": "document_id org_id number width height text words engine hidden_words hidden_excerpt",
         "delete": True,
     },
     "ocr_results": {"select": True},

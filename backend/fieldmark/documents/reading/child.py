@@ -149,7 +149,8 @@ def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int],
         for number in scans:
             pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
             image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-            send({"page": ocr.read_page(number, image, *pdf.size(number)).pack()})
+            page = ocr.read_page(number, image, *pdf.size(number))
+            send({"page": page.leaving_out(pdf.hidden_words(number)).pack()})
         send({"done": True, "scans": []})
 
     return read_scans

@@ -35,20 +35,22 @@ _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
 _GAP = r"[\s\x1f.,/\-']*"
 _OF = r"(?:(?:de|del|of|di|van|the)\s)?"
 _YEAR = r"(\d{4}|\d{2})(?!\d)"
-_START = r"(?<![\w.,/\-])"
 _NUMERIC = re.compile(
-    r"(?<![\w])(?<!\d[.,:/\-'])(\d{1,4})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
-    r"|([\s\x1f])(\d\d)[\s\x1f](\d{4}|\d\d))(?=t\d|[^\w]|\Z)(?![./\-,:]\d)"
+    r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
+    r"|([\s\x1f])(\d\d)[\s\x1f](\d{4}|\d\d))(?![\d_]|[./\-,:]\d)"
 )
-_DAY_FIRST = re.compile(rf"(?<![\w.,])(\d{{1,2}}){_ORDINAL}{_GAP}{_OF}([^\W\d_]{{3,11}}){_GAP}{_OF}{_YEAR}")
-_MONTH_FIRST = re.compile(rf"(?<![\d.,])(\d{{1,2}})(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
+_DAY_FIRST = re.compile(rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}([^\W\d_]{{3,11}}){_GAP}{_OF}{_YEAR}")
+_MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,11})[\s\x1f.\-/]{0,3}\Z")
-_YEAR_FIRST = re.compile(rf"(?<!\d)(\d{{4}}){_GAP}([^\W\d_]{{3,11}}){_GAP}(\d{{1,2}})(?![\d])")
-_EAST_ASIAN = re.compile(r"(?<!\d)(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
-_COMPACT = re.compile(r"(?<![\w.,/\-])((?:19|20)\d\d)(\d\d)(\d\d)(?![\d.,/\-]?\w)")
-_TIME = re.compile(
-    r"(?<![\d:.,])(\d{1,2})(?:[:h]|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(\d\d)(?:[:.](\d\d))?(?![\d:])(?:\s?([ap])\.?\s?m\b\.?)?"
+_YEAR_FIRST = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,11}}){_GAP}(\d{{1,2}})(?![\d])")
+_EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
+_COMPACT = re.compile(
+    r"([12](?<![\w.,/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)(\d\d)(\d\d)(?:(?![\d.,/\-]?\w)|(?=[/\-t_]?\d{6}(?!\d)))"
 )
+_TIME = re.compile(
+    r"(\d(?<![\d:.,]\d)\d?)(?:[:h]|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(\d\d)(?:[:.](\d\d))?(?![\d:])(?:\s?([ap])\.?\s?m\b\.?)?"
+)
+_DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:[.,]\d+)?")
 
@@ -71,7 +73,7 @@ class Moment(NamedTuple):
 def typed(text: str) -> Moment | None:
     """What a text value that is wholly a date, a date with time, or a time means; else None."""
     text = text.strip()
-    if not 4 <= len(text) <= 60:
+    if not 4 <= len(text) <= 60 or not _DIGIT.search(text):
         return None
     iso = _ISO.fullmatch(text)
     if iso:
@@ -115,7 +117,8 @@ def scan(text: str) -> Iterator[Printed]:
         month = MONTHS.get(found[2])
         if month:
             yield from _printed(found, [(int(found[1]), month, int(found[3]))])
-    for pattern in (_EAST_ASIAN, _COMPACT):
+    # Patterns begin with their first digit and look back from it: a search for a class of characters is a fast one.
+    for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
             yield from _printed(found, [(int(found[1]), int(found[2]), int(found[3]))])
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 import regex
@@ -25,6 +25,7 @@ from fieldmark.domain.grounding.strand import Span, Strand, strand
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
+_Labels: TypeAlias = Mapping[int, Sequence[tuple[int, int, int, Word]]]
 
 # How sure a place is by the way it matched, before what OCR says of its words.
 WEIGHTS: Final[Mapping[Match, float]] = {
@@ -41,9 +42,13 @@ LONGEST_VALUE = 20_000  # characters
 MOST_CHARACTERS = 20_000_000  # of a document; what comes after grounds nothing
 _HITS = 10_000  # occurrences of one value's characters that are looked at
 _PLACES = 1_000  # places of one value that are kept and counted
-_LABELS = 400  # printings of one label that are looked at
+_LABELS = 16  # printings of one label on a page that are looked at
+_NEAR = 200  # places of one value of which the nearest to the label is sought
 _PAGES = 4  # pages that are read in other orders too for one value
 
+_TOKENS = 200  # words of one value by which its page is sought
+
+_AMOUNT = re.compile(r"[-+(]?\d+[.,'\s][\d.,'\s]*[-)]?")
 _JUNCTION = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 _POINTS = frozenset(".,'·:")
 _BONE = regex.compile(r"[\p{L}\p{M}\p{N}]")
@@ -165,9 +170,12 @@ class Grounds:
             joined = "\n".join(texts)
         folded = folding.plain(joined)
         self._plain: list[str] = folded.split("\n") if texts else []
-        self._bones: list[str] = folding.bones(folded).split("\n") if texts else []
+        bones = folding.bones(folded)
+        self._bones: list[str] = bones.split("\n") if texts else []
+        self._lined = f"\n{bones}\n"
+        self._tokens: dict[str, list[int]] = {}
         self._found: dict[tuple[type, object], _Found | None] = {}
-        self._label_hits: dict[tuple[tuple[str, ...], ...], list[tuple[int, int, int]]] = {}
+        self._label_hits: dict[tuple[tuple[str, ...], ...], _Labels] = {}
         self._lines: dict[int, dict[int, int]] = {}
         self._orders: dict[int, list[Strand]] = {}
 
@@ -241,21 +249,21 @@ class Grounds:
     def _printed(self) -> Strand:
         return strand(self._plain, range(len(self._plain)), folding.plain, gap="\n")
 
-    @cached_property
-    def _tokens(self) -> dict[str, list[int]]:
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for index, token in enumerate(self._bones):
-            found[token].append(index)
-            if ":" in self._plain[index] and (before := folding.bones(self._plain[index].partition(":")[0])) not in (
-                "",
-                token,
-            ):
-                found[before].append(index)  # "Date:12/03/2024" is a label too
-        return found
+    def _standing(self, token: str) -> list[int]:
+        """The words that are nothing but a token, and those that begin with it and a colon ("Date:12/03/2024")."""
+        if token not in self._tokens:
+            starts, printed = self._reading.starts, self._printed
+            words = range(len(starts))
+            found = {
+                bisect_left(words, at, key=lambda index: starts[index] + index)
+                for at in _every(self._lined, f"\n{token}\n")
+            }
+            found.update(bisect_left(printed.starts, at) for at in _every("\n" + printed.text, f"\n{token}:"))
+            self._tokens[token] = sorted(found)
+        return self._tokens[token]
 
     @cached_property
-    def _numbers(self) -> dict[str, list[tuple[bool, int, int]]]:
-        """By canonical value: (whether it is the less likely meaning, start, end) in the printed text."""
+    def _numbers(self) -> numbers.Numbers:
         printed, words = self._printed, self._words
         starts = printed.starts
 
@@ -265,11 +273,7 @@ class Grounds:
             index = bisect_right(starts, at) - 1
             return layout.near(words[index], words[index + 1], _SPACE)
 
-        found: defaultdict[str, list[tuple[bool, int, int]]] = defaultdict(list)
-        for number in numbers.scan(printed.text, joined):
-            for value in number.values:
-                found[value].append((number.weak, number.start, number.end))
-        return found
+        return numbers.Numbers(printed.text, joined)
 
     @cached_property
     def _dates(self) -> dict[dates.Day, list[tuple[int, int]]]:
@@ -298,13 +302,11 @@ class Grounds:
 
     def _number(self, value: int | float) -> _Found | None:
         name = numbers.canonical(value)
-        spans = self._number_spans((name,)) if name else []
+        spans = [self._printed.span(*hit) for hit in self._number_hits([name])] if name else []
         return _Found("number", spans, str(value)) if spans else None
 
-    def _number_spans(self, names: Iterable[str]) -> list[Span]:
-        hits = {(start, end): weak for name in names for weak, start, end in self._numbers.get(name, ())[:_PLACES]}
-        strong = sorted(hit for hit, weak in hits.items() if not weak)
-        return [self._printed.span(*hit) for hit in strong or sorted(hits)]
+    def _number_hits(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        return sorted({hit for name in names for hit in self._numbers.find(name, _PLACES)})
 
     def _string(self, value: str) -> _Found | None:
         text = " ".join(value.split())
@@ -312,15 +314,22 @@ class Grounds:
             return None
         meant = numbers.typed(text)
         if meant and not (text.isdigit() and text.startswith("0")):
-            spans = self._number_spans(meant)
-            same = [span for span in spans if folding.plain(self._covered(span)) == folding.plain(text)]
+            hits = self._number_hits(meant)
+            folded, printed = folding.plain(text), self._printed
+            same = [hit for hit in hits if printed.text[hit[0] : hit[1]] == folded]
             if same:
-                return _Found("number", same, text)
-            return self._text(text, misread=False) or (_Found("number", spans, text) if spans else None)
+                return _Found("number", [printed.span(*hit) for hit in same], text)
+            # 9.9 is also 9,90, but an identifier of digits is first of all text, and so is RM9.00.
+            found = None if _AMOUNT.fullmatch(text) else self._as_written(text)
+            if hits and not found:
+                found = _Found("number", [printed.span(*hit) for hit in hits], text)
+            if found:
+                return found
         moment = dates.typed(text)
         if moment:
-            return self._text(text, misread=False) or self._moment(text, moment)
-        return self._text(text)
+            return self._as_written(text) or self._moment(text, moment)
+        # A number is never taken for another that looks like it.
+        return self._text(text) if not meant else None
 
     def _moment(self, text: str, moment: dates.Moment) -> _Found | None:
         printed = self._printed
@@ -346,37 +355,54 @@ class Grounds:
     def _clock_hits(self, clock: dates.Clock) -> list[tuple[int, int]]:
         return [(a, b) for a, b, read in self._clocks if any(dates.same_time(clock, one) for one in read)][:_PLACES]
 
-    def _text(self, value: str, *, misread: bool = True) -> _Found | None:
-        text = " ".join(value.split())
+    def _as_written(self, text: str) -> _Found | None:
+        """Text in reading order, by its letters and digits."""
         folded = folding.plain(text)
         needle = folding.bones(folded)
         if not needle or len(needle) > LONGEST_VALUE:
             return self._signs(folded, text) if needle == "" and text else None
         spans = self._stands(self._reading, needle, folded)
-        if spans:
-            return _Found("normalised", spans, text)
+        return _Found("normalised", spans, text) if spans else None
+
+    def _text(self, value: str) -> _Found | None:
+        """Text in any order of reading, or misread."""
+        text = " ".join(value.split())
+        found = self._as_written(text)
+        folded = folding.plain(text)
+        needle = folding.bones(folded)
+        if found or not needle:
+            return found
         if text in _SYMBOLS:
             for symbol in _SYMBOLS[text]:
                 found = self._signs(symbol, text)
                 if found:
                     return found
-        others = [other for index in self._likely(folded) for other in self._other_orders(index)]
-        for other in others:
-            spans = self._stands(other, needle, folded)
-            if spans:
-                return _Found("normalised", spans, text)
-        for one in (self._reading, *others) if misread else ():
+        # In another order the same words stand, but for those that are broken at the end of a line.
+        if "-\n" in self._printed.text or all(
+            folding.bones(token) in self._reading.text for token in folded.split()[:_TOKENS]
+        ):
+            for other in self._in_other_orders(folded):
+                spans = self._stands(other, needle, folded)
+                if spans:
+                    return _Found("normalised", spans, text)
+        if not fuzzy.allowed(needle):
+            return None
+        for one in chain([self._reading], self._in_other_orders(folded)):
             hits = fuzzy.stands(needle, one.text, one.starts)
             spans = [span for a, b in hits if self._on_one_page(span := one.span(a, b))]
             if spans:
                 return _Found("fuzzy", spans[:_PLACES], text)
         return None
 
+    def _in_other_orders(self, value: str) -> Iterator[Strand]:
+        for index in self._likely(value):
+            yield from self._other_orders(index)
+
     def _stands(self, on: Strand, needle: str, folded: str) -> list[Span]:
         """Where the needle stands as whole tokens."""
         spans: list[Span] = []
-        if len(needle) <= _SHORT and on is self._reading and needle in self._tokens:
-            for index in self._tokens[needle][:_PLACES]:
+        if len(needle) <= _SHORT and on is self._reading:
+            for index in self._standing(needle):
                 if self._bones[index] != needle:
                     continue
                 span = Span(on, index, index, 0, len(needle))
@@ -443,9 +469,7 @@ class Grounds:
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
         if folded.isalpha():
             spans = [
-                Span(self._reading, n, n, 0, len(folded))
-                for n in self._tokens.get(folded, ())[:_PLACES]
-                if self._bones[n] == folded
+                Span(self._reading, n, n, 0, len(folded)) for n in self._standing(folded) if self._bones[n] == folded
             ]
             return _Found("normalised", spans, text) if spans else None
         printed = self._printed
@@ -468,9 +492,9 @@ class Grounds:
         if len(self._pages) <= _PAGES:
             return list(range(len(self._pages)))
         counts: Counter[int] = Counter()
-        tokens = {folding.bones_of(token) for token in value.split()[:200]}
+        tokens = {folding.bones_of(token) for token in value.split()[:_TOKENS]}
         for token in tokens:
-            counts.update({self._page(index) for index in self._tokens.get(token, ())[:_PLACES]})
+            counts.update({self._page(index) for index in self._standing(token)})
         return [page for page, count in counts.most_common(_PAGES) if count >= least * len(tokens)]
 
     def _other_orders(self, index: int) -> list[Strand]:
@@ -508,13 +532,21 @@ class Grounds:
         self, found: _Found, label: Sequence[str | int], quote: str | None, page: int | None
     ) -> Iterator[tuple[Any, ...]]:
         """For each place a key, the smaller the likelier, and at its end (number, span)."""
-        near = self._near_label(found.spans, label)
+        near = self._near_label(found.spans, label, page)
         quoted = self._quoted(quote)
         for number, span in enumerate(found.spans):
             kind, distance = near.get(number, (2, 0.0))
             elsewhere = page is not None and self._pages[self._page(span.word)] != page
             outside = not any(first <= span.word <= last for first, last in quoted)
-            yield outside, kind, elsewhere, distance, (number, span)
+            yield outside, kind, elsewhere, distance, self._is_glued(span), (number, span)
+
+    def _is_glued(self, span: Span) -> bool:
+        """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
+        if span.strand is not self._printed:
+            return False
+        text, start = span.strand.text, span.strand.starts[span.first] + span.head
+        end = span.strand.starts[span.last] + span.tail
+        return text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()
 
     def _quoted(self, quote: str | None) -> list[tuple[int, int]]:
         found = self._text(quote) if quote else None
@@ -522,51 +554,55 @@ class Grounds:
             return []
         return [(min(span.indexes()), max(span.indexes())) for span in found.spans]
 
-    def _near_label(self, spans: Sequence[Span], label: Sequence[str | int]) -> dict[int, tuple[float, float]]:
+    def _near_label(
+        self, spans: Sequence[Span], label: Sequence[str | int], page: int | None
+    ) -> dict[int, tuple[float, float]]:
         """By number of the span: how near it is to the label, if it is (kind of nearness, distance in heights)."""
         names = labels.label_words(label)
         if not names:
             return {}
-        order = sorted(range(len(spans)), key=lambda number: spans[number].word)
-        at = [spans[number].word for number in order]
+        printed = self._labels(names)
         best: dict[int, tuple[float, float]] = {}
-        for strength, first, last in self._labels(names):
-            page = self._range(self._page(first))
-            box = _union(self._words[first : last + 1])
-            middle = bisect_left(at, first)
-            for n in range(max(0, middle - 4), min(len(at), middle + 24)):
-                if at[n] not in page or first <= at[n] <= last:
-                    continue
-                how = labels.distance(box, self._words[at[n]])
-                if how is not None:
-                    key = (how[0] + strength / 10, how[1])
-                    best[order[n]] = min(best.get(order[n], key), key)
-        for number, span in enumerate(spans):
-            before = self._bones[span.word][: span.head] if span.strand is self._reading else ""
-            if span.head and before and before.endswith(names[0][-1]):
+        numbered = list(enumerate(spans))
+        if len(numbered) > _NEAR:
+            numbered.sort(key=lambda one: self._pages[self._page(one[1].word)] != page)
+        for number, span in numbered[:_NEAR]:
+            index = span.word
+            before = self._bones[index][: span.head] if span.strand is self._reading else ""
+            if before and before.endswith(names[0][-1]):
                 best[number] = (0.0, 0.0)  # "Date:12/03/2024" in one word
+                continue
+            word = self._words[index]
+            for weakness, first, last, box in printed.get(self._page(index), ()):
+                how = None if first <= index <= last else labels.distance(box, word)
+                if how is not None:
+                    key = (how[0] + weakness / 10, how[1])
+                    if number not in best or key < best[number]:
+                        best[number] = key
         return best
 
-    def _labels(self, names: Sequence[tuple[str, ...]]) -> list[tuple[int, int, int]]:
-        """Where the label is printed, (0 for its whole last key, then weaker, first word, last word)."""
+    def _labels(self, names: Sequence[tuple[str, ...]]) -> _Labels:
+        """Where the label is printed, by page: (0 for its whole last key, then weaker, first word, last word, box)."""
         key = tuple(names)
         if key not in self._label_hits:
-            hits: list[tuple[int, int, int]] = []
+            hits: defaultdict[int, list[tuple[int, int, int, Word]]] = defaultdict(list)
             for weakness, words in enumerate(names):
                 whole = [
                     (4 * weakness, index, index + len(words) - 1)
-                    for index in self._tokens.get(words[0], ())
+                    for index in self._standing(words[0])
                     if len(words) == 1 or tuple(self._bones[index : index + len(words)]) == words
                 ]
-                hits += whole
-                if len(words) > 1:
-                    hits += [(4 * weakness + 2, n, n) for word in words for n in self._tokens.get(word, ())[:_LABELS]]
-            self._label_hits[key] = hits[:_LABELS]
+                parts = [(4 * weakness + 2, n, n) for word in words for n in self._standing(word)] if words[1:] else []
+                for weak, first, last in whole + parts:
+                    on = hits[self._page(first)]
+                    if len(on) < _LABELS:
+                        on.append((weak, first, last, _union(self._words[first : last + 1])))
+            self._label_hits[key] = hits
         return self._label_hits[key]
 
     def _is_printed(self, label: Sequence[str | int]) -> bool:
         names = labels.label_words(label)[:1]
-        return bool(names) and any(strength == 0 for strength, _, _ in self._labels(names))
+        return any(hit[0] == 0 for hits in self._labels(names).values() for hit in hits) if names else False
 
     # Rows
 
@@ -643,19 +679,25 @@ class Grounds:
         boxes = _line_boxes([(self._words[index], start, end) for index, start, end in pieces])
         return Place(self._pages[self._page(pieces[0][0])], boxes, quote, match, sure, len(found.spans))
 
-    def _covered(self, span: Span) -> str:
-        return " ".join(self._words[index][0][start:end] for index, start, end in self._pieces(span, ""))
-
     def _pieces(self, span: Span, sought: str) -> list[tuple[int, int, int]]:
         """The words under a span as (index, first character, after the last); of the punctuation around the text only
         what was sought too."""
+        strand = span.strand
         indexes = [index for index in span.indexes() if self._plain[index]]
         first, last = self._words[indexes[0]][0], self._words[indexes[-1]][0]
-        begin = folding.origins(first, span.strand.fold)[span.head][0]
-        end = folding.origins(last, span.strand.fold)[span.tail - 1][1]
-        if span.strand is not self._printed:
-            begin -= _common_end(first[:begin], _match(_LEADING, sought))
-            end += _common_start(last[end:], _match(_TRAILING, sought))
+        if (strand is not self._printed and first.isalnum() and first.isascii()) or not first:
+            begin = span.head
+        else:
+            begin = folding.origins(first, strand.fold)[span.head][0]
+        if (strand is not self._printed and last.isalnum() and last.isascii()) or not last:
+            end = span.tail
+        else:
+            end = folding.origins(last, strand.fold)[span.tail - 1][1]
+        if strand is not self._printed:
+            if begin:
+                begin -= _common_end(first[:begin], _match(_LEADING, sought))
+            if end < len(last):
+                end += _common_start(last[end:], _match(_TRAILING, sought))
         pieces = [(index, 0, len(self._words[index][0])) for index in indexes]
         pieces[0] = (pieces[0][0], begin, pieces[0][2])
         pieces[-1] = (pieces[-1][0], pieces[-1][1], end)
@@ -684,6 +726,16 @@ def _bounded(texts: Sequence[str]) -> list[str]:
         left -= len(text)
         found.append(text.replace("\n", " ") if len(text) <= LONGEST_WORD and left >= 0 else "")
     return found
+
+
+def _every(text: str, part: str) -> Iterator[int]:
+    """Where a part stands in a text, at most _PLACES times; it may overlap itself by a character."""
+    at = text.find(part)
+    for _ in range(_PLACES):
+        if at < 0:
+            return
+        yield at
+        at = text.find(part, at + len(part) - 1)
 
 
 def _bone_at(plain: str, number: int) -> int:
@@ -753,11 +805,15 @@ def _line_boxes(pieces: Sequence[tuple[Word, int, int]]) -> tuple[Box, ...]:
     boxes: list[Box] = []
     previous: Word | None = None
     for word, start, end in pieces:
-        x0, y0, x1, y1 = layout.part(word, start, end)
+        x0, y0, x1, y1 = word[1:5] if start == 0 and end == len(word[0]) else layout.part(word, start, end)
         if previous is not None and (layout.level(previous, word) or layout.upright(previous, word)):
             a0, b0, a1, b1 = boxes[-1]
             boxes[-1] = (min(a0, x0), min(b0, y0), max(a1, x1), max(b1, y1))
         else:
             boxes.append((x0, y0, x1, y1))
         previous = word
-    return tuple(tuple(round(min(max(edge, 0.0), 1.0), 5) for edge in box) for box in boxes)  # pyright: ignore
+    return tuple((_edge(x0), _edge(y0), _edge(x1), _edge(y1)) for x0, y0, x1, y1 in boxes)
+
+
+def _edge(value: float) -> float:
+    return round(0.0 if value < 0.0 else 1.0 if value > 1.0 else value, 5)

@@ -38,22 +38,24 @@ def stands(needle: str, text: str, starts: Sequence[int]) -> list[tuple[int, int
     seen: set[int] = set()
     for shift in _shifts(needle, text, edits):
         first = bisect_left(starts, shift - edits)
-        for index in range(first, bisect_right(starts, shift + edits)):
-            start = starts[index]
+        near = starts[first : bisect_right(starts, shift + edits)]
+        for start in sorted(near, key=lambda at: abs(at - shift)):
             if start in seen:
                 continue
             seen.add(start)
             away = _distances(masks, length, text[start : start + length + least])
-            for size in range(max(1, length - least), len(away) + 1):
-                end = start + size
-                if away[size - 1] > least or not _ends(end, text, starts):
-                    continue
-                if not same_digits(needle, text[start:end]):
-                    continue
-                if away[size - 1] < least:
-                    best, least = [], away[size - 1]
-                if not best or best[-1][0] != start:
-                    best.append((start, end))
+            ends = [
+                (edited, start + size)
+                for size, edited in enumerate(away, 1)
+                if edited <= least and _ends(start + size, text, starts)
+            ]
+            fitting = [one for one in sorted(ends) if same_digits(needle, text[start : one[1]])][:1]
+            for edited, end in fitting:
+                if edited < least:
+                    best, least = [], edited
+                best.append((start, end))
+            if fitting:
+                break
     return best
 
 

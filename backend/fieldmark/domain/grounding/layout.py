@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from fieldmark.domain.grounding.folding import RIGHT_TO_LEFT
@@ -14,11 +16,21 @@ Box: TypeAlias = tuple[float, float, float, float]
 # In heights of the line: a gap wider than this ends a column's cell, a narrower one is a space within text.
 _CELL_GAP = 1.2
 _LINE_DISTANCE = 1.5
+# In widths of a digit.
+_WIDTHS = {
+    **dict.fromkeys("'|", 0.35),
+    **dict.fromkeys("ijl", 0.45),
+    **dict.fromkeys(".,:;!()[]{}/\\-`tfI", 0.55),
+    **dict.fromkeys("%@mwMW", 1.5),
+}
 
 
 def level(a: Word, b: Word) -> bool:
     """Whether two words stand on one line."""
-    return min(a[4], b[4]) - max(a[2], b[2]) >= 0.5 * min(a[4] - a[2], b[4] - b[2])
+    top, bottom, other_top, other_bottom = a[2], a[4], b[2], b[4]
+    high, other_high = bottom - top, other_bottom - other_top
+    shared = (bottom if bottom < other_bottom else other_bottom) - (top if top > other_top else other_top)
+    return shared >= 0.5 * (high if high < other_high else other_high)
 
 
 def upright(a: Word, b: Word) -> bool:
@@ -106,16 +118,28 @@ def from_the_right(words: Sequence[Word], first: int, last: int) -> list[int] | 
 
 
 def part(word: Word, start: int, end: int) -> Box:
-    """The box of some characters of a word, taken as equally wide."""
+    """The box of some characters of a word, by what characters of their kind are wide in most type."""
     text, x0, y0, x1, y1 = word[:5]
     size = len(text)
     if not size or (start <= 0 and end >= size):
         return (x0, y0, x1, y1)
+    ends = list(accumulate(map(_width, text), initial=0.0))
+    a, b = ends[start] / (ends[-1] or 1.0), ends[end] / (ends[-1] or 1.0)
     if y1 - y0 > 4 * (x1 - x0) and size > 1:  # vertical text
-        return (x0, y0 + (y1 - y0) * start / size, x1, y0 + (y1 - y0) * end / size)
+        return (x0, y0 + (y1 - y0) * a, x1, y0 + (y1 - y0) * b)
     if RIGHT_TO_LEFT.search(text):
-        start, end = size - end, size - start
-    return (x0 + (x1 - x0) * start / size, y0, x0 + (x1 - x0) * end / size, y1)
+        a, b = 1.0 - b, 1.0 - a
+    return (x0 + (x1 - x0) * a, y0, x0 + (x1 - x0) * b, y1)
+
+
+def _width(character: str) -> float:
+    if character in _WIDTHS:
+        return _WIDTHS[character]
+    if character.isascii():
+        return 1.0
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0.0
+    return 2.0 if unicodedata.east_asian_width(character) in "WF" else 1.0
 
 
 def _around(words: Sequence[Word], indexes: Sequence[int]) -> Box:

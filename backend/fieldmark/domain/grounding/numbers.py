@@ -6,6 +6,7 @@ A value is written as a canonical decimal: `1250`, `-0.5`, without exponent, lea
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -20,33 +21,36 @@ MAX_DIGITS = 40
 _CURRENCIES = """
 eur euro euros usd gbp chf jpy cny rmb inr myr sgd hkd twd krw aud nzd cad mxn brl ars clp cop pen sek nok dkk isk pln
 czk huf ron bgn rsd rub uah try ils aed sar qar kwd bhd omr egp mad tnd zar ngn kes ghs thb vnd idr php pkr bdt lkr
-rm rs rp kr kn zl kc ft lei lv sfr fr us c a s hk nt r cr dr
+rm rs rp kr kn zl kc ft lei lv sfr fr
 """
 _UNITS = """
-x kg g mg t lb lbs oz l ml cl dl hl m cm mm km m2 m3 ft in h hr hrs min s sec d w kw kwh wh mwh v a mah hz ghz mhz
-gb mb tb kb pc pcs ea st stk stck pz uds un u bx ctn pkt px pt c f k bar
+g kg mg lb lbs oz l ml cl dl hl m cm mm km m2 m3 ft in h hr hrs min sec kw kwh wh mwh mah hz ghz mhz
+gb mb tb kb pc pcs ea st stk stck pz uds ctn pkt px pt bar
 """
 CURRENCIES = frozenset(_CURRENCIES.split())
 UNITS = frozenset(_UNITS.split())
 _BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _LETTERS_BEFORE = re.compile(r"[^\W\d_]{1,5}\Z")
 _LETTERS_AFTER = re.compile(r"[^\W\d_]{1,5}(?![^\W_])")
+_SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
+_SPACE = re.compile(r"[ \n]")
+_NO_DIGITS = {ord(mark): None for mark in f".,'· \n{HARD_SPACE}"}
 _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _SIGN_BEFORE = re.compile(r"(?:^|[\s(:=*|\"])-[ \n]?\Z")
 _CURRENCY_BEFORE = re.compile(r"(?:[^\W\d_]{0,3}[$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮]|(?<![^\W_])[^\W\d_]{1,4}\.?)[ \n]?\Z")
 _CURRENCY_AFTER = re.compile(r"[ \n]?(?:[$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮]|[^\W\d_]{1,4}(?![^\W_]))")
+_DIGIT = re.compile(r"\d")
 _VALUE = re.compile(r"[^\d]{0,8}\d[\d.,'·\s\x1f]*[^\d]{0,8}")
 
 
 class Number(NamedTuple):
-    """A printed number: where it stands in the text, and what it may mean, the likelier first."""
+    """A printed number: where it stands in the text, and what it may mean."""
 
     start: int
     end: int
     values: tuple[str, ...]
-    weak: bool = False  # it may as well be some thousands of a longer number
 
 
 def canonical(value: int | float | Decimal) -> str | None:
@@ -86,57 +90,93 @@ def magnitudes(body: str) -> tuple[str, ...]:
 
 def typed(text: str) -> tuple[str, ...]:
     """What a text value that is wholly a number (with sign, currency or percent) may mean; else nothing."""
+    if not _DIGIT.search(text):
+        return ()
     folded = plain(text.strip())
     if len(folded) > 2 * MAX_DIGITS or not _VALUE.fullmatch(folded):
         return ()
-    found = next(scan(folded, lambda _: True), None)
-    if found is None:
+    span = next(_chains(folded, lambda _: True), None) or _BODY.search(folded)
+    if span is None:
         return ()
-    start, end, values, _ = found
+    start, end = span if isinstance(span, tuple) else span.span()
+    found = read(folded, start, end, magnitudes(_hard(folded[start:end])))
+    if not found:
+        return ()
+    start, end, values = found[-1]
     around = _CURRENCY_BEFORE.sub("", folded[:start].strip()) + _CURRENCY_AFTER.sub("", folded[end:].strip(), count=1)
     return values if not re.search(r"[^\W_]", around) else ()
 
 
-def scan(text: str, joined: Callable[[int], bool] = bool) -> Iterator[Number]:
-    """The numbers of a plain text, in order. A number that is part of another token (a date, an identifier, a telephone
-    number) is none. `joined(at)` tells whether the space at a place is as narrow as one between thousands."""
-    bodies = _BODY.finditer(text)
-    body = next(bodies, None)
-    while body is not None:
-        chain = [body]
-        body = next(bodies, None)
-        if chain[0].end() - chain[0].start() <= 3:
-            while (
-                body is not None
-                and body.start() == chain[-1].end() + 1
-                and text[chain[-1].end()] in " \n"
-                and _continues(chain, body[0])
-                and joined(chain[-1].end())
-            ):
-                chain.append(body)
-                body = next(bodies, None)
-        if len(chain) > 1:
-            start, end = chain[0].start(), chain[-1].end()
-            whole = re.sub(r"\s", HARD_SPACE, text[start:end])
-            found = _in_context(text, start, end, magnitudes(whole))
-            if found:
-                yield from found
-                if "," in whole or f"{HARD_SPACE}0" in whole:
-                    continue  # nobody prints 1 250,00 or 10 000 and means two numbers
-        for one in chain:
-            for number in _in_context(text, one.start(), one.end(), magnitudes(one[0])):
-                yield number._replace(weak=True) if len(chain) > 1 else number
+class Numbers:
+    """Where a plain text has which numbers, signs and surroundings not yet looked at.
+
+    `joined(at)` tells whether the space at a place is as narrow as one between thousands: `1 250,00` is then one number
+    and its pieces are none, `1 250` may be one or two.
+    """
+
+    def __init__(self, text: str, joined: Callable[[int], bool]) -> None:
+        self._text = text
+        self._weak: set[int] = set()  # where a number begins that may as well be some thousands of a longer one
+        # By significant digits, which every reading of a printed number shares.
+        self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        found, note = _BODY.finditer(text), self._by_digits
+        pieces: set[int] = set()
+        for start, end in _chains(text, joined):
+            note[_digits(text[start:end])].append((start, end))
+            # Nobody prints 1 250,00 or 10 000 and means two numbers.
+            whole = text[start:end]
+            certain = "," in whole or re.search(r"\s0", whole)
+            (pieces if certain else self._weak).update(found.start() + start for found in _BODY.finditer(whole))
+        for body in found:
+            if not pieces or body.start() not in pieces:
+                note[_digits(body[0])].append(body.span())
+
+    def find(self, value: str, most: int) -> list[tuple[int, int]]:
+        """Where a canonical value stands, as (start, end), in order; the pieces of what may be a longer number only if
+        it stands nowhere else. A number that is part of another token (a date, an identifier) is none. At most `most`
+        places are looked at."""
+        text = self._text
+        magnitude = value.removeprefix("-")
+        names = {magnitude, _hundredfold(magnitude)}  # 0.19 is also printed as 19 %
+        strong: set[tuple[int, int]] = set()
+        weak: set[tuple[int, int]] = set()
+        for start, end in self._by_digits.get(_digits(magnitude), ())[:most]:
+            body = text[start:end]
+            meant = magnitudes(_hard(body))
+            if names.isdisjoint(meant):
+                continue
+            for number in read(text, start, end, meant):
+                if value in number.values:
+                    thousands = start in self._weak and not _SPACE.search(body)
+                    (weak if thousands else strong).add((number.start, number.end))
+        return sorted(strong or weak)
 
 
-def _continues(chain: list[re.Match[str]], body: str) -> bool:
-    last = chain[-1][0]
-    return last.isdigit() and (len(chain) == 1 or len(last) == 3) and body[:3].isdigit() and not body[3:4].isdigit()
+def _digits(text: str) -> str:
+    return text.translate(_NO_DIGITS).strip("0")
 
 
-def _in_context(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Number]:
-    """The number with its sign, or nothing if it is a piece of something else."""
-    if not values:
-        return []
+def _hard(body: str) -> str:
+    return _SPACE.sub(HARD_SPACE, body)
+
+
+def _chains(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Digits grouped by spaces, as (start, end)."""
+    for chain in _SPACED.finditer(text):
+        start, end = chain.span()
+        for space in _SPACE.finditer(text[start:end]):
+            at = chain.start() + space.start()
+            if not joined(at):
+                if any(character.isspace() for character in text[start:at]):
+                    yield start, at
+                start = at + 1
+        if any(character.isspace() for character in text[start:end]):
+            yield start, end
+
+
+def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Number]:
+    """The number that digits with these magnitudes make where they stand, with its sign; nothing if they are a piece of
+    something else."""
     before = text[start - 1] if start else "\n"
     after = text[end] if end < len(text) else "\n"
     if before == "\n" and after == "\n" and text[end + 1 : end + 2] not in "-%" and text[start - 2 : start - 1] != "-":
@@ -150,6 +190,8 @@ def _in_context(text: str, start: int, end: int, values: tuple[str, ...]) -> lis
         head, before = head[:-1], head[-2:-1] or "\n"
     if not (_parts_before(head, before) and _parts_after(tail, after)):
         return []
+    if before.isalpha() and after.isalpha() and before != "x" and after != "x" and before.isascii() and after.isascii():
+        return []  # "KR3M" is neither three crowns nor three metres
     outer = _CURRENCY_BEFORE.sub("", head)
     negative = before == "-" or bool(_SIGN_BEFORE.search(outer))
     beyond = _CURRENCY_AFTER.sub("", tail, count=1) if tail[:1] not in ("-", ")") else tail
@@ -175,7 +217,7 @@ def _parts_before(head: str, before: str) -> bool:
         return before != "⁄" and (not before.isalnum() or UNSPACED.match(before) is not None)
     if before.isalpha():
         letters = _LETTERS_BEFORE.search(head)
-        return letters is not None and (letters[0] in CURRENCIES or letters[0] == "x")
+        return letters is not None and (letters[0] in CURRENCIES or (letters[0] == "x" and not head[-2:-1].isalpha()))
     above = head[-2:-1]
     if before == "-":
         if above == "" or above in '\n (:=*|$€£¥"':
@@ -193,6 +235,8 @@ def _parts_after(tail: str, after: str) -> bool:
     if not after.isascii():
         return after != "⁄" and (not after.isalnum() or UNSPACED.match(after) is not None)
     if after.isalpha():
+        if after == "x" and (tail[1:2].isdigit() or not tail[1:2].isalnum()):
+            return True  # 35.5x25.5
         letters = _LETTERS_AFTER.match(tail)
         return letters is not None and (letters[0] in CURRENCIES or letters[0] in UNITS)
     beyond = tail[1:2]
@@ -214,6 +258,12 @@ def _join(whole: str, part: str) -> str:
 
 def _signed(value: str, negative: bool) -> str:
     return f"-{value}" if negative and value != "0" else value
+
+
+def _hundredfold(value: str) -> str:
+    whole, _, part = value.partition(".")
+    part = part.ljust(2, "0")
+    return _join(whole + part[:2], part[2:])
 
 
 def _hundredth(value: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import add
 from typing import Final
 
 BREAK: Final = -1  # in an order: nothing stands on both sides of it
@@ -56,6 +57,8 @@ class Span:
 def strand(parts: Sequence[str], order: Sequence[int], fold: Callable[[str], str], gap: str = "") -> Strand:
     """Lay folded words, `parts` by index, in an order."""
     laid = parts if isinstance(order, range) else ["\n" if index == BREAK else parts[index] for index in order]
-    starts = list(accumulate((len(part) + len(gap) for part in laid), initial=0))
+    starts = list(accumulate(map(len, laid), initial=0))
     starts.pop()
+    if gap:
+        starts = list(map(add, starts, count(0, len(gap))))
     return Strand(gap.join(laid), starts, order, fold, len(gap))
