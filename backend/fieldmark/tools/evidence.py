@@ -57,7 +57,7 @@ def find(
 
     `stands` is what stands in the extraction so far: the rest of a row tells its line. `claims` are the model's, by
     path name, for leaves or what they stand in; None if no model says anything. The confidence is the evidence's, and
-    0 for what is on no page; what a person says needs none, and has none there.
+    0 for what is on no page; what a person says needs none, and has none there. Nor has a blank.
     """
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
@@ -66,10 +66,10 @@ def find(
     for name in written:
         finding: Finding = found[name]
         result.evidence[name] = finding.as_json(claimed.get(name))
-        if finding.state == "not_found" and of_a_person:
-            continue
-        result.confidences[name] = finding.confidence
-        if finding.state == "not_found":
+        if finding.state == "found":
+            result.confidences[name] = finding.confidence
+        elif finding.state == "not_found" and not of_a_person:
+            result.confidences[name] = 0
             result.not_found.append(name)
     return result
 
