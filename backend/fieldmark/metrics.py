@@ -63,6 +63,11 @@ class Metrics:
             ("queue", "status"),
             registry=self.registry,
         )
+        self.waiting_runs = Gauge(
+            "fieldmark_waiting_runs",
+            "Runs that wait for a person now, of all processes together. NaN where the database does not answer.",
+            registry=self.registry,
+        )
         self.pool_connections = Gauge(
             "fieldmark_pool_connections", "Connections to the database.", ("state",), registry=self.registry
         )

@@ -39,6 +39,10 @@ class Narrator:
         self._toolkit = toolkit
         self._begun: dict[str, tuple[str, str, float]] = {}
 
+    def goes_on(self, call_id: str, tool: str, arguments: dict[str, Any]) -> None:
+        """Take note of a call that was begun before, whose end is still to be told: it waited for a person."""
+        self._begun[call_id] = (tool, self._toolkit.says(tool, arguments), time.monotonic())
+
     def objects(self, message: Message) -> Iterator[dict[str, Any]]:
         """The objects that a message stands for: none, one or several."""
         if isinstance(message, AssistantMessage):

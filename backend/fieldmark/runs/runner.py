@@ -221,7 +221,14 @@ class Runner:
         # Asked of the conversation: the run's row may lag behind, if the last attempt was broken off just then.
         deferred = await sessions.deferred_call(run["session_id"]) if resumed else None
         gate = Gate(spec.toolkit, context, policy, deferred, told=course.called)
-        prompt = await self._first_message(spec, context, run, resumed) if deferred is None else None
+        if deferred is None:
+            prompt = await self._first_message(spec, context, run, resumed)
+        else:
+            prompt = None
+            async with self._database.as_user(context.scope) as conn:
+                waited = await calls.get(conn, context.run_id, deferred)
+            if waited is not None:
+                narrator.goes_on(deferred, waited["tool"], waited["arguments"])
         result: ResultMessage | None = None
         api_error: str | None = None
         model = run["model"] or self._limits.model
