@@ -34,6 +34,8 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for, or was resumed for.
   session_id uuid,
   waiting_call text,
+  -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
+  pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end. While it is at work: how much of
   -- the organisation's credit is set aside for its next step.
   held_at timestamptz,
@@ -113,7 +115,8 @@ grant select, insert (
   idempotency_key, background, max_turns
 ) on public.runs to authenticated;
 grant update (
-  status, attempt, tries, session_id, waiting_call, held_at, reserved_usd, started_at, finished_at, answer, error, error_code
+  status, attempt, tries, session_id, waiting_call, pages_read, held_at, reserved_usd, started_at, finished_at, answer,
+  error, error_code
 ) on public.runs to authenticated;
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 grant select, insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason),

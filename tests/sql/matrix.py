@@ -416,7 +416,8 @@ CASES = [
         "update",
         "its course",
         "update runs set status = 'failed', attempt = 2, started_at = now(), finished_at = now(), answer = 'x', "
-        "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1 where id = %(run)s",
+        "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
+        "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,
     ),
     Case(

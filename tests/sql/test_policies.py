@@ -160,8 +160,8 @@ RIGHTS = {
         "select": True,
         "insert": "id org_id agent task document_id extraction_id instructions approval auto_approved_tools model "
         "max_cost_usd idempotency_key background max_turns",
-        "update": "status attempt tries session_id waiting_call held_at reserved_usd started_at finished_at answer "
-        "error error_code",
+        "update": "status attempt tries session_id waiting_call pages_read held_at reserved_usd started_at "
+        "finished_at answer error error_code",
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "calls": {

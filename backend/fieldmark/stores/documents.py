@@ -120,6 +120,18 @@ async def pages(conn: AsyncConnection[Row], document_id: UUID, first: int = 1, l
     return await cursor.fetchall()
 
 
+async def unread_pages(conn: AsyncConnection[Row], run_id: UUID) -> list[int]:
+    """The pages with text that a run has not read to their end. None where it is not asked to read: a correction."""
+    cursor = await conn.execute(
+        """select page.number from public.runs as run
+           join public.document_pages as page using (document_id)
+           where run.id = %s and run.task = 'extract' and not run.pages_read @> page.number and page.text ~ '\\S'
+           order by page.number""",
+        (run_id,),
+    )
+    return [row["number"] for row in await cursor.fetchall()]
+
+
 async def page(conn: AsyncConnection[Row], document_id: UUID, number: int) -> Row | None:
     """One page with its words: {number, width, height, text, words, engine}."""
     cursor = await conn.execute(

@@ -64,10 +64,11 @@ async def page_of(
 
 
 async def locked(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
-    """{version, schema, extracted_fields, evidence} of an extraction, which nobody else changes until this transaction
-    ends."""
+    """{version, schema, extracted_fields, evidence, locks} of an extraction, which nobody else changes until this
+    transaction ends."""
     cursor = await conn.execute(
-        "select version, schema, extracted_fields, evidence from public.extractions where id = %s for no key update",
+        """select version, schema, extracted_fields, evidence, locks from public.extractions
+           where id = %s for no key update""",
         (extraction_id,),
     )
     return await cursor.fetchone()

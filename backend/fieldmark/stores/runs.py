@@ -113,6 +113,15 @@ async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
     await conn.execute("select private.fence(%s, %s)", (run_id, attempt))
 
 
+async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last: int) -> None:
+    """The run has been shown pages `first` to `last`, to their ends."""
+    await conn.execute(
+        """update public.runs set pages_read = pages_read + int4multirange(int4range(%(first)s, %(last)s, '[]'))
+           where id = %(id)s and not pages_read @> int4range(%(first)s, %(last)s, '[]')""",
+        {"id": run_id, "first": first, "last": last},
+    )
+
+
 async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:
     """Add one flat object to the run's events; readers hear of it when the transaction commits."""
     await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(body)))

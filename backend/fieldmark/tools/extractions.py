@@ -10,9 +10,10 @@ from pydantic import Field, JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, value_at
-from fieldmark.domain.schema import problems
+from fieldmark.domain.schema import problems, refusals
+from fieldmark.domain.words import ranges
 from fieldmark.errors import InvalidPath
-from fieldmark.stores import extractions
+from fieldmark.stores import calls, documents, extractions
 from fieldmark.tools.toolkit import (
     MAX_RESULT_BYTES,
     Confidence,
@@ -89,7 +90,8 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema."""
+    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema or break its
+    rules, or if pages were not read."""
 
     summary: Annotated[str | None, Field(max_length=4000)] = None
 
@@ -122,7 +124,9 @@ async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFi
     confidences = _by_name(args.fields, args.confidences, "confidences")
     evidence = _by_name(args.fields, args.evidence or {}, "evidence")
     proofs = {name: _proof(given.quote, given.page) for name, given in evidence.items()}
+    before = await _in_progress(conn, context)
     stored = await extractions.save_fields(conn, context.extraction_id, args.fields, confidences, proofs)
+    await _check_write(conn, context, before, stored)
     kept = {key: stored["value"].get(key) for key in args.fields}
     return ToolResult(_read_back(kept, stored), stored["changed"], stored["version"])
 
@@ -130,30 +134,70 @@ async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFi
 async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
     segments = _parsed(args.path)
     proof = _proof(args.quote, None) if args.quote else None
+    before = await _in_progress(conn, context)
     stored = await extractions.update_field(
         conn, context.extraction_id, paths.to_sql(segments), args.value, args.confidence, proof
     )
+    await _check_write(conn, context, before, stored)
     return ToolResult(_read_back({stored["path"]: stored["value"]}, stored), stored["changed"], stored["version"])
 
 
 async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
-    stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(_parsed(args.path)))
+    segments = _parsed(args.path)
+    before = await _in_progress(conn, context)
+    stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(segments))
     if "proposed" in stored:
         return ToolResult(f"Not removed, version {stored['version']}: {_stays(stored['proposed'])}")
+    await _check_write(conn, context, before, {"changed": []})
     changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
     text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
     return ToolResult(text, changed, stored["version"])
 
 
 async def complete_extraction(conn: Connection, context: ToolContext, args: CompleteExtraction) -> ToolResult:
-    schema = await extractions.schema_of(conn, context.extraction_id)
-    row = await extractions.get(conn, context.extraction_id)
-    if row is None:
-        raise Failed("The extraction is gone.")
-    if schema is not None and (faults := problems(schema, row["extracted_fields"])):
-        raise Retry("The fields do not follow the schema yet:\n" + "\n".join(f"- {fault}" for fault in faults))
+    row = await _in_progress(conn, context)
+    faults: list[str] = []
+    if row["schema"] is not None:
+        faults = problems(row["schema"], row["extracted_fields"], row["evidence"], row["locks"])
+    unread = await documents.unread_pages(conn, context.run_id)
+    if unread and not await calls.was_told(conn, context.run_id, complete_extraction.__name__, _UNREAD):
+        # In front of all else: the ledger is asked for these words, and what follows them repeats the document's.
+        raise Retry(
+            f"{_UNREAD} {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. {_UNREAD_ADVICE}{_listed(faults)}"
+        )
+    if faults:
+        raise Retry(_listed(faults).strip())
     stored = await extractions.complete(conn, context.extraction_id)
     return ToolResult(f"The extraction is {stored['value']}. Version {stored['version']}.")
+
+
+_UNREAD = "Not read in this run:"
+_UNREAD_ADVICE = "Read what can hold a field; if it holds none, complete again: this is asked once."
+
+
+def _listed(faults: list[str]) -> str:
+    return (
+        "\nThe fields do not follow the schema yet:\n" + "\n".join(f"- {fault}" for fault in faults) if faults else ""
+    )
+
+
+async def _in_progress(conn: Connection, context: ToolContext) -> dict[str, Any]:
+    row = await extractions.locked(conn, context.extraction_id)
+    if row is None:
+        raise Failed("The extraction is gone.")
+    return row
+
+
+async def _check_write(conn: Connection, context: ToolContext, before: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Raise Retry, and so undo this transaction's write, if what stands now can never come to follow the schema."""
+    if before["schema"] is None:
+        return
+    row = await extractions.get(conn, context.extraction_id)
+    assert row is not None
+    written = {paths.parse(change["path"]) for change in stored["changed"]}
+    faults = refusals(before["schema"], before["extracted_fields"], row["extracted_fields"], written)
+    if faults:
+        raise Retry("Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one}" for one in faults))
 
 
 def _parsed(path: str) -> tuple[str | int, ...]:

@@ -52,7 +52,6 @@ _TIME = re.compile(
 )
 _DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:[.,]\d+)?")
 
 
 class Printed(NamedTuple):
@@ -80,11 +79,10 @@ def typed(text: str) -> Moment | None:
         days = _valid([(int(iso[1]), int(iso[2]), int(iso[3]))])
         clock = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
         return Moment(days, clock) if days else None
-    clock_only = _CLOCK.fullmatch(text)
-    if clock_only:
-        hour, minute, second = int(clock_only[1]), int(clock_only[2]), clock_only[3]
-        return Moment((), (hour, minute, int(second) if second else None)) if hour < 24 and minute < 60 else None
     folded = plain(text)
+    for start, end, readings in clocks(folded):
+        if not re.search(r"[^\W_]", folded[:start] + folded[end:]):
+            return Moment((), readings[0])
     for start, end, days in scan(folded):
         rest = folded[:start] + " " + folded[end:]
         if not re.search(r"[^\W_]", rest):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import regex
 from pydantic import JsonValue
@@ -48,7 +48,6 @@ _PAGES = 4  # pages that are read in other orders too for one value
 
 _TOKENS = 200  # words of one value by which its page is sought
 
-_AMOUNT = re.compile(r"[-+(]?\d+[.,'\s][\d.,'\s]*[-)]?")
 _JUNCTION = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 _POINTS = frozenset(".,'·:")
 _BONE = regex.compile(r"[\p{L}\p{M}\p{N}]")
@@ -150,6 +149,18 @@ class _Found:
     spans: Sequence[Span]
     sought: str = ""
     beside: Mapping[Span, Span] | None = None  # a date's time, where it is printed apart
+
+
+class _Ranked(NamedTuple):
+    """A place with what speaks against it, the smaller the likelier."""
+
+    outside: bool  # of the quote
+    kind: float  # of nearness to the label; _NOWHERE if not near it
+    elsewhere: bool  # than on the claimed page
+    distance: float
+    glued: bool
+    number: int
+    span: Span
 
 
 class Grounds:
@@ -310,22 +321,39 @@ class Grounds:
             return None
         meant = numbers.typed(text)
         if meant and not (text.isdigit() and text.startswith("0")):
-            hits = self._number_hits(meant)
-            folded, printed = folding.plain(text), self._printed
-            same = [hit for hit in hits if printed.text[hit[0] : hit[1]] == folded]
-            if same:
-                return _Found("number", [printed.span(*hit) for hit in same], text)
-            # 9.9 is also 9,90, but an identifier of digits is first of all text, and so is RM9.00.
-            found = None if _AMOUNT.fullmatch(text) else self._as_written(text)
-            if hits and not found:
-                found = _Found("number", [printed.span(*hit) for hit in hits], text)
+            found = self._amount(text, meant)
             if found:
                 return found
+        if meant and not text.isdigit():
+            return None
         moment = dates.typed(text)
         if moment:
             return self._as_written(text) or self._moment(text, moment)
-        # A number is never taken for another that looks like it.
-        return self._text(text) if not meant else None
+        # Digits are never taken for others that look like them.
+        return self._as_written(text) if meant else self._text(text)
+
+    def _amount(self, text: str, meant: Sequence[str]) -> _Found | None:
+        """A text that is a number: as it is written if it is printed so, else in any printing."""
+        printed, folded = self._printed, folding.plain(text)
+        hits = self._number_hits(meant)
+        if text.isdigit():  # an identifier has no leading noughts to spare
+            hits = [hit for hit in hits if printed.text[hit[0]] != "0"]
+        same = [hit for hit in hits if printed.text[hit[0] : hit[1]] == folded]
+        spans = [printed.span(*hit) for hit in same or hits]
+        written = self._as_written(text) if not same else None
+        if written and not text.isdigit():
+            # With its currency, RM9.00. The same digits with another point or sign are another number.
+            tight, on = folded.replace(" ", ""), {span.last for span in spans}
+            exactly = [
+                span
+                for span in written.spans
+                if not on.isdisjoint(range(span.first, span.last + 1))
+                and folding.plain(self._covered(span, text)) == tight
+            ]
+            written = _Found("normalised", exactly, text) if exactly else None
+        if written:
+            return written
+        return _Found("number", spans, text) if spans else None
 
     def _moment(self, text: str, moment: dates.Moment) -> _Found | None:
         printed = self._printed
@@ -521,20 +549,19 @@ class Grounds:
             return None
         span = found.spans[0]
         if len(found.spans) > 1:
-            span = min(self._ranked(found, label, quote, page))[-1][1]
+            span = min(self._ranked(found, label, quote, page)).span
         return self._place(found, span)
 
-    def _ranked(
-        self, found: _Found, label: Sequence[str | int], quote: str | None, page: int | None
-    ) -> Iterator[tuple[Any, ...]]:
-        """For each place a key, the smaller the likelier, and at its end (number, span)."""
+    def _ranked(self, found: _Found, label: Sequence[str | int], quote: str | None, page: int | None) -> list[_Ranked]:
         near = self._near_label(found.spans, label, page)
         quoted = self._quoted(quote)
+        ranked: list[_Ranked] = []
         for number, span in enumerate(found.spans):
-            kind, distance = near.get(number, (2, 0.0))
-            elsewhere = page is not None and self._pages[self._page(span.word)] != page
             outside = not any(first <= span.word <= last for first, last in quoted)
-            yield outside, kind, elsewhere, distance, self._is_glued(span), (number, span)
+            kind, distance = near.get(number, (_NOWHERE, 0.0))
+            elsewhere = page is not None and self._pages[self._page(span.word)] != page
+            ranked.append(_Ranked(outside, kind, elsewhere, distance, self._is_glued(span), number, span))
+        return ranked
 
     def _is_glued(self, span: Span) -> bool:
         """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
@@ -564,7 +591,11 @@ class Grounds:
             numbered.sort(key=lambda one: self._pages[self._page(one[1].word)] != page)
         for number, span in numbered[:_NEAR]:
             index = span.word
-            before = self._bones[index][: span.head] if span.strand is self._reading else ""
+            before = ""
+            if span.head and span.strand is not self._printed:
+                before = self._bones[index][: span.head]
+            elif span.head:
+                before = folding.bones(self._plain[index][: span.head])
             if before and before.endswith(names[0][-1]):
                 best[number] = (0.0, 0.0)  # "Date:12/03/2024" in one word
                 continue
@@ -608,39 +639,56 @@ class Grounds:
         found = {
             name: self._candidates(value, claims[name].quote if name in claims else None) for _, name, value in leaves
         }
-        line = self._line_of(found, among) if among is not None else None
+        ranked = {
+            name: self._ranked(candidates, path, claims[name].quote, claims[name].page)
+            if name in claims
+            else self._ranked(candidates, path, None, None)
+            for path, name, _ in leaves
+            if (candidates := found[name]) is not None
+        }
+        line = self._line_of(list(ranked.values()), among) if among is not None else None
         taken: set[tuple[int, int]] = among.spans if among is not None else set()
         result: dict[str, Finding] = {}
         for path, name, value in leaves:
-            candidates, claim = found[name], claims.get(name, Claim())
+            candidates = found[name]
             if candidates is None:
                 blank = value in (None, "", [], {}) and not isinstance(value, (bool, int)) and self._is_printed(path)
                 result[name] = Finding("blank" if blank else "not_found", None)
                 continue
             if line is None:
-                result[name] = Finding("found", self._choose(candidates, path, claim.quote, claim.page))
-                continue
-            ranked = min(
-                (outside, self._from_line(span, line), (span.first, span.head) in taken, *rest, (number, span))
-                for outside, *rest, (number, span) in self._ranked(candidates, path, claim.quote, claim.page)
-            )
-            span: Span = ranked[-1][1]
-            taken.add((span.first, span.head))
+                span = min(ranked[name]).span
+            else:
+                _, span = min(
+                    ((one.outside, *self._from_line(one.span, line), one.span.where in taken, *one), one.span)
+                    for one in ranked[name]
+                )
+                taken.add(span.where)
             result[name] = Finding("found", self._place(candidates, span))
         return result
 
-    def _line_of(self, found: Mapping[str, _Found | None], among: _Rows) -> tuple[int, int] | None:
-        """The line (page, number) that most leaves of a row can stand on, rare ones counting more; of equal ones the
-        next after the row before."""
+    def _line_of(self, leaves: Sequence[Sequence[_Ranked]], among: _Rows) -> tuple[int, int] | None:
+        """The line (page, number) that most leaves of a row can stand on, each in a place of its own, rare ones and
+        those below their label counting more; of equal ones the next after the row before."""
         scores: defaultdict[tuple[int, int], float] = defaultdict(float)
-        for candidates in found.values():
-            if candidates is not None and len(candidates.spans) <= _ROW_PLACES:
-                on = {self._line(span.word) for span in candidates.spans}
-                for line in on:
-                    scores[line] += 1 + 1 / len(on)
+        places: defaultdict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
+        wanted: Counter[tuple[int, int]] = Counter()
+        for ranked in leaves:
+            if len(ranked) > _ROW_PLACES:
+                continue
+            on: dict[tuple[int, int], float] = {}
+            for one in ranked:
+                line = self._line(one.span.word)
+                places[line].add(one.span.where)
+                likely = (0.5 if one.kind < _NOWHERE else 0.0) + (0.0 if one.outside else 1.0) - 0.5 * one.elsewhere
+                on[line] = max(on.get(line, likely), likely)
+            for line, likely in on.items():
+                scores[line] += 1 + likely + 1 / len(on)
+            wanted.update(on)
         if not scores:
             return None
-        free = {line: score for line, score in scores.items() if line not in among.lines} if len(found) > 1 else scores
+        for line, places_there in places.items():
+            scores[line] -= max(0, wanted[line] - len(places_there))
+        free = scores.keys() - among.lines if len(leaves) > 1 else set(scores)
         best = min(free or scores, key=lambda line: (-scores[line], line <= among.last, line))
         among.lines.add(best)
         among.last = best
@@ -665,7 +713,9 @@ class Grounds:
     def _place(self, found: _Found, span: Span) -> Place:
         pieces = self._pieces(span, found.sought)
         beside = found.beside.get(span) if found.beside else None
-        if beside is not None and beside.first > span.last:
+        if beside is not None and beside.first == span.last:  # 2024-03-12T20:13
+            pieces = self._pieces(Span(span.strand, span.first, beside.last, span.head, beside.tail), found.sought)
+        elif beside is not None and beside.first > span.last:
             pieces += self._pieces(beside, found.sought)
         elif beside is not None and beside.first < span.first:
             pieces = self._pieces(beside, found.sought) + pieces
@@ -674,6 +724,9 @@ class Grounds:
         sure = min((self._words[index][5] for index, _, _ in pieces if len(self._words[index]) > 5), default=1.0)
         boxes = _line_boxes([(self._words[index], start, end) for index, start, end in pieces])
         return Place(self._pages[self._page(pieces[0][0])], boxes, quote, match, sure, len(found.spans))
+
+    def _covered(self, span: Span, sought: str) -> str:
+        return "".join(self._words[index][0][start:end] for index, start, end in self._pieces(span, sought))
 
     def _pieces(self, span: Span, sought: str) -> list[tuple[int, int, int]]:
         """The words under a span as (index, first character, after the last); of the punctuation around the text only
@@ -709,6 +762,7 @@ class _Rows:
         self.last: tuple[int, int] = (-1, -1)
 
 
+_NOWHERE: Final = 2
 _SPACE: Final = 0.75  # in heights of a line: the widest space within a number
 _SHORT: Final = 3
 _ROW_PLACES: Final = 400
@@ -773,15 +827,12 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _common_end(printed: str, sought: str) -> int:
-    size = 0
-    while size < min(len(printed), len(sought)) and printed[-1 - size] == sought[-1 - size]:
-        size += 1
-    return size
+    return _common_start(printed[::-1], sought[::-1])
 
 
 def _common_start(printed: str, sought: str) -> int:
     size = 0
-    while size < min(len(printed), len(sought)) and printed[size] == sought[size]:
+    while size < min(len(printed), len(sought)) and folding.plain(printed[size]) == folding.plain(sought[size]):
         size += 1
     return size
 

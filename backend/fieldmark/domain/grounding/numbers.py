@@ -179,7 +179,8 @@ def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Numbe
     something else."""
     before = text[start - 1] if start else "\n"
     after = text[end] if end < len(text) else "\n"
-    if before == "\n" and after == "\n" and text[end + 1 : end + 2] not in "-%" and text[start - 2 : start - 1] != "-":
+    alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in "-%)"
+    if alone and text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start][:1] not in "-(":
         return [Number(start, end, values)]
     head = text[max(0, start - 12) : start]
     tail = text[end : end + 12]

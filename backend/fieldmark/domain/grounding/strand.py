@@ -53,6 +53,11 @@ class Span:
     def word(self) -> int:
         return self.strand.order[self.first]
 
+    @property
+    def where(self) -> tuple[int, int]:
+        """What tells it from other spans on the same words."""
+        return self.word, self.head
+
 
 def strand(parts: Sequence[str], order: Sequence[int], fold: Callable[[str], str], gap: str = "") -> Strand:
     """Lay folded words, `parts` by index, in an order."""
