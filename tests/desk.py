@@ -24,6 +24,7 @@ from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs import clients
 from fieldmark.runs.gate import Calls, Gate
+from fieldmark.runs.holder import Work
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.runner import Limits, Runner
 from fieldmark.runs.sessions import Sessions
@@ -269,19 +270,20 @@ async def conversation(
     async def nothing_before(call_id: str) -> None: ...
 
     calls = Calls(gate, EXTRACTION.toolkit, context, before=nothing_before)
+    session_id = uuid4()
     async with OfflineModel(answer) as model:
 
         def options_in(folder: Path) -> ClaudeAgentOptions:
             return change(
                 agent_options(
-                    EXTRACTION,
+                    EXTRACTION.prompt,
                     model="claude-sonnet-5",
                     service=ModelService(model.base_url, "test-key", None),
                     folder=folder,
                     server=tool_server(EXTRACTION.toolkit, calls),
                     gate=gate,
                     sessions=Sessions(desk.database, desk.scope),
-                    session_id=uuid4(),
+                    session_id=session_id,
                     resumed=False,
                     max_turns=10,
                     cpu_seconds=60,
@@ -289,8 +291,9 @@ async def conversation(
                 )
             )
 
-        async with clients.conversation(options_in, calls, prompt) as messages:
-            yield Conversation(messages, calls, model)
+        work = Work(gate, calls, Sessions(desk.database, desk.scope))
+        async with clients.of_its_own(options_in, work, session_id) as client:
+            yield Conversation(client.converse(prompt), calls, model)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ ALLOWED = {
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
     "DISABLE_AUTOUPDATER",
+    "DISABLE_DOCTOR_COMMAND",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS",
     "CLAUDE_CODE_DISABLE_FILE_MENTIONS",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
@@ -164,12 +165,11 @@ SERVICE = """
 import asyncio, sys
 from pathlib import Path
 from uuid import uuid4
-from claude_agent_sdk import ClaudeSDKClient
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.script import Script, stall
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs import clients
 from fieldmark.runs.options import ModelService, agent_options
+from fieldmark.runs.process import Process
 from fieldmark.runs.tool_server import tool_server
 
 class Nothing:
@@ -180,24 +180,46 @@ async def main():
     async with OfflineModel(Script([stall(60)])) as model:
         def options_in(folder):
             return agent_options(
-                EXTRACTION, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
+                EXTRACTION.prompt, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
                 server=tool_server(EXTRACTION.toolkit, None), gate=None, sessions=Nothing(), session_id=uuid4(),
                 resumed=False, max_turns=2,
                 cpu_seconds=60, on_stderr=lambda line: None)
-        async with clients.acquire(options_in) as client:
-            await client.query("hello")
-            while not model.requests:
-                await asyncio.sleep(0.01)
-            print("asked", flush=True)
-            await asyncio.sleep(60)
+        process = Process(options_in, EXTRACTION.toolkit, uuid4())
+        await process.connect()
+        talking = asyncio.ensure_future(anext(process.converse("hello", lambda: None)))
+        while not model.requests:
+            await asyncio.sleep(0.01)
+        print("asked", flush=True)
+        await asyncio.sleep(60)
 
 asyncio.run(main())
 """
 
 
-async def test_a_service_that_is_killed_takes_its_cli_along():
+SERVICE_WITH_A_SPARE = """
+import asyncio
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.metrics import Metrics
+from fieldmark.runs.clients import Clients, Warmth
+from fieldmark.runs.options import ModelService
+
+async def main():
+    service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
+    warmth, first = Warmth(processes=1, spares=1), (EXTRACTION, "m")
+    async with Clients(service, most_turns=2, seconds=60, warmth=warmth, first=first, metrics=metrics):
+        while not metrics.warm_clis.labels("spare")._value.get():
+            await asyncio.sleep(0.01)
+        print("asked", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("service", [SERVICE, SERVICE_WITH_A_SPARE], ids=["in a run", "connected in advance"])
+async def test_a_service_that_is_killed_takes_its_cli_along(service):
     service = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVICE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        sys.executable, "-c", service, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         assert await asyncio.wait_for(service.stdout.readline(), 30) == b"asked\n"

@@ -113,6 +113,11 @@ async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
     await conn.execute("select private.fence(%s, %s)", (run_id, attempt))
 
 
+async def record_conversation(conn: AsyncConnection[Row], run_id: UUID, session_id: UUID) -> None:
+    """The conversation that a run is in, from where it is gone on with if it is broken off."""
+    await conn.execute("update public.runs set session_id = %s where id = %s", (session_id, run_id))
+
+
 async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last: int) -> None:
     """The run has been shown pages `first` to `last`, to their ends."""
     await conn.execute(
