@@ -160,6 +160,17 @@ def test_a_front_end_that_updates_the_row_itself_locks_too(doors: Doors, house: 
         assert row == (13, str(house.member))
 
 
+def test_a_change_that_is_nobodys_locks_nothing(doors: Doors, house: House) -> None:
+    """A migration, or the owner at the console: there is no person whose word it would be."""
+    with doors.as_owner() as connection:
+        row = connection.execute(
+            'update extractions set extracted_fields = \'{"vendor": {"name": "Acme Ltd"}, "b": 1}\' where id = %s '
+            "returning array(select jsonb_object_keys(locks)), locks -> 'vendor.name' ->> 'by'",
+            [house.extraction],
+        ).fetchone()
+        assert row == (["vendor.name"], str(house.owner))
+
+
 def test_restoring_locks_what_it_changes(table: Table) -> None:
     table.agent().update("total", 7)
     table.colleague().call("restore_extraction", 1)
