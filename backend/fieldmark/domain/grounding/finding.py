@@ -211,17 +211,21 @@ class Grounds:
     def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """A finding for every leaf of the fields, by path name. The leaves of a row prefer one line, and different rows
         different lines. `claims` are by path name too."""
+        return self.ground_leaves(walking.leaves(dict(fields)), claims)
+
+    def ground_leaves(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        """As `ground`, for leaves by path name, which need not be all of their document."""
         found: dict[str, Finding] = {}
         rows: dict[paths.Path, list[tuple[paths.Path, str, JsonValue]]] = {}
-        for name, value in walking.leaves(dict(fields)):
+        for name, value in leaves:
             path = paths.parse(name) if name else ()
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))
         taken: dict[paths.Path, _Rows] = {}
-        for row, leaves in rows.items():
+        for row, own in rows.items():
             among = taken.setdefault(row[:-1], _Rows()) if row else None
-            found.update(self._row(leaves, claims, among))
+            found.update(self._row(own, claims, among))
         return found
 
     def nearest(self, quote: str, page: int | None = None) -> str | None:
