@@ -87,6 +87,8 @@ async def answer(body: Body) -> list[Any]:
                 calls[block["id"]] = block["name"].rsplit("__", 1)[-1]
             elif block.get("type") == "tool_result":
                 have = _after(calls.get(block["tool_use_id"], ""), block, have)
+    if not calls:
+        return [call("get_document_text")]
     if have is None:
         return [call("get_current_extraction")]
     if have == COMPLETE:

@@ -106,6 +106,7 @@ async def kept(chaos, desk) -> Kept:
     key = str(uuid4())
     script = Script(
         [
+            [call("get_document_text")],
             *([call("update_field", {"path": f"items[{n}]", "value": f"r-{n}-x", "confidence": 1})] for n in range(2)),
             [call("complete_extraction")],
             [text("Done.")],

@@ -57,10 +57,9 @@ class Table:
         return self.call("save_extraction_fields", Jsonb(fields), Jsonb(scores or {}), Jsonb(evidence or {}))
 
     def update(self, path: str, value: Any, score: float | None = None, evidence: Any = None) -> dict[str, Any]:
-        proof = None if evidence is None else Jsonb(evidence)
-        return self.call(
-            "update_extraction_field", path.split("."), Jsonb(value), None if score is None else str(score), proof
-        )
+        proof = None if evidence is None else Jsonb({path: evidence})
+        confidence = None if score is None else str(score)
+        return self.call("update_extraction_field", path.split("."), Jsonb(value), confidence, None, proof)
 
     def remove(self, path: str) -> dict[str, Any]:
         return self.call("remove_extraction_field", path.split("."))
@@ -158,6 +157,17 @@ def test_a_front_end_that_updates_the_row_itself_locks_too(doors: Doors, house: 
             [house.extraction],
         ).fetchone()
         assert row == (13, str(house.member))
+
+
+def test_a_change_that_is_nobodys_locks_nothing(doors: Doors, house: House) -> None:
+    """A migration, or the owner at the console: there is no person whose word it would be."""
+    with doors.as_owner() as connection:
+        row = connection.execute(
+            'update extractions set extracted_fields = \'{"vendor": {"name": "Acme Ltd"}, "b": 1}\' where id = %s '
+            "returning array(select jsonb_object_keys(locks)), locks -> 'vendor.name' ->> 'by'",
+            [house.extraction],
+        ).fetchone()
+        assert row == (["vendor.name"], str(house.owner))
 
 
 def test_restoring_locks_what_it_changes(table: Table) -> None:

@@ -127,7 +127,7 @@ async def save_fields(
     conn: AsyncConnection[Row],
     extraction_id: UUID,
     fields: dict[str, JsonValue],
-    confidences: dict[str, float],
+    confidences: Mapping[str, float],
     evidence: Mapping[str, JsonValue],
 ) -> dict[str, Any]:
     """Merge fields into the extraction; answers {value: all fields, version, changed: [{path, value, confidence,
@@ -144,15 +144,15 @@ async def update_field(
     extraction_id: UUID,
     path: Sequence[str],
     value: JsonValue,
-    confidence: float | None,
-    evidence: dict[str, JsonValue] | None,
+    confidences: Mapping[str, float],
+    evidence: Mapping[str, JsonValue],
 ) -> dict[str, Any]:
-    """Write one value at a path; answers {path: its name, value: as stored, version, changed, proposed?} as
-    `save_fields` does."""
+    """Write one value at a path, with confidences and evidence by path name; answers {path: its name, value: as stored,
+    version, changed, proposed?} as `save_fields` does."""
     return await _call(
         conn,
-        "select public.update_extraction_field(%s, %s::text[], %s, %s::numeric, %s::jsonb) as answer",
-        (extraction_id, list(path), Jsonb(value), confidence, None if evidence is None else Jsonb(evidence)),
+        "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer",
+        (extraction_id, list(path), Jsonb(value), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
     )
 
 
