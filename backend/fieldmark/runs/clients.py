@@ -368,6 +368,12 @@ class Clients:
         self._connecting += 1
         try:
             shared = await self._connect(kind)
+            try:
+                # It need not be, but has then done everything once, which the first run would else wait for.
+                shared.holder.begin(await shared.process.clear())
+            except BaseException:
+                await shared.process.end(in_order=False)
+                raise
         finally:
             self._connecting -= 1
         self._spares.append(shared)
