@@ -337,7 +337,7 @@ def main() -> int:
         if options.first:
             asyncio.run(first_words(home, options.first))
     if options.at_once:
-        os.environ["FIELDMARK_MAX_LIVE_AGENTS"] = os.environ["FIELDMARK_WARM_PROCESSES"] = "16"
+        os.environ["FIELDMARK_MAX_LIVE_AGENTS"] = "16"
         extraction.main(options.at_once, 16)
     if not options.canaries:
         return 0

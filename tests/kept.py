@@ -14,7 +14,7 @@ import psutil
 from claude_agent_sdk import Message
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import Desk, Worked, clis, home_of
+from desk import Desk, Worked, clis, home_of, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.metrics import Metrics
@@ -45,6 +45,7 @@ class Kept:
         run_id = run_id or await desk.run(**columns)
         before = len(self.model.requests)
         await Runner(desk.database, self.service, self.limits, self.metrics, self.clients).execute(run_id)
+        await self.settled()
         return Worked(desk, run_id, self.model.requests[before:])
 
     async def talk(self, desk: Desk, prompt: str, *, spec: AgentSpec = EXTRACTION, **options: Any) -> Talk:
@@ -61,8 +62,12 @@ class Kept:
         before = len(self.model.requests)
         async with self.clients.acquire(spec, desk.scope, work, **chosen) as client:
             messages = [message async for message in client.converse(prompt)]
-            found = {cli.pid for cli in clis()}
-        return Talk(messages, self.model.requests[before:], found)
+        await self.settled()
+        return Talk(messages, self.model.requests[before:])
+
+    async def settled(self) -> None:
+        """Wait until no CLI is being cleared, so that the next run need not."""
+        await until(lambda: self.counted()["warm_clis", "clearing"] == 0)
 
     def counted(self) -> dict[tuple[str, ...], float]:
         """{(name, label …): value} of what is told of CLIs."""
@@ -79,7 +84,6 @@ class Kept:
 class Talk:
     messages: list[Message]
     requests: list[Body]
-    alive: set[int]
 
 
 @asynccontextmanager

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     ) = None
 
     # Agent processes that live on between runs: see runs/clients.Warmth.
-    warm_processes: Annotated[int, Field(ge=0, le=256)] = 5
+    warm_processes: Annotated[int, Field(ge=0, le=256)] | None = None
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
     warm_runs: Annotated[int, Field(ge=1, le=1000)] = 50
     warm_idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300

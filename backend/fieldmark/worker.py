@@ -73,12 +73,13 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
 
 def _clients(service: Service, model: ModelService) -> Clients:
     settings = service.settings
+    enough = settings.max_live_agents + settings.warm_spares
     return Clients(
         model,
         most_turns=settings.max_turns,
         seconds=settings.run_seconds,
         warmth=Warmth(
-            processes=settings.warm_processes,
+            processes=enough if settings.warm_processes is None else settings.warm_processes,
             spares=settings.warm_spares,
             runs=settings.warm_runs,
             idle_seconds=settings.warm_idle_seconds,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -47,6 +49,8 @@ async def test_runs_share_clis_within_their_organisation_and_nothing_else(serve)
             sent = str(served.model.requests[before:])
             assert f"Canary-{word}" in sent and sent.count("Canary-") == sent.count(f"Canary-{word}")
             runs.append((http, ended.json()))
+            while (await told(served, "warm_clis"))["clearing"]:
+                await asyncio.sleep(0.02)
         taken = await told(served, "clis_taken_total")
         assert taken["used_before"] == 1 and taken["spare"] >= 1
         assert spare in {cli.pid for cli in clis()}

@@ -86,7 +86,7 @@ async def test_one_that_does_not_answer_is_not_cleared(process):
     (cli,) = clis()
     cli.suspend()
     with pytest.raises(TimeoutError):
-        await process.clear()
+        await process.clear(seconds=0.5)
 
 
 async def test_one_that_is_in_another_conversation_may_not_speak(process):

@@ -332,7 +332,7 @@ class Clients:
             if shared in among:
                 among.remove(shared)
         self._metrics.clis_ended.labels(reason).inc()
-        task = _apart(shared.process.end(in_order=False))
+        task = _apart(shared.process.end(in_order=reason not in ("spoilt", "died", "uncleared")))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -362,6 +362,9 @@ class Clients:
         spec, model = self._asked_for
         kind = _Kind(spec.name, spec.prompt, spec.toolkit, model)
         self._drop_what_is_out_of_date(kind)
+        for shared in list(self._spares):
+            if shared.kind != kind and time.monotonic() - shared.since > self._warmth.idle_seconds:
+                self._throw_away(shared, "idle")
         alive = self._at_work + len(self._clearing) + len(self._idle) + len(self._spares)
         if len(self._spares) >= self._warmth.spares or alive >= self._warmth.processes:
             return False

@@ -32,7 +32,7 @@ from fieldmark.tools.toolkit import Toolkit
 log = structlog.get_logger()
 
 CONNECT_SECONDS = 30
-CLEAR_SECONDS = 2
+CLEAR_SECONDS = 10
 GOODBYE_SECONDS = 3
 NOBODY = 65534
 FOLDER = "fieldmark-agent-"
@@ -84,11 +84,11 @@ class Process:
                 self.ended_well = outcome_of(message, None).status == "completed"
             yield message
 
-    async def clear(self) -> UUID:
+    async def clear(self, seconds: float = CLEAR_SECONDS) -> UUID:
         """Make it forget its conversation and what lies of it in its folder; answers the new conversation's id. Raises
         Unsealed where it answers anything but that it did, TimeoutError, or what the SDK raises."""
         self.ended_well = False
-        async with asyncio.timeout(CLEAR_SECONDS):
+        async with asyncio.timeout(seconds):
             await self._say("/clear", as_text=False)
             self.session_id = await self._cleared()
         await asyncio.to_thread(_tidy, self._folder, self.session_id)
