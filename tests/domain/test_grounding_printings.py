@@ -387,6 +387,18 @@ def test_text_wraps_within_its_column() -> None:
     assert [box[0] for box in buyer.boxes] == [0.6, 0.6]
 
 
+def test_a_date_wraps_within_its_column() -> None:
+    page = laid(
+        [("Start", 0.05), ("23rd", 0.3), ("July", 0.35), ("15th", 0.6), ("October", 0.65)],
+        [("2013", 0.3), ("2013", 0.6)],
+    )
+    place = page.find("2013-10-15")
+    assert place is not None
+    assert (place.quote, place.match) == ("15th October 2013", "date")
+    assert [box[0] for box in place.boxes] == [0.6, 0.6]
+    assert page.find("2013-07-15") is None
+
+
 def test_numbers_in_two_columns_are_two_numbers() -> None:
     page = laid([("1", 0.1), ("250.00", 0.5)])
     assert page.find(1250) is None

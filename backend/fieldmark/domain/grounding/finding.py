@@ -368,7 +368,7 @@ class Grounds:
             spans = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
             return _Found("date", spans, text) if spans else None
         hits = sorted({hit for day in moment.days for hit in self._dates.get(day, ())})[:_PLACES]
-        spans = [printed.span(*hit) for hit in hits]
+        spans = [printed.span(*hit) for hit in hits] or self._wrapped(moment.days)
         if moment.clock is None or not spans:
             return _Found("date", spans, text) if spans else None
         times = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
@@ -384,6 +384,19 @@ class Grounds:
             return _Found("date", [span for span in spans if span in beside], text, beside)
         # Midnight is how a date becomes a date with time.
         return _Found("date", spans, text) if moment.clock[:2] == (0, 0) and not moment.clock[2] else None
+
+    def _wrapped(self, days: Sequence[dates.Day]) -> list[Span]:
+        """Where a day is printed over the end of a line within a column."""
+        spans: list[Span] = []
+        for index in self._likely(str(days[0][0])):
+            for other in self._other_orders(index):
+                printed = strand(self._plain, other.order, folding.plain, gap="\n")
+                spans += [
+                    printed.span(start, end)
+                    for start, end, meant in dates.scan(printed.text)
+                    if not set(days).isdisjoint(meant)
+                ]
+        return spans[:_PLACES]
 
     def _clock_hits(self, clock: dates.Clock) -> list[tuple[int, int]]:
         return [(a, b) for a, b, read in self._clocks if any(dates.same_time(clock, one) for one in read)][:_PLACES]
@@ -578,7 +591,7 @@ class Grounds:
 
     def _is_glued(self, span: Span) -> bool:
         """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
-        if span.strand is not self._printed:
+        if span.strand.fold is not folding.plain:
             return False
         text, start = span.strand.text, span.strand.starts[span.first] + span.head
         end = span.strand.starts[span.last] + span.tail
@@ -605,7 +618,7 @@ class Grounds:
         for number, span in numbered[:_NEAR]:
             index = span.word
             before = ""
-            if span.head and span.strand is not self._printed:
+            if span.head and span.strand.fold is not folding.plain:
                 before = self._bones[index][: span.head]
             elif span.head:
                 before = folding.bones(self._plain[index][: span.head])
@@ -757,18 +770,18 @@ class Grounds:
     def _pieces(self, span: Span, sought: str) -> list[tuple[int, int, int]]:
         """The words under a span as (index, first character, after the last); of the punctuation around the text only
         what was sought too."""
-        strand = span.strand
+        fold = span.strand.fold
         indexes = [index for index in span.indexes() if self._plain[index]]
         first, last = self._words[indexes[0]][0], self._words[indexes[-1]][0]
-        if (strand is not self._printed and first.isalnum() and first.isascii()) or not first:
+        if (fold is not folding.plain and first.isalnum() and first.isascii()) or not first:
             begin = span.head
         else:
-            begin = folding.origins(first, strand.fold)[span.head][0]
-        if (strand is not self._printed and last.isalnum() and last.isascii()) or not last:
+            begin = folding.origins(first, fold)[span.head][0]
+        if (fold is not folding.plain and last.isalnum() and last.isascii()) or not last:
             end = span.tail
         else:
-            end = folding.origins(last, strand.fold)[span.tail - 1][1]
-        if strand is not self._printed:
+            end = folding.origins(last, fold)[span.tail - 1][1]
+        if fold is not folding.plain:
             if begin:
                 begin -= _common_end(first[:begin], _match(_LEADING, sought))
             if end < len(last):
