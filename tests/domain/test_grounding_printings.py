@@ -209,6 +209,8 @@ def test_text_that_is_a_number_or_a_date_is_found_in_another_printing(value: str
         ("Jan Jansen", "Jan Janssen en zonen"),
         ("12345678901234567890", "1234567890 1234567891"),
         ("true", "truely"),
+        ("Rech", "Rech-\nnung"),
+        ("nung", "Rech-\nnung"),
     ],
 )
 def test_no_other_text_and_no_piece_of_a_token_is_found(value: str, printing: str) -> None:

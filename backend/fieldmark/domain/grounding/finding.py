@@ -22,7 +22,7 @@ from fieldmark.domain import fields as walking
 from fieldmark.domain import paths
 from fieldmark.domain.grounding import dates, folding, fuzzy, labels, layout, numbers
 from fieldmark.domain.grounding.layout import Box, Word
-from fieldmark.domain.grounding.strand import Span, Strand, strand
+from fieldmark.domain.grounding.strand import BREAK, Span, Strand, strand
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
@@ -58,24 +58,22 @@ _TRAILING = re.compile(r"[\W_]*$")
 # From so many characters on, a grouping of digits by spaces or dashes is only a way of writing: IBAN, telephone.
 _LONG = 8
 
-_SYMBOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "EUR": ("€",),
-    "GBP": ("£",),
-    "INR": ("₹", "rs"),
-    "KRW": ("₩",),
-    "ILS": ("₪",),
-    "RUB": ("₽",),
-    "TRY": ("₺",),
-    "UAH": ("₴",),
-    "VND": ("₫",),
-    "THB": ("฿",),
-    "PHP": ("₱",),
-    "NGN": ("₦",),
-    "PLN": ("zl",),
-    "CZK": ("kc",),
-    "MYR": ("rm",),
-    "USD": ("us$",),
-    "BRL": ("r$",),
+# Signs of one currency only: a $ may be many.
+_SIGNS: Final[Mapping[str, str]] = {
+    "EUR": "€",
+    "GBP": "£",
+    "INR": "₹",
+    "KRW": "₩",
+    "ILS": "₪",
+    "RUB": "₽",
+    "TRY": "₺",
+    "UAH": "₴",
+    "VND": "₫",
+    "THB": "฿",
+    "PHP": "₱",
+    "NGN": "₦",
+    "USD": "us$",
+    "BRL": "r$",
 }
 
 
@@ -222,10 +220,13 @@ class Grounds:
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))
-        taken: dict[paths.Path, _Rows] = {}
-        for row, own in rows.items():
-            among = taken.setdefault(row[:-1], _Rows()) if row else None
-            found.update(self._row(own, claims, among))
+        lists: dict[paths.Path, _Rows] = {}
+        for row, members in rows.items():
+            among = None
+            if row:
+                above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
+                among = lists.setdefault(row[:-1], _Rows(above[-1].last if above else (-1, -1)))
+            found.update(self._row(members, claims, among))
         return found
 
     def nearest(self, quote: str, page: int | None = None) -> str | None:
@@ -374,12 +375,12 @@ class Grounds:
         times = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
         beside: dict[Span, Span] = {}
         for span in spans:
-            at = bisect_left(times, span.first, key=lambda time: time.first)
+            at = bisect_left(times, span.word, key=lambda time: time.word)
             close = [
                 time for time in times[max(0, at - 1) : at + 2] if self._page_of[time.word] == self._page_of[span.word]
             ]
             if close:
-                beside[span] = min(close, key=lambda time: abs(time.first - span.first))
+                beside[span] = min(close, key=lambda time: abs(time.word - span.word))
         if beside:
             return _Found("date", [span for span in spans if span in beside], text, beside)
         # Midnight is how a date becomes a date with time.
@@ -418,11 +419,8 @@ class Grounds:
         needle = folding.bones(folded)
         if found or not needle:
             return found
-        if text in _SYMBOLS:
-            for symbol in _SYMBOLS[text]:
-                found = self._signs(symbol, text)
-                if found:
-                    return found
+        if text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
+            return found
         # In another order the same words stand, but for those that are broken at the end of a line.
         if "-\n" in self._printed.text or all(
             folding.bones(token) in self._reading.text for token in folded.split()[:_TOKENS]
@@ -474,7 +472,21 @@ class Grounds:
         if span.head and not _separable(self._plain[order[span.first]], span.head):
             return False
         last = order[span.last]
-        return span.tail == len(self._bones[last]) or _separable(self._plain[last], span.tail)
+        if span.tail != len(self._bones[last]):
+            return _separable(self._plain[last], span.tail)
+        return not self._goes_on(order, span.last) and (span.head > 0 or not self._goes_on(order, span.first - 1))
+
+    def _goes_on(self, order: Sequence[int], at: int) -> bool:
+        """Whether the word at a position is the first half of one that a line's end breaks."""
+        if not 0 <= at < len(order) - 1 or BREAK in (order[at], order[at + 1]):
+            return False
+        word, following = self._words[order[at]], self._words[order[at + 1]]
+        return (
+            self._plain[order[at]][-1:] == "-"
+            and word[0][-2:-1].isalpha()
+            and following[0][:1].islower()
+            and not layout.level(word, following)
+        )
 
     def _on_one_page(self, span: Span) -> bool:
         indexes = span.indexes()
@@ -515,11 +527,6 @@ class Grounds:
     def _signs(self, folded: str, text: str) -> _Found | None:
         """Where text without letters or digits stands: a currency's sign anywhere, the rest only as a word."""
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
-        if folded.isalpha():
-            spans = [
-                Span(self._reading, n, n, 0, len(folded), n) for n in self._standing(folded) if self._bones[n] == folded
-            ]
-            return _Found("normalised", spans, text) if spans else None
         printed = self._printed
         spans: list[Span] = []
         at = printed.text.find(folded)
@@ -717,7 +724,7 @@ class Grounds:
         for line, places_there in places.items():
             scores[line] -= max(0, wanted[line] - len(places_there))
         free = scores.keys() - among.lines if len(leaves) > 1 else set(scores)
-        best = min(free or scores, key=lambda line: (-scores[line], line <= among.last, line))
+        best = min(free or scores, key=lambda line: (-scores[line], line < among.last, line))
         among.lines.add(best)
         among.last = best
         return best
@@ -749,14 +756,12 @@ class Grounds:
     def _place(self, found: _Found, span: Span) -> Place:
         pieces = self._pieces(span, found.sought)
         beside = found.beside.get(span) if found.beside else None
-        if beside is not None and beside.first == span.last:  # 2024-03-12T20:13
-            pieces = self._pieces(
-                Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word), found.sought
-            )
-        elif beside is not None and beside.first > span.last:
-            pieces += self._pieces(beside, found.sought)
-        elif beside is not None and beside.first < span.first:
-            pieces = self._pieces(beside, found.sought) + pieces
+        if beside is not None and beside.strand is span.strand and beside.first == span.last:  # 2024-03-12T20:13
+            whole = Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word)
+            pieces = self._pieces(whole, found.sought)
+        elif beside is not None:
+            apart = self._pieces(beside, found.sought)
+            pieces = pieces + apart if beside.word > span.word else apart + pieces
         words = self._words
         quote = " ".join([words[index][0][start:end] for index, start, end in pieces])
         match = "exact" if quote == found.sought and found.match != "quote" else found.match
@@ -794,12 +799,13 @@ class Grounds:
 
 
 class _Rows:
-    """Which lines and places the rows of one list have taken."""
+    """Which lines and places the rows of one list have taken. `last` is the line after which the next is looked for: of
+    a list within a row, that row's."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: tuple[int, int]) -> None:
         self.lines: set[tuple[int, int]] = set()
         self.spans: set[tuple[int, int]] = set()
-        self.last: tuple[int, int] = (-1, -1)
+        self.last = last
 
 
 _NOWHERE: Final = 2
