@@ -1,13 +1,17 @@
 """What approvals cost and whether each is decided once.
 
-1. Races: two API processes are told opposite things about the same waiting call at the same moment: approve against
-   approve, against reject, against cancel. Each call must be decided once, and its run be enqueued once at most.
+1. Races: two API processes are told two things about the same waiting call at the same moment: approve against approve,
+   against reject, against cancel. The rows must tell of one decision, and of one job at most.
 2. Ten thousand runs wait: how much memory the API and a worker take before and after, and how many CLIs live.
 3. From the request that approves to the first event that follows, with the real CLI and a model without delay.
+4. Some of the ten thousand are approved, and must run to their ends.
 
-    pip install '.[bench]' && python bench/approvals.py [--races 2000] [--waiting 10000] [--latencies 40]
+One run comes to wait by itself; those that wait beside it are copies of its rows.
 
-Ends with 1 if a call was not decided exactly once.
+    pip install '.[bench]' && python bench/approvals.py [--races 2000] [--waiting 10000] [--latencies 40] [--sample 20]
+
+Ends with 1 if a call was not decided exactly once, a run of the sample did not end well, a CLI lives while all wait, or
+the API takes 50 MB more.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
-import json
+import contextlib
 import random
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -33,60 +38,62 @@ from psycopg.rows import dict_row
 import chaos
 from fieldmark.db.embedded import running
 from fieldmark.routes.tokens import LocalTokens
-from fieldmark.tools.toolkit import hash_of
-from processes import child, said
+from processes import bounded, child, heed_signals, said
 
-ARGUMENTS = {"path": "total", "value": 1, "confidence": 0.9}
+DEADLINE_SECONDS = 1200
+MORE_MB = 50
 SSE = {"Accept": "text/event-stream"}
 AT_ONCE = 16
 RIVALS = ("approve", "reject", "cancel")
 
 
-def add_waiting(owner_url: str, user_id: str, count: int) -> list[str]:
-    """Runs that wait for this user to decide the call `call`, as if an agent had proposed it. Answers their ids."""
-    with psycopg.connect(owner_url, row_factory=dict_row) as owner:
-        org = owner.execute("select org_id from public.memberships where user_id = %s", [user_id]).fetchone()
-        assert org is not None
-        given = {"org": org["org_id"], "user": user_id, "document": str(uuid4()), "count": count}
-        owner.execute(
-            """insert into public.documents
-                 (id, org_id, created_by, filename, storage_path, media_type, status, page_count, byte_size)
-               values (%(document)s::uuid, %(org)s, %(user)s, 'a.txt',
-                 concat(%(org)s::uuid, '/', %(document)s::uuid, '/a.txt'), 'text/plain', 'ready', 1, 1)""",
-            given,
-        )
-        rows = owner.execute(
-            """with e as (
-                 insert into public.extractions (org_id, created_by, document_id)
-                 select %(org)s::uuid, %(user)s::uuid, %(document)s::uuid from generate_series(1, %(count)s)
-                 returning id)
-               insert into public.runs (org_id, created_by, document_id, extraction_id, approval, status, attempt,
-                 session_id, waiting_call, started_at)
-               select %(org)s::uuid, %(user)s::uuid, %(document)s::uuid, e.id, 'ask', 'awaiting_approval', 1,
-                 gen_random_uuid(), 'call', now()
-               from e returning id""",
-            given,
-        ).fetchall()
-        ids = [str(row["id"]) for row in rows]
-        owner.execute(
-            """insert into public.calls (run_id, id, org_id, created_by, tool, arguments, arguments_hash, status)
-               select id, 'call', %s::uuid, %s::uuid, 'update_field', %s::jsonb, %s, 'pending'
-               from unnest(%s::uuid[]) as id""",
-            [org["org_id"], user_id, json.dumps(ARGUMENTS), hash_of(ARGUMENTS), ids],
-        )
-    return ids
+COPY = """
+    create temp table copies on commit drop as
+      select gen_random_uuid() as run, gen_random_uuid() as extraction, gen_random_uuid() as session
+      from generate_series(1, %(count)s);
+    insert into public.extractions select (jsonb_populate_record(e, jsonb_build_object('id', n.extraction))).*
+      from copies as n, public.extractions as e join public.runs as r on r.extraction_id = e.id where r.id = %(run)s;
+    insert into public.runs
+      select (jsonb_populate_record(
+        r, jsonb_build_object('id', n.run, 'extraction_id', n.extraction, 'session_id', n.session))).*
+      from copies as n, public.runs as r where r.id = %(run)s;
+    insert into public.calls select (jsonb_populate_record(c, jsonb_build_object('run_id', n.run))).*
+      from copies as n, public.calls as c where c.run_id = %(run)s;
+    insert into public.run_events (run_id, number, org_id, body, created_by, created_at)
+      select n.run, e.number, e.org_id,
+        replace(replace(e.body::text, r.id::text, n.run::text), r.extraction_id::text, n.extraction::text)::json,
+        e.created_by, e.created_at
+      from copies as n, public.run_events as e join public.runs as r on r.id = e.run_id where r.id = %(run)s;
+    insert into public.agent_sessions (org_id, project, session_id, subpath, uuid, entry, created_by, created_at)
+      select s.org_id, s.project, n.session::text, s.subpath, s.uuid,
+        replace(s.entry::text, s.session_id, n.session::text)::json, s.created_by, s.created_at
+      from copies as n, public.agent_sessions as s join public.runs as r on s.session_id = r.session_id::text
+      where r.id = %(run)s order by n.run, s.number;
+    select run::text from copies
+"""
 
 
-async def say(http: httpx.AsyncClient, run_id: str, what: str) -> int:
+def copies(owner_url: str, run_id: str, count: int) -> list[str]:
+    """Copies of a run that waits, each with an extraction and a conversation of its own. Answers their ids."""
+    with psycopg.connect(owner_url) as owner, psycopg.ClientCursor(owner) as cursor:
+        cursor.execute(COPY, {"run": run_id, "count": count})
+        while cursor.nextset():
+            pass
+        return [run for (run,) in cursor.fetchall()]
+
+
+async def say(http: httpx.AsyncClient, run_id: str, call_id: str, what: str) -> int:
     """The HTTP status of one decision; what follows is not waited for."""
     if what == "cancel":
         return (await http.post(f"/api/runs/{run_id}/cancel")).status_code
-    body = {"run_id": run_id, "approvals": [{"call_id": "call", "approved": what == "approve"}]}
+    body = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": what == "approve"}]}
     async with http.stream("POST", "/api/agent/approve", json=body, headers=SSE) as answer:
         return answer.status_code
 
 
-async def race(replicas: list[httpx.AsyncClient], owner_url: str, ids: list[str], dice: random.Random) -> list[str]:
+async def race(
+    replicas: list[httpx.AsyncClient], owner_url: str, ids: list[str], call_id: str, dice: random.Random
+) -> list[str]:
     """What went wrong; prints what won."""
     wrong: list[str] = []
     wins: collections.Counter[str] = collections.Counter()
@@ -96,13 +103,15 @@ async def race(replicas: list[httpx.AsyncClient], owner_url: str, ids: list[str]
         rival = dice.choice(RIVALS)
         first, second = dice.sample(replicas, 2)
         async with places:
-            approved, answered = await asyncio.gather(say(first, run_id, "approve"), say(second, run_id, rival))
+            approved, answered = await asyncio.gather(
+                say(first, run_id, call_id, "approve"), say(second, run_id, call_id, rival)
+            )
         with psycopg.connect(owner_url, row_factory=dict_row) as owner:
             found = owner.execute(
                 """select r.status as run, c.status as call, (
                      select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = r.id::text) as jobs
-                   from public.runs as r join public.calls as c on c.run_id = r.id where r.id = %s""",
-                [run_id],
+                   from public.runs as r join public.calls as c on c.run_id = r.id where r.id = %s and c.id = %s""",
+                [run_id, call_id],
             ).fetchone()
         assert found is not None
         decided = (approved == 200) + (rival != "cancel" and answered == 200)
@@ -138,22 +147,27 @@ async def memory(http: httpx.AsyncClient, processes: chaos.Processes) -> tuple[f
     return api, worker
 
 
+async def come_to_wait(http: httpx.AsyncClient, label: str) -> tuple[str, str]:
+    """A run of one item that waits now: its id, and the call that it waits for."""
+    document = (await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()["id"]
+    body = {
+        "document_id": document,
+        "instructions": f"label={label} items=1",
+        "approval": "ask",
+        "auto_approved_tools": ["complete_extraction"],
+    }
+    answer = (await http.post("/api/agent/extract", json=body)).json()
+    run = (await http.get(f"/api/runs/{answer['run_id']}")).json()
+    assert run["status"] == "awaiting_approval", run
+    return run["id"], run["waiting_call"]
+
+
 async def latency(http: httpx.AsyncClient, count: int) -> list[float]:
     """Seconds from the request that approves to the first event behind it."""
-    document = (await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()["id"]
-    while (await http.get(f"/api/documents/{document}")).json()["status"] == "reading":
-        await asyncio.sleep(0.1)
     seconds: list[float] = []
     for number in range(count):
-        body = {
-            "document_id": document,
-            "instructions": f"label=l{number} items=1",
-            "approval": "ask",
-            "auto_approved_tools": ["complete_extraction"],
-        }
-        run = (await http.post("/api/agent/extract", json=body)).json()
-        row = (await http.get(f"/api/runs/{run['run_id']}")).json()
-        request = {"run_id": run["run_id"], "approvals": [{"call_id": row["waiting_call"], "approved": True}]}
+        run_id, call_id = await come_to_wait(http, f"l{number}")
+        request = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}]}
         begin = time.perf_counter()
         first: float | None = None
         async with http.stream("POST", "/api/agent/approve", json=request, headers=SSE) as answer:
@@ -165,48 +179,74 @@ async def latency(http: httpx.AsyncClient, count: int) -> list[float]:
     return seconds
 
 
+async def approve_sample(http: httpx.AsyncClient, ids: list[str], call_id: str) -> list[str]:
+    """Approve these runs, and answer what did not end as it should."""
+
+    async def one(run_id: str) -> str | None:
+        request = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}]}
+        answer = (await http.post("/api/agent/approve", json=request)).json()
+        ended = answer.get("status") == "completed" and len(answer["extraction"]["extracted_fields"]["items"]) == 1
+        return None if ended else f"approved, and then: {answer}"
+
+    return [wrong for wrong in await asyncio.gather(*map(one, ids)) if wrong]
+
+
 async def measure(options: argparse.Namespace, folder: Path) -> int:
     home = folder / "home"
     home.mkdir()
     user_id = str(uuid4())
+    wrong: list[str] = []
+    headers = {"Authorization": f"Bearer {LocalTokens(home).sign(user_id)}"}
     with child(chaos.__file__, "--model") as answering, running(home, 18) as database:
-        processes = chaos.Processes(folder, said(answering), workers=0, replicas=2)
-        headers = {"Authorization": f"Bearer {LocalTokens(home).sign(user_id)}"}
-        replicas = [httpx.AsyncClient(base_url=url, headers=headers, timeout=60) for url in processes.urls]
-        try:
-            processes.keep_up()
-            for replica in replicas:
-                await until_it_answers(replica)
-            ids = add_waiting(database.owner_url, user_id, options.races)
-            wrong = await race(replicas, database.owner_url, ids, random.Random(options.seed))
-            with psycopg.connect(database.owner_url, options="-c search_path=queue") as owner:
-                owner.execute("delete from public.runs")
-                owner.execute("delete from procrastinate_jobs")
-            await processes.stop()
+        owner_url, model_url = database.owner_url, said(answering)
 
-            (folder / "tmp").rmdir()
-            processes = chaos.Processes(folder, processes.model_url, workers=1)
-            replicas[0].base_url = processes.urls[0]
-            processes.keep_up()
-            await until_it_answers(replicas[0])
-            before = await memory(replicas[0], processes)
-            add_waiting(database.owner_url, user_id, options.waiting)
-            after = await memory(replicas[0], processes)
+        @contextlib.asynccontextmanager
+        async def service(name: str, **counts: int) -> AsyncIterator[tuple[chaos.Processes, list[httpx.AsyncClient]]]:
+            own = folder / name
+            own.mkdir()
+            (own / "home").symlink_to(home)
+            processes = chaos.Processes(own, model_url, **counts)
+            async with contextlib.AsyncExitStack() as stack:
+                stack.callback(processes.end)
+                clients = [httpx.AsyncClient(base_url=url, headers=headers, timeout=120) for url in processes.urls]
+                for client in clients:
+                    await stack.enter_async_context(client)
+                processes.keep_up()
+                for client in clients:
+                    await until_it_answers(client)
+                yield processes, clients
+                await processes.stop()
+
+        async with service("first", workers=1) as (_, [http]):
+            first, call_id = await come_to_wait(http, "first")
+        async with service("races", workers=0, replicas=2) as (_, replicas):
+            ids = copies(owner_url, first, options.races)
+            wrong += await race(replicas, owner_url, ids, call_id, random.Random(options.seed))
+            with psycopg.connect(owner_url, options="-c search_path=queue") as owner:
+                owner.execute("delete from public.runs where id <> %s", [first])
+                owner.execute("delete from procrastinate_jobs")
+        async with service("waiting", workers=1) as (processes, [http]):
+            before = await memory(http, processes)
+            ids = copies(owner_url, first, options.waiting)
+            after = await memory(http, processes)
+            clis = len(processes.clis())
             print(
                 f"waiting     {options.waiting}: API {before[0]:.0f} -> {after[0]:.0f} MB, worker {before[1]:.0f} -> "
-                f"{after[1]:.0f} MB, CLIs {len(processes.clis())}"
+                f"{after[1]:.0f} MB, CLIs {clis}"
             )
-            seconds = await latency(replicas[0], options.latencies)
-            ordered = sorted(seconds)
+            if clis or after[0] - before[0] > MORE_MB:
+                wrong.append("what waits costs too much")
+            seconds = sorted(await latency(http, options.latencies))
             print(
                 f"latency     approve -> first event: p50 {statistics.median(seconds) * 1000:.0f} ms, p95 "
-                f"{ordered[int(len(ordered) * 0.95)] * 1000:.0f} ms of {len(seconds)}"
+                f"{seconds[int(len(seconds) * 0.95)] * 1000:.0f} ms of {len(seconds)}, with all of these waiting"
             )
-            await processes.stop()
-        finally:
-            for replica in replicas:
-                await replica.aclose()
-            processes.end()
+            sample = random.Random(options.seed).sample(ids, min(options.sample, len(ids)))
+            failed = await approve_sample(http, sample, call_id)
+            print(
+                f"sample      {len(sample)} of those that waited approved, {len(sample) - len(failed)} ran to their end"
+            )
+            wrong += failed
     for fault in wrong[:10]:
         print(fault, file=sys.stderr)
     return 1 if wrong else 0
@@ -214,13 +254,12 @@ async def measure(options: argparse.Namespace, folder: Path) -> int:
 
 async def until_it_answers(http: httpx.AsyncClient) -> None:
     """Wait until the service has started. The first answer makes the user's organisation too."""
-    for _ in range(600):
+    while True:
         try:
             await http.get("/api/runs")
             return
         except httpx.HTTPError:
             await asyncio.sleep(0.1)
-    raise SystemExit("The service did not start within a minute.")
 
 
 async def main() -> int:
@@ -228,16 +267,18 @@ async def main() -> int:
     parser.add_argument("--races", type=int, default=2000)
     parser.add_argument("--waiting", type=int, default=10_000)
     parser.add_argument("--latencies", type=int, default=40)
+    parser.add_argument("--sample", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-approvals-"))
     folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
     try:
-        async with asyncio.timeout(1800):
+        with bounded(DEADLINE_SECONDS, folder):
             return await measure(options, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
+    heed_signals()
     sys.exit(asyncio.run(main()))

@@ -15,7 +15,8 @@ readers saw must agree:
     pip install '.[bench]' && python bench/chaos.py --kills 100 --seed 1
 
 Ends with 1 if any of these is not 0, or a run failed. Ctrl-C ends the kills early, and counts. The seed gives the order
-of faults; what they hit differs.
+of faults; what they hit differs. After `--deadline` seconds all that was started is killed, and what was counted so far
+is printed.
 """
 
 from __future__ import annotations
@@ -30,12 +31,11 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ from fieldmark.db.embedded import running
 from fieldmark.offline_model.messages import Body, call, items, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.routes.tokens import LocalTokens
-from processes import child, said
+from processes import bounded, child, free_port, heed_signals, said
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
 # Should this program itself be killed, what it started goes too.
@@ -61,6 +61,8 @@ BROKEN_OFF = "begun before and broken off"
 SETTLE_SECONDS = 180
 HELD_SECONDS = 30
 STOP_SECONDS = 20
+# What follows the last kill takes so long at most: the runs settle, the queue empties, all are told to end.
+AFTERWARDS_SECONDS = SETTLE_SECONDS + HELD_SECONDS + 2 * STOP_SECONDS + 50
 
 
 # The model -----------------------------------------------------------------------------------------------------------
@@ -85,6 +87,8 @@ async def answer(body: Body) -> list[Any]:
                 calls[block["id"]] = block["name"].rsplit("__", 1)[-1]
             elif block.get("type") == "tool_result":
                 have = _after(calls.get(block["tool_use_id"], ""), block, have)
+    if not calls:
+        return [call("get_document_text")]
     if have is None:
         return [call("get_current_extraction")]
     if have == COMPLETE:
@@ -154,6 +158,19 @@ class Figures:
     def found(self, what: str, detail: str) -> None:
         self.faults[what].append(detail)
 
+    def show(self, *lines: str) -> bool:
+        """Print all of it, these lines in the middle. Answers whether it is all in order."""
+        for what, details in self.faults.items():
+            for detail in details[:10]:
+                print(f"{what}: {detail}", file=sys.stderr)
+        print(f"kills       {sum(self.kills.values())}: {_counted(self.kills)}")
+        print(f"postgres    {sum(self.stops.values())} times: {_counted(self.stops)}")
+        print(f"readers     cut {self.cuts} times; tried again after {_counted(self.tries_of_clients) or 'nothing'}")
+        print(*lines, sep="\n")
+        counted = {what: len(self.faults[what]) for what in ("lost", "duplicated", "stuck", "orphaned", "failed")}
+        print(" ".join(f"{what} {count}" for what, count in counted.items()))
+        return not any(counted.values())
+
 
 class Processes:
     """The API and the workers: started, killed by their pids, started again."""
@@ -161,7 +178,7 @@ class Processes:
     def __init__(self, folder: Path, model_url: str, workers: int, replicas: int = 1) -> None:
         self.folder = folder
         self.model_url = model_url
-        ports = [_free_port() for _ in range(replicas)]
+        ports = [free_port() for _ in range(replicas)]
         self.urls = [f"http://127.0.0.1:{port}" for port in ports]
         (folder / "tmp").mkdir()
         self._environment = {
@@ -259,7 +276,7 @@ class Processes:
             return False
 
     async def stop(self) -> dict[str, float]:
-        """SIGTERM to all; answers how many seconds each took. One that stays is killed after a minute."""
+        """SIGTERM to all; answers how many seconds each took. One that stays is killed after twice its time."""
         begin, took = time.monotonic(), dict[str, float]()
         for process in self._live.values():
             process.terminate()
@@ -267,7 +284,7 @@ class Processes:
             for name, process in self._live.items():
                 if process.poll() is not None:
                     took.setdefault(name, time.monotonic() - begin)
-                elif time.monotonic() - begin > 60:
+                elif time.monotonic() - begin > 2 * STOP_SECONDS:
                     process.kill()
             await asyncio.sleep(0.05)
         return took
@@ -281,12 +298,6 @@ class Processes:
         for process in [*self.clis(), *self.readers()]:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _commands() -> Iterator[tuple[psutil.Process, str]]:
@@ -353,6 +364,10 @@ class Followed:
     waits: dict[str, Any] | None = None
 
 
+class Refused(Exception):
+    """What no trying again mends."""
+
+
 class Customers:
     """People (or their programs) who start runs, watch them, decide, and try again whenever they are cut off."""
 
@@ -372,19 +387,24 @@ class Customers:
     async def work(self) -> None:
         document: str | None = None
         while not self.closing:
-            if document is None or self._random.random() < 0.2:
-                document = await self._upload()
-            number = len(self.followed)
-            ask = self._random.random() < 0.25
-            wanted = self._random.randint(1, 3) if ask else self._random.randint(4, 9)
-            one = Followed(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
-            self.followed.append(one)
-            await self._see_through(one, document)
+            try:
+                if document is None or self._random.random() < 0.2:
+                    document = await self._upload()
+                number = len(self.followed)
+                ask = self._random.random() < 0.25
+                wanted = self._random.randint(1, 3) if ask else self._random.randint(4, 9)
+                one = Followed(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
+                self.followed.append(one)
+                await self._see_through(one, document)
+            except Refused as refused:
+                self._figures.found("failed", f"a customer was refused: {refused}")
+                document = None
+                await asyncio.sleep(1)
 
     async def _upload(self) -> str:
         async def once() -> str | None:
             answer = await self._http.post("/api/documents", files={"file": ("a.txt", b"Invoice number: 1\nTotal: 1")})
-            return answer.json()["id"] if answer.status_code == 201 else self._failed("upload", answer.status_code)
+            return answer.json()["id"] if answer.status_code == 201 else await self._failed("upload", answer)
 
         return await self._until(once)
 
@@ -402,7 +422,7 @@ class Customers:
             one.due = 1  # a run that was started before is shown from its first event again
             async with self._http.stream("POST", "/api/agent/extract", json=body, headers=headers) as answer:
                 if answer.status_code != 200:
-                    return self._failed("start", answer.status_code)
+                    return await self._failed("start", answer)
                 await self._read(answer, one)
             return True if one.run_id else None
 
@@ -411,7 +431,7 @@ class Customers:
             one.due = one.last + 1
             async with self._http.stream("GET", f"/api/runs/{one.run_id}/events", headers=headers) as answer:
                 if answer.status_code != 200:
-                    return self._failed("events", answer.status_code)
+                    return await self._failed("events", answer)
                 await self._read(answer, one)
             return True if one.ended or one.waits else None
 
@@ -427,7 +447,7 @@ class Customers:
                     self._figures.decisions[str(answer.status_code)] += 1
                     one.waits = None
                     return True
-                return self._failed("approve", answer.status_code)
+                return await self._failed("approve", answer)
 
         await self._until(start)
         while not one.ended:
@@ -451,8 +471,10 @@ class Customers:
                 self._figures.tries_of_clients[type(error).__name__] += 1
             await asyncio.sleep(self._random.uniform(0.1, 0.4))
 
-    def _failed(self, what: str, status: int) -> None:
-        self._figures.tries_of_clients[f"{what} {status}"] += 1
+    async def _failed(self, what: str, answer: httpx.Response) -> None:
+        self._figures.tries_of_clients[f"{what} {answer.status_code}"] += 1
+        if answer.is_client_error:
+            raise Refused(f"{what} {answer.status_code} {(await answer.aread()).decode()}")
 
     async def _read(self, answer: httpx.Response, one: Followed) -> None:
         number, body = 0, ""
@@ -713,8 +735,7 @@ def _check_fields(owner: Any, run: dict[str, Any], one: Followed, figures: Figur
 # The whole -----------------------------------------------------------------------------------------------------------
 
 
-async def chaos(options: argparse.Namespace, folder: Path) -> int:
-    figures = Figures()
+async def chaos(options: argparse.Namespace, folder: Path, figures: Figures) -> int:
     begin = time.monotonic()
     home = folder / "home"
     home.mkdir()
@@ -744,12 +765,8 @@ async def _under_fire(
     stopping: asyncio.Task[None] | None = None
     killed_for = 0.0
     try:
-        for _ in range(600):  # undisturbed until the first run is under way
-            if any(one.seen for one in customers.followed):
-                break
+        while not any(one.seen for one in customers.followed):  # undisturbed until the first run is under way
             await asyncio.sleep(0.1)
-        else:
-            raise SystemExit("No run came under way within a minute: see the logs (--keep).")
         stopping = asyncio.create_task(chaos.stop_postgres())
         first_kill = time.monotonic()
         killing = asyncio.create_task(chaos.kill(options.kills, options.every))
@@ -766,6 +783,9 @@ async def _under_fire(
         customers.closing = True
         settle = time.monotonic()
         _, late = await asyncio.wait(working, timeout=SETTLE_SECONDS)
+        for one in customers.followed if late else []:
+            if not one.ended:
+                figures.found("stuck", f"{one.label}: its customer waits after {SETTLE_SECONDS} s, run {one.run_id}")
         await asyncio.to_thread(_wait_for_the_queue, owner_url)
         settled_in = time.monotonic() - settle
         for one in late:
@@ -795,44 +815,33 @@ async def _under_fire(
                  (select count(*) from public.run_events) as events from public.runs"""
         ).fetchone()
     assert sums is not None
-    for what, details in figures.faults.items():
-        for detail in details[:10]:
-            print(f"{what}: {detail}", file=sys.stderr)
-    print(f"kills       {sum(figures.kills.values())} in {killed_for:.0f} s: {_counted(figures.kills)}")
-    print(f"postgres    {sum(figures.stops.values())} times: {_counted(figures.stops)}")
-    print(f"readers     cut {figures.cuts} times; tried again after {_counted(figures.tries_of_clients) or 'nothing'}")
-    print(f"runs        {len(customers.followed)}: {_counted(ends)}")
-    print(f"attempts    {sums['attempts']}, at most {sums['most']} for a run, {figures.most_tries} without a call done")
-    print(f"written     {sums['calls']} calls done, {sums['events']} events, decisions {_counted(figures.decisions)}")
-    print(f"then        all ended after {settled_in:.0f} s; SIGTERM to end at most {max(stopped.values()):.1f} s")
-    print(f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left for the next worker to clear up")
-    print(f"time        {time.monotonic() - begin:.0f} s, seed {options.seed}")
-    counted = {what: len(figures.faults[what]) for what in ("lost", "duplicated", "stuck", "orphaned", "failed")}
-    print(" ".join(f"{what} {count}" for what, count in counted.items()))
-    return 1 if any(counted.values()) else 0
+    in_order = figures.show(
+        f"runs        {len(customers.followed)}: {_counted(ends)}",
+        f"attempts    {sums['attempts']}, at most {sums['most']} for a run, {figures.most_tries} without a call done",
+        f"written     {sums['calls']} calls done, {sums['events']} events, decisions {_counted(figures.decisions)}",
+        f"then        all ended after {settled_in:.0f} s; SIGTERM to end at most {max(stopped.values()):.1f} s",
+        f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left for the next worker to clear up",
+        f"time        {time.monotonic() - begin:.0f} s, {killed_for:.0f} s of kills, seed {options.seed}",
+    )
+    return 0 if in_order else 1
 
 
 def _wait_for_the_queue(owner_url: str) -> None:
     """A job whose worker was killed after its run's end is still taken up once: give it the time."""
     until = time.monotonic() + HELD_SECONDS + 10
+    query = "select 1 from queue.procrastinate_jobs where status in ('todo', 'doing') limit 1"
     while time.monotonic() < until:
-        with psycopg.connect(owner_url, autocommit=True) as owner:
-            if not owner.execute(
-                "select 1 from queue.procrastinate_jobs where status in ('todo', 'doing') limit 1"
-            ).fetchall():
-                return
+        try:
+            with psycopg.connect(owner_url, autocommit=True, connect_timeout=5) as owner:
+                if not owner.execute(query).fetchall():
+                    return
+        except psycopg.OperationalError:
+            pass  # the last stop of Postgres may have been a moment ago
         time.sleep(0.5)
 
 
 def _counted(counter: collections.Counter[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in sorted(counter.items()))
-
-
-@contextlib.asynccontextmanager
-async def _bounded(seconds: float) -> AsyncIterator[None]:
-    """However wrong it goes, this program ends."""
-    async with asyncio.timeout(seconds):
-        yield
 
 
 async def main() -> int:
@@ -841,6 +850,7 @@ async def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=float, default=1.5, help="seconds between kills, on average")
     parser.add_argument("--seconds", type=float, default=3600, help="kill no longer than this")
+    parser.add_argument("--deadline", type=float, help="end everything after so many seconds, whatever happens")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--customers", type=int, default=6)
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
@@ -854,15 +864,26 @@ async def main() -> int:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # in order, with all that was started
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-chaos-"))
     folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
-    try:
-        async with _bounded(options.seconds + 600):
-            return await chaos(options, folder)
-    finally:
+    figures = Figures()
+
+    def leave() -> None:
         if options.keep:
             print(f"logs in {folder}", file=sys.stderr)
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def give_up() -> None:
+        figures.found("stuck", "the whole")
+        figures.show()
+        leave()
+
+    try:
+        with bounded(options.deadline or options.seconds + AFTERWARDS_SECONDS, folder, give_up):
+            return await chaos(options, folder, figures)
+    finally:
+        leave()
+
 
 if __name__ == "__main__":
+    heed_signals()
     sys.exit(asyncio.run(main()))

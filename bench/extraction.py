@@ -1,9 +1,10 @@
 """One scripted extraction of four tool calls: through Fieldmark's API, in a bare ClaudeSDKClient, in a raw loop.
 
 Prints wall time, CPU and peak memory of each, and their ratios, all of one run with the three interleaved. The scripted
-model answers without delay from a process of its own, the same for all three.
+model answers without delay from a process of its own, the same for all three. With `--at-once 16` each does so many
+requests at the same time, `--runs` times in turn.
 
-    pip install '.[bench]' && python bench/extraction.py [--runs 20]
+    pip install '.[bench]' && python bench/extraction.py [--runs 20] [--at-once 16]
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from processes import child, said
+from processes import bounded, child, free_port, heed_signals, said
 
 DOCUMENT = "Invoice number: 2024-0815\nInvoice date: 2024-03-12\nVendor: Acme Ltd\nTotal: 1,250.00 EUR\n" * 20
 FIELDS = {"number": "2024-0815", "date": "2024-03-12", "vendor": {"name": "Acme Ltd"}, "total": 1250.0}
@@ -32,6 +33,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("extract_fields", {"fields": FIELDS, "confidences": {"number": 0.9, "total": 0.8}}),
     ("complete_extraction", {}),
 ]
+DEADLINE_SECONDS = 900
 PROMPT = "Extract the fields of the document."
 
 
@@ -134,12 +136,18 @@ async def raw_request(client: Any) -> None:
 
 
 async def on_demand(request: Callable[[], Any]) -> None:
-    """A process that does one request for each line it is sent, and says how long it took."""
-    print("ready", flush=True)
-    while await asyncio.to_thread(sys.stdin.readline):
+    """A process that does as many requests at once as each line says, and tells how long all took, and one of them."""
+
+    async def timed() -> float:
         begun = time.perf_counter()
         await request()
-        print(time.perf_counter() - begun, flush=True)
+        return time.perf_counter() - begun
+
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        begun = time.perf_counter()
+        each = await asyncio.gather(*(timed() for _ in range(int(line))))
+        print(time.perf_counter() - begun, statistics.median(each), flush=True)
 
 
 async def bare(base_url: str) -> None:
@@ -159,7 +167,9 @@ async def raw(base_url: str) -> None:
 async def ours(address: str, token: str) -> None:
     import httpx
 
-    async with httpx.AsyncClient(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
+    async with httpx.AsyncClient(
+        base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=DEADLINE_SECONDS
+    ) as http:
         taken = await http.post("/api/documents", files={"file": ("a.txt", DOCUMENT.encode())})
         document_id = taken.json()["id"]
         while (await http.get(f"/api/documents/{document_id}")).json()["status"] == "reading":
@@ -216,10 +226,11 @@ class Watched:
             time.sleep(0.05)
 
 
-def main(runs: int) -> None:
+def main(runs: int, at_once: int) -> None:
     me = str(Path(__file__))
     with (
         tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home,
+        bounded(DEADLINE_SECONDS, Path(home)),
         child(me, "model") as model_process,
     ):
         base_url = said(model_process)
@@ -227,7 +238,7 @@ def main(runs: int) -> None:
             "FIELDMARK_HOME": home,
             "ANTHROPIC_API_KEY": "bench",
             "ANTHROPIC_BASE_URL": base_url,
-            "FIELDMARK_PORT": "8791",
+            "FIELDMARK_PORT": str(port := free_port()),
             "DATABASE_URL": "",
             "SUPABASE_URL": "",
         }
@@ -237,7 +248,7 @@ def main(runs: int) -> None:
             child(me, "raw", base_url) as raw_process,
         ):
             token = said(server)
-            with child(me, "ours", "http://127.0.0.1:8791", token) as ours_process:
+            with child(me, "ours", f"http://127.0.0.1:{port}", token) as ours_process:
                 database = next(
                     (p.pid for p in psutil.process_iter() if p.name() == "postgres" and "-D" in p.cmdline()
                      and p.create_time() >= psutil.Process(server.pid).create_time()), None,
@@ -251,26 +262,29 @@ def main(runs: int) -> None:
                 for process, _ in subjects.values():
                     assert said(process) == "ready"
                 walls: dict[str, list[float]] = {name: [] for name in subjects}
+                singles: dict[str, list[float]] = {name: [] for name in subjects}
                 cpus: dict[str, list[float]] = {name: [] for name in subjects}
                 postgres_cpu: list[float] = []
-                for turn in range(runs + 2):  # two to warm up
+                warming_up = 2 if at_once == 1 else 1
+                for turn in range(runs + warming_up):
                     for name, (process, watched) in subjects.items():
                         before = watched.cpu()
                         before_postgres = postgres.cpu() if postgres else 0.0
                         watched.watching.set()
                         assert process.stdin is not None
-                        process.stdin.write("go\n")
+                        process.stdin.write(f"{at_once}\n")
                         process.stdin.flush()
-                        wall = float(said(process))
+                        wall, single = map(float, said(process).split())
                         time.sleep(0.15)  # the CLI's goodbye belongs to the CPU of its run
                         watched.watching.clear()
-                        if turn >= 2:
+                        if turn >= warming_up:
                             walls[name].append(wall)
+                            singles[name].append(single)
                             cpus[name].append(watched.cpu() - before)
                             if watched is subjects[next(iter(subjects))][1] and postgres:
                                 postgres_cpu.append(postgres.cpu() - before_postgres)
                 base = "(a) bare ClaudeSDKClient, tools in memory"
-                print(f"{runs} runs each, interleaved; median")
+                print(f"{runs} times {at_once} at once each, interleaved; median")
                 for name, (_, watched) in subjects.items():
                     wall, cpu = statistics.median(walls[name]), statistics.median(cpus[name])
                     peak = watched.peak / 1e6
@@ -278,6 +292,7 @@ def main(runs: int) -> None:
                         f"{name}\n    wall {wall:.3f} s ({wall / statistics.median(walls[base]):.2f} x a), "
                         f"CPU {cpu:.2f} s ({cpu / statistics.median(cpus[base]):.2f} x a), "
                         f"peak {peak:.0f} MB ({watched.peak / subjects[base][1].peak:.2f} x a)"
+                        + (f", one of them {statistics.median(singles[name]):.2f} s" if at_once > 1 else "")
                     )
                 if postgres_cpu:
                     print(f"    and Postgres itself: CPU {statistics.median(postgres_cpu):.2f} s a run")
@@ -289,4 +304,7 @@ if __name__ == "__main__":
     else:
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--runs", type=int, default=20)
-        main(parser.parse_args().runs)
+        parser.add_argument("--at-once", type=int, default=1)
+        given = parser.parse_args()
+        heed_signals()
+        main(given.runs, given.at_once)

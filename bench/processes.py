@@ -1,12 +1,23 @@
-"""Child processes of a benchmark: started with pipes, ended with it."""
+"""The processes of a benchmark: started with pipes, ended with it, and all of them ended when it takes too long."""
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
+import random
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+GOODBYE_SECONDS = 20
 
 
 @contextmanager
@@ -24,7 +35,11 @@ def child(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]
         assert process.stdin is not None
         process.stdin.close()
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -32,3 +47,73 @@ def said(process: subprocess.Popen[str]) -> str:
     line = process.stdout.readline().strip()
     assert line, "a process of the benchmark ended early"
     return line
+
+
+def heed_signals() -> None:
+    """Let this process and all that it starts be told to end: who started it in the background, or under nohup, may
+    have had them ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def bounded(seconds: float, folder: Path, say: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Should the block take longer: kill all that was started, `say` what there is, and end this process with 1.
+
+    A thread sees to it, so that nothing the block may wait for holds it up."""
+    over = threading.Event()
+
+    def watch() -> None:
+        if over.wait(seconds):
+            return
+        try:
+            end_all(folder)
+            print(f"not done after {seconds:g} s; it stood here:", file=sys.stderr, flush=True)
+            faulthandler.dump_traceback(sys.stderr)
+            say()
+            sys.stdout.flush()
+            end_all(folder)  # what was started again meanwhile
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=watch, name="deadline", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def end_all(folder: Path) -> None:
+    """Kill our children and theirs, and whoever works in `folder`: that is Postgres, which is nobody's child, too."""
+    while found := [*_living(psutil.Process().children(recursive=True)), *at_work_in(folder)]:
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(found, timeout=1)
+
+
+def at_work_in(folder: Path) -> list[psutil.Process]:
+    """The living processes, other than this one, whose working directory is `folder` or lies in it."""
+    found: list[psutil.Process] = []
+    for process in _living(psutil.process_iter()):
+        with contextlib.suppress(psutil.Error):
+            if Path(process.cwd()).is_relative_to(folder) and process.pid != os.getpid():
+                found.append(process)
+    return found
+
+
+def _living(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def free_port() -> int:
+    """A port that the system gives to nobody who asks for any: it stays ours while what listens there is started
+    again."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", random.randint(20_000, 32_000)))
+            return probe.getsockname()[1]

@@ -2,11 +2,11 @@
 
 Events are written to some runs at a steady pace; readers follow them over HTTP, are cut at random and go on by
 Last-Event-ID. The same again with readers beside them that take nothing from their sockets. All of it against one API
-process; the connections that it holds are counted while the readers wait.
+process, whose connections to the database are counted meanwhile.
 
     pip install '.[bench]' && python bench/readers.py [--readers 200] [--seconds 30]
 
-Ends with 1 if an event was missing, repeated or out of order.
+Ends with 1 if an event was missing, repeated or out of order, or there is a connection for each reader.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import psycopg
-from psycopg import sql
 
 import chaos
-from approvals import add_waiting, until_it_answers
+from approvals import until_it_answers
 from fieldmark.db.embedded import running
 from fieldmark.routes.tokens import LocalTokens
+from processes import bounded, heed_signals
 
 RUNS = 20
 EVENTS_A_SECOND = 4  # in each run
@@ -52,10 +53,29 @@ class Seen:
 
 
 def begin(owner_url: str, user_id: str) -> list[str]:
-    ids = add_waiting(owner_url, user_id, RUNS)
+    """Runs of this user that are at work, as far as their readers can tell. Answers their ids."""
     with psycopg.connect(owner_url) as owner:
-        owner.execute("update public.runs set status = 'running', waiting_call = null where id = any(%s)", [ids])
-    return ids
+        found = owner.execute(
+            """with of as (select org_id, user_id from public.memberships where user_id = %(user)s),
+                 d as (
+                   insert into public.documents
+                     (id, org_id, created_by, filename, storage_path, media_type, status, page_count, byte_size)
+                   select %(id)s::uuid, org_id, user_id, 'a.txt', concat(org_id, '/', %(id)s::uuid, '/a.txt'),
+                     'text/plain', 'ready', 1, 1 from of
+                   returning id, org_id, created_by)
+               insert into public.extractions (org_id, created_by, document_id)
+               select org_id, created_by, id from d, generate_series(1, %(count)s)
+               returning id""",
+            {"user": user_id, "id": str(uuid4()), "count": RUNS},
+        ).fetchall()
+        runs = owner.execute(
+            """insert into public.runs (org_id, created_by, document_id, extraction_id, status, attempt, started_at)
+               select org_id, created_by, document_id, id, 'running', 1, now()
+               from public.extractions where id = any(%s)
+               returning id::text""",
+            [[id for (id,) in found]],
+        ).fetchall()
+    return [id for (id,) in runs]
 
 
 async def write(owner_url: str, ids: list[str], seconds: float) -> int:
@@ -130,27 +150,37 @@ async def phase(options: argparse.Namespace, url: str, owner_url: str, user_id: 
         idle = [asyncio.create_task(take_nothing(url, token, ids[n % RUNS])) for n in range(slow)]
         reading = [asyncio.create_task(read(http, ids[n % RUNS], seen, dice)) for n in range(options.readers)]
         writing = asyncio.create_task(write(owner_url, ids, options.seconds))
-        await asyncio.sleep(options.seconds / 2)
-        with psycopg.connect(owner_url) as owner:
-            held = owner.execute(
-                sql.SQL("""select count(*), count(*) filter (where state <> 'idle') from pg_stat_activity
-                           where application_name like 'fieldmark%' and backend_type = 'client backend'""")
-            ).fetchone()
+        held = await connections(owner_url, until=writing)
         count = await writing
         async with asyncio.timeout(60):
             lasts = await asyncio.gather(*reading)
         for one in idle:
             one.cancel()
         await asyncio.gather(*idle, return_exceptions=True)
-    assert held is not None
     seen.missing += sum(count - last for last in lasts)
     late = sorted(seen.late)
     print(
         f"{options.readers} readers beside {slow} that take nothing: {seen.events} events, {seen.cuts} cuts; missing "
         f"{seen.missing}, repeated or out of order {seen.repeated}; late p50 {statistics.median(late) * 1000:.0f} ms, "
-        f"p95 {late[int(len(late) * 0.95)] * 1000:.0f} ms; connections {held[0]}, {held[1]} of them busy"
+        f"p95 {late[int(len(late) * 0.95)] * 1000:.0f} ms; at most {held} connections to the database at once"
     )
-    return seen.missing + seen.repeated
+    return seen.missing + seen.repeated + (held >= options.readers)
+
+
+async def connections(owner_url: str, until: asyncio.Task[Any]) -> int:
+    """How many connections the service has to the database at the most, looked at twice a second."""
+    most = 0
+    with psycopg.connect(owner_url, autocommit=True) as owner:
+        while not until.done():
+            found = owner.execute(
+                """select count(*) from pg_stat_activity
+                   where application_name like 'fieldmark%%' and backend_type = 'client backend'""",
+                (),
+            ).fetchone()
+            assert found is not None
+            most = max(most, found[0])
+            await asyncio.sleep(0.5)
+    return most
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> int:
@@ -182,11 +212,12 @@ async def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-readers-"))
     try:
-        async with asyncio.timeout(600):
+        with bounded(4 * options.seconds + 240, folder):
             return await measure(options, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
+    heed_signals()
     sys.exit(asyncio.run(main()))

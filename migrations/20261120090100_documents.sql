@@ -40,6 +40,9 @@ create table public.document_pages (
   words jsonb not null check (jsonb_typeof(words) = 'array'),
   -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
   engine text not null,
+  -- Words left out of the text because a person cannot see them, and how they begin: foreign text, for people only.
+  hidden_words integer not null default 0 check (hidden_words >= 0),
+  hidden_excerpt text not null default '' check (char_length(hidden_excerpt) <= 200),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   primary key (document_id, number),
@@ -67,8 +70,9 @@ revoke all on public.documents, public.document_pages, public.ocr_results from a
 grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
 -- What a reading finds is the service's to write: the policies below say so, column rights cannot.
 grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
-grant select, insert (document_id, org_id, number, width, height, text, words, engine), delete on public.document_pages
-  to authenticated;
+grant select, delete,
+  insert (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
+  on public.document_pages to authenticated;
 grant select on public.ocr_results to authenticated;
 
 create policy "members read their documents" on public.documents

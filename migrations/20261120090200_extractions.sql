@@ -19,6 +19,9 @@ create table public.extractions (
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
+  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them; they come by themselves,
+  -- and can only be taken away.
+  locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- Rises by one with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
@@ -318,13 +321,29 @@ begin
   return coalesce(v_nodes[1].value, '{}');
 end $$;
 
+-- Who writes ---------------------------------------------------------------------------------------------------------
+
+-- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
+create function private.is_agent() returns boolean
+language sql stable set search_path = ''
+as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
+
 -- Before and after a change -----------------------------------------------------------------------------------------
 
+-- Security definer: what the agent may not write becomes a proposal, and nobody has the right to write those.
 create function private.check_extraction() returns trigger
-language plpgsql set search_path = ''
+language plpgsql security definer set search_path = ''
 as $$
 declare
   v_old public.extractions;
+  v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_scores jsonb;
+  v_evidence jsonb;
+  v_nowhere text[];
+  v_removed text[];
+  v_held record;
+  v_kept text[];
+  v_alone boolean;
   v_stale text[] := '{}';
   v_longest integer;
 begin
@@ -336,6 +355,7 @@ begin
     v_old.extracted_fields := '{}';
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
+    v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
   if new.version <> v_old.version then
@@ -350,6 +370,54 @@ begin
   ) then
     raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
   end if;
+
+  -- Scores and evidence that come with this change, of something that stands.
+  v_scores := private.given(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
+  v_evidence := private.given(v_old.evidence, new.evidence, v_said -> 'evidence');
+  if v_scores <> '{}' or v_evidence <> '{}' then
+    v_nowhere := array(
+      select key from jsonb_object_keys(v_scores || v_evidence) as key
+      except select name from private.nodes(new.extracted_fields)
+      order by key);
+    if v_said <> '{}' and cardinality(v_nowhere) > 0 then
+      raise exception 'There is no field at path % to score or to prove.', left(v_nowhere[1], 200)
+        using errcode = 'PT422';
+    end if;
+    v_scores := v_scores - v_nowhere;
+    v_evidence := v_evidence - v_nowhere;
+  end if;
+
+  -- One place that goes, with the items behind it closing up: else they would look like changed ones.
+  if v_said ? 'removed' then
+    v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
+    if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
+      v_removed := null;
+    end if;
+  end if;
+
+  -- What a person set stays as it is, with its score and proof, whatever an agent writes.
+  if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
+    v_kept := private.binding(old.locks);
+    for v_held in select * from private.held(old, new.extracted_fields, v_removed) loop
+      v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
+      perform private.propose(
+        old, v_held.path, v_held.name, v_held.old, v_held.new,
+        private.at_or_below(v_scores, v_held.name, v_alone), private.at_or_below(v_evidence, v_held.name, v_alone));
+      if v_removed is null then
+        new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
+      else
+        new.extracted_fields := old.extracted_fields;
+        v_removed := null;
+      end if;
+      if not v_alone then
+        v_kept := v_kept || array(select jsonb_object_keys(private.at_or_below(v_scores || v_evidence, v_held.name)));
+      end if;
+    end loop;
+    v_scores := v_scores - v_kept;
+    v_evidence := v_evidence - v_kept;
+  end if;
+
+  new.locks := private.locks_left(v_old.locks, new.locks);
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
@@ -359,33 +427,54 @@ begin
     if v_longest > 1000 then
       raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
     end if;
+    new.locks := case
+      when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
+      else private.closed_up(
+        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
+    end;
   end if;
-  new.confidence_scores := private.still_true(
-    new.extracted_fields, v_stale, v_old.confidence_scores, new.confidence_scores);
-  new.evidence := private.still_true(new.extracted_fields, v_stale, v_old.evidence, new.evidence);
+  -- What scores or proves a value goes with it.
+  new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  if v_removed is not null then
+    new.confidence_scores := private.closed_up(
+      new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
+    new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+  end if;
+  if tg_op = 'UPDATE' and new.version <> old.version then
+    perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
+  end if;
   return new;
 end $$;
 
--- What scores or proves a value goes with it. Of the entries by name those remain that are as they were, where the value
--- is too, and those just given, where something stands.
-create function private.still_true(p_doc jsonb, p_stale text[], p_before jsonb, p_now jsonb) returns jsonb
+-- The entries by name that come with a change: those that differ, and those that the writer names, since what proves
+-- another value may read as before.
+create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
+language sql immutable set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_now)
+  where value is distinct from p_before -> key or p_named ? key
+$$;
+
+-- Of the entries by name those that remain: as they were, where the value is too.
+create function private.still_true(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
+language sql immutable set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
+  where p_now ? key and key not in (select unnest(p_stale))
+$$;
+
+-- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
+create function private.at_or_below(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
 language plpgsql immutable set search_path = ''
 as $$
-declare
-  v_given text[] := array(select key from jsonb_each(p_now) where value is distinct from p_before -> key);
-  v_gone text[];
 begin
-  if p_now = '{}' then
-    return p_now;
-  end if;
-  if cardinality(v_given) > 0 then
-    v_gone := array(select unnest(v_given) except select name from private.nodes(p_doc));
+  if p_alone then
+    return case when p_entries ? p_name then jsonb_build_object(p_name, p_entries -> p_name) else '{}' end;
   end if;
   return (
-    select coalesce(jsonb_object_agg(key, value), '{}')
-    from jsonb_each(p_now)
-    where key not in (select unnest(v_gone))
-      and (key not in (select unnest(p_stale)) or key in (select unnest(v_given))));
+    select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_entries)
+    where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
 create trigger check_extraction before insert or update on public.extractions
@@ -399,7 +488,7 @@ declare
   v_before jsonb := case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end;
   v_run text := nullif(current_setting('fieldmark.run_id', true), '');
   v_call text := nullif(current_setting('fieldmark.call_id', true), '');
-  v_agent boolean := v_call is not null and private.is_service();
+  v_agent boolean := private.is_agent();
 begin
   insert into public.extraction_journal
     (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
@@ -433,27 +522,51 @@ begin
   return v_row;
 end $$;
 
--- Adds scores and evidence to an extraction as it stands. A second update after that of the fields, because the first
--- takes away what scored the values that it replaced.
-create function private.scored(p_extraction_id uuid, p_confidences jsonb, p_evidence jsonb) returns void
+-- Writes fields with what scores and proves them, or without what stood at `p_removed`: one update, one event for those
+-- who watch the table. The trigger is told what it could not see in the row. Answers the row as it then stands.
+create function private.written(
+  p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
+  p_removed text[] default null
+) returns public.extractions
 language plpgsql set search_path = ''
 as $$
 declare
   v_row public.extractions;
-  v_nowhere text;
 begin
+  perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
+    'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
+    'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
+    'removed', to_jsonb(p_removed)))::text, true);
   update public.extractions set
-    confidence_scores = confidence_scores || p_confidences, evidence = evidence || p_evidence
-  where id = p_extraction_id
+    extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+    evidence = evidence || p_evidence
+  where id = p_was.id
   returning * into v_row;
-  select min(key) into v_nowhere from (
-    select key from jsonb_object_keys(p_confidences) as key where not v_row.confidence_scores ? key
-    union all
-    select key from jsonb_object_keys(p_evidence) as key where not v_row.evidence ? key
-  ) as given;
-  if v_nowhere is not null then
-    raise exception 'There is no field at path % to score or to prove.', left(v_nowhere, 200) using errcode = 'PT422';
-  end if;
+  perform set_config('fieldmark.change', '', true);
+  return v_row;
+end $$;
+
+-- What a writer is told: the version, each leaf that changed, and under `proposed` the names of what a person's lock kept.
+create function private.told(
+  p_was public.extractions, p_now public.extractions, p_wanted jsonb, p_removed text[] default null
+) returns jsonb
+language plpgsql stable set search_path = ''
+as $$
+declare
+  v_changed jsonb;
+  v_proposed jsonb;
+begin
+  select coalesce(jsonb_agg(
+    case when c.new is null
+      then jsonb_build_object('path', c.name, 'value', null, 'confidence', null, 'evidence', null, 'removed', true)
+      else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', p_now.confidence_scores -> c.name,
+        'evidence', p_now.evidence -> c.name)
+    end order by c.path), '[]') into v_changed
+  from private.changes(p_was.extracted_fields, p_now.extracted_fields) as c
+  where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
+  select jsonb_agg(name) into v_proposed from private.held(p_was, p_wanted, p_removed);
+  return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
+    || jsonb_build_object('version', p_now.version, 'changed', v_changed);
 end $$;
 
 create function public.save_extraction_fields(
@@ -462,7 +575,9 @@ create function public.save_extraction_fields(
 language plpgsql set search_path = ''
 as $$
 declare
-  v_row public.extractions := private.locked_extraction(p_extraction_id);
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb;
 begin
   p_confidences := coalesce(p_confidences, '{}');
   p_evidence := coalesce(p_evidence, '{}');
@@ -473,24 +588,23 @@ begin
     raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
   end if;
   perform private.check_json(p_fields, 'Fields');
-  update public.extractions set extracted_fields = private.merge(extracted_fields, p_fields)
-  where id = v_row.id
-  returning * into v_row;
-  if p_confidences <> '{}' or p_evidence <> '{}' then
-    perform private.scored(v_row.id, p_confidences, p_evidence);
-  end if;
-  return jsonb_build_object('value', v_row.extracted_fields, 'version', v_row.version);
+  v_wanted := private.merge(v_was.extracted_fields, p_fields);
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
 end $$;
 
+-- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
-  p_evidence jsonb default null
+  p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
 language plpgsql set search_path = ''
 as $$
 declare
-  v_row public.extractions := private.locked_extraction(p_extraction_id);
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
+  v_wanted jsonb;
   v_name text;
 begin
   if p_value is null then
@@ -501,18 +615,20 @@ begin
   if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
-  perform private.check_json(p_value, 'A value');
-  update public.extractions set extracted_fields = private.put(extracted_fields, v_path, p_value)
-  where id = v_row.id
-  returning * into v_row;
-  v_name := private.name_at(v_row.extracted_fields, v_path);
-  if p_confidence is not null or p_evidence is not null then
-    perform private.scored(
-      v_row.id,
-      case when p_confidence is null then '{}' else jsonb_build_object(v_name, p_confidence) end,
-      case when p_evidence is null then '{}' else jsonb_build_object(v_name, p_evidence) end);
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
   end if;
-  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path, 'version', v_row.version);
+  perform private.check_json(p_value, 'A value');
+  v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
+  v_name := private.name_at(v_wanted, v_path);
+  v_row := private.written(
+    v_was, v_wanted,
+    case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
+    p_evidence);
+  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
+    || private.told(v_was, v_row, v_wanted);
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -522,52 +638,55 @@ declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
+  v_wanted jsonb;
   v_name text := private.name_at(v_was.extracted_fields, v_path);
-  v_list_path text[] := v_path[:cardinality(v_path) - 1];
-  v_list text;
-  v_index integer;
+  v_told jsonb;
 begin
   if v_name is null then
     raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
-  update public.extractions set extracted_fields = extracted_fields #- v_path
-  where id = v_was.id
-  returning * into v_row;
-  if jsonb_typeof(v_was.extracted_fields #> v_list_path) = 'array' then
-    v_list := private.name_at(v_was.extracted_fields, v_list_path);
-    v_index := v_path[cardinality(v_path)]::integer;
-    update public.extractions set
-      confidence_scores = private.closed_up(confidence_scores, v_was.confidence_scores, v_list, v_index),
-      evidence = private.closed_up(evidence, v_was.evidence, v_list, v_index)
-    where id = v_was.id;
+  v_wanted := v_was.extracted_fields #- v_path;
+  v_row := private.written(v_was, v_wanted, p_removed => v_path);
+  v_told := private.told(v_was, v_row, v_wanted, v_path) - 'changed' || jsonb_build_object('path', v_name);
+  if v_told ? 'proposed' then
+    return v_told;
   end if;
-  return jsonb_build_object(
-    'path', v_name, 'removed', v_was.extracted_fields #> v_path, 'version', v_row.version);
+  return v_told || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
 end $$;
 
--- After item `p_index` of a list went, what stood behind it has moved up by one, and so do its scores: taken as they were
--- before, since the items now hold other values than under the same name before.
-create function private.closed_up(p_now jsonb, p_before jsonb, p_list text, p_index integer) returns jsonb
-language sql immutable set search_path = ''
+-- After `p_path` was removed: if it was an item of a list, what stood behind it has moved up by one, and so do its entries:
+-- taken as they were before, since the items now hold other values than under the same name before.
+create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
+language plpgsql immutable set search_path = ''
 as $$
-  with item as (
-    select key, value, p_list || '[' as opening,
-      substring(substr(key, length(p_list) + 2) from '^([0-9]{1,9})\]')::integer as index
-    from jsonb_each(p_before)
-    where starts_with(key, p_list || '[')
-  )
-  select coalesce(jsonb_object_agg(key, value), '{}'::jsonb) from (
-    select key, value from jsonb_each(p_now) where not starts_with(key, p_list || '[')
-    union all
-    select
-      case when index > p_index
-        then opening || (index - 1)::text || substr(key, length(opening || index::text) + 1)
-        else key
-      end, value
-    from item
-    where index <> p_index
-  ) as kept
-$$;
+declare
+  v_list_path text[] := p_path[:cardinality(p_path) - 1];
+  v_opening text;
+  v_index integer;
+begin
+  if jsonb_typeof(p_was #> v_list_path) <> 'array' then
+    return p_now;
+  end if;
+  v_opening := private.name_at(p_was, v_list_path) || '[';
+  v_index := p_path[cardinality(p_path)]::integer;
+  return (
+    with item as (
+      select key, value, substring(substr(key, length(v_opening) + 1) from '^([0-9]{1,9})\]')::integer as index
+      from jsonb_each(p_before)
+      where starts_with(key, v_opening)
+    )
+    select coalesce(jsonb_object_agg(key, value), '{}'::jsonb) from (
+      select key, value from jsonb_each(p_now) where not starts_with(key, v_opening)
+      union all
+      select
+        case when index > v_index
+          then v_opening || (index - 1)::text || substr(key, length(v_opening || index::text) + 1)
+          else key
+        end, value
+      from item
+      where index <> v_index
+    ) as kept);
+end $$;
 
 create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
 language plpgsql set search_path = ''
@@ -596,16 +715,17 @@ create function public.restore_extraction(p_extraction_id uuid, p_version intege
 language plpgsql set search_path = ''
 as $$
 declare
-  v_row public.extractions := private.locked_extraction(p_extraction_id);
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb;
 begin
-  if p_version is null or p_version not between 0 and v_row.version then
-    raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_row.version
+  if p_version is null or p_version not between 0 and v_was.version then
+    raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
       using errcode = 'PT422';
   end if;
-  update public.extractions set extracted_fields = private.fields_at(v_row.id, p_version)
-  where id = v_row.id
-  returning * into v_row;
-  return jsonb_build_object('value', v_row.extracted_fields, 'version', v_row.version);
+  v_wanted := private.fields_at(v_was.id, p_version);
+  v_row := private.written(v_was, v_wanted);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
 end $$;
 
 -- Rights ------------------------------------------------------------------------------------------------------------
@@ -619,7 +739,7 @@ revoke all on public.extractions, public.extraction_journal from anon, authentic
 -- Supabase gives every new sequence to everybody, and setval with it.
 revoke all on sequence public.extraction_journal_id_seq from anon, authenticated;
 grant select, delete, insert (id, org_id, document_id, schema),
-  update (document_type, status, extracted_fields, confidence_scores, evidence) on public.extractions to authenticated;
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 grant select on public.extraction_journal to authenticated;
 
 revoke execute on all functions in schema private from public;
@@ -627,17 +747,18 @@ grant execute on function
   private.child_name(text, text), private.nodes(jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb),
   private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
   private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.fields_at(uuid, integer),
-  private.still_true(jsonb, text[], jsonb, jsonb), private.closed_up(jsonb, jsonb, text, integer),
-  private.locked_extraction(uuid), private.scored(uuid, jsonb, jsonb)
+  private.is_agent(), private.locked_extraction(uuid),
+  private.written(public.extractions, jsonb, jsonb, jsonb, text[]),
+  private.told(public.extractions, public.extractions, jsonb, text[])
   to authenticated;
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid), public.restore_extraction(uuid, integer)
   from public, anon;
 grant execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid), public.restore_extraction(uuid, integer)
   to authenticated;
 

@@ -34,6 +34,8 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for, or was resumed for.
   session_id uuid,
   waiting_call text,
+  -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
+  pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end. While it is at work: how much of
   -- the organisation's credit is set aside for its next step.
   held_at timestamptz,
@@ -113,7 +115,8 @@ grant select, insert (
   idempotency_key, background, max_turns
 ) on public.runs to authenticated;
 grant update (
-  status, attempt, tries, session_id, waiting_call, held_at, reserved_usd, started_at, finished_at, answer, error, error_code
+  status, attempt, tries, session_id, waiting_call, pages_read, held_at, reserved_usd, started_at, finished_at, answer,
+  error, error_code
 ) on public.runs to authenticated;
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 grant select, insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason),
@@ -293,6 +296,11 @@ begin
 end $$;
 
 -- Whose run, whose document: a worker asks before it enters through the one door.
+-- How many runs wait for a person, of all tenants: no more than the number.
+create function private.waiting_runs() returns bigint
+language sql stable security definer set search_path = ''
+as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
+
 create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = ''
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
@@ -384,6 +392,17 @@ begin
   return null;
 end $$;
 
+-- Whoever follows a run that is deleted, or works on it, hears of it.
+create function private.tell_of_deletion() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_cancelled_runs', old.id::text);
+  return null;
+end $$;
+
+create trigger tell_of_deletion after delete on public.runs
+  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
 create trigger enqueue_run after insert on public.runs
@@ -402,7 +421,7 @@ grant execute on function
   to authenticated;
 grant execute on function
   private.fail_run(uuid, text, text), private.scope_of_run(uuid), private.scope_of_document(uuid),
-  private.fail_document(uuid, text)
+  private.fail_document(uuid, text), private.waiting_runs()
   to fieldmark_app;
 
 -- Front ends follow progress without the service.

@@ -190,6 +190,7 @@ def serve(clone: Clone) -> Serve:
                 "anthropic_api_key": "test-key",
                 "anthropic_base_url": model.base_url,
                 "log_level": "error",
+                "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }
             app = create_app(Settings(_env_file=None, **chosen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
@@ -23,6 +25,7 @@ from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs import clients
 from fieldmark.runs.gate import Calls, Gate
+from fieldmark.runs.holder import Work
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.runner import Limits, Runner
 from fieldmark.runs.sessions import Sessions
@@ -68,7 +71,9 @@ class Desk:
         async with self.database.as_user(self.scope) as conn:
             taken = await runs.take(conn, run_id)
         assert taken is not None
-        return ToolContext(self.database, self.scope, run_id, taken["attempt"], self.document_id, self.extraction_id)
+        correcting = taken["task"] == "correct"
+        ids = (run_id, taken["attempt"], self.document_id, self.extraction_id)
+        return ToolContext(self.database, self.scope, *ids, correcting=correcting)
 
     async def admit(self, context: ToolContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
         """Enter a call in the ledger as the gate does."""
@@ -92,9 +97,8 @@ class Desk:
         return await EXTRACTION.toolkit.call(context, name, call_id, arguments)
 
     async def put(self, fields: dict[str, Any]) -> None:
-        """Fill the extraction as its user."""
-        async with self.database.as_user(self.scope) as conn:
-            await extractions.save_fields(conn, self.extraction_id, fields, {}, {})
+        """Fill the extraction as nobody, so that no lock of a person's keeps an agent from changing it."""
+        self.sql("select public.save_extraction_fields(%s, %s)", self.extraction_id, Jsonb(fields))
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         """Rows as the owner sees them."""
@@ -188,6 +192,16 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
+def words_of(text: str) -> list[list[Any]]:
+    """The words of a page as they are kept: a line below the other, a character as wide as the other."""
+    lines = text.splitlines()
+    return [
+        [word[0], word.start() / 200, n / (len(lines) + 1), word.end() / 200, (n + 0.8) / (len(lines) + 1)]
+        for n, line in enumerate(lines)
+        for word in list(re.finditer(r"\S+", line[:200]))
+    ]
+
+
 @asynccontextmanager
 async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequence[str]) -> AsyncIterator[Desk]:
     """A desk with a document of these pages."""
@@ -202,7 +216,7 @@ async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequ
             byte_size=1,
         )
         rows = [
-            {"number": n, "width": 600, "height": 800, "text": text, "words": [], "engine": "text"}
+            {"number": n, "width": 600, "height": 800, "text": text, "words": words_of(text), "engine": "text"}
             for n, text in enumerate(pages, 1)
         ]
         await documents.add_pages(conn, document_id, scope.org_id, rows)
@@ -269,19 +283,20 @@ async def conversation(
     async def nothing_before(call_id: str) -> None: ...
 
     calls = Calls(gate, EXTRACTION.toolkit, context, before=nothing_before)
+    session_id = uuid4()
     async with OfflineModel(answer) as model:
 
         def options_in(folder: Path) -> ClaudeAgentOptions:
             return change(
                 agent_options(
-                    EXTRACTION,
+                    EXTRACTION.prompt,
                     model="claude-sonnet-5",
                     service=ModelService(model.base_url, "test-key", None),
                     folder=folder,
                     server=tool_server(EXTRACTION.toolkit, calls),
                     gate=gate,
                     sessions=Sessions(desk.database, desk.scope),
-                    session_id=uuid4(),
+                    session_id=session_id,
                     resumed=False,
                     max_turns=10,
                     cpu_seconds=60,
@@ -289,8 +304,9 @@ async def conversation(
                 )
             )
 
-        async with clients.conversation(options_in, calls, prompt) as messages:
-            yield Conversation(messages, calls, model)
+        work = Work(gate, calls, Sessions(desk.database, desk.scope))
+        async with clients.of_its_own(options_in, work, session_id) as client:
+            yield Conversation(client.converse(prompt), calls, model)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def extract(
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
     wanted = _read_schema(schema)
-    settings = _settings("warning")
+    settings = _at_once(_settings("warning"))
     done, waiting = _run(_extract(settings, files, wanted, instructions, as_json, ask, user))
     if as_json:
         # JSON is UTF-8 whatever the terminal's locale is.
@@ -147,7 +147,7 @@ def approve(
         given = None if arguments is None else TypeAdapter(dict[str, JsonValue]).validate_json(arguments)
     except ValidationError as error:
         _stop(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
-    settings = _settings("warning")
+    settings = _at_once(_settings("warning"))
     code = _run(_approve(settings, run, Decision(call or "", not reject, given, reason), user))
     if code:
         raise typer.Exit(code)
@@ -665,6 +665,11 @@ async def _work(settings: Settings, port: int | None) -> None:
 
 
 # Common -------------------------------------------------------------------------------------------------------------
+
+
+def _at_once(settings: Settings) -> Settings:
+    """For a command that is gone when its runs are: nothing is got ready for runs that nobody has asked for."""
+    return settings.model_copy(update={"warm_spares": 0})
 
 
 def _settings(log_level: str | None = None) -> Settings:

@@ -1,6 +1,7 @@
 """What can go wrong, as sentences a person can act on. Each class carries its HTTP status and a stable code.
 
 FieldmarkError
+├── Malformed            400  a header that says nothing this service could have meant
 ├── Unauthenticated      401  the token is missing, expired, forged or meant for somebody else
 ├── OutOfCredit          402  the organisation has spent what it may spend this month
 ├── NotFound             404  it does not exist, or not for this caller: both sound alike
@@ -26,6 +27,10 @@ class FieldmarkError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
+
+
+class Malformed(FieldmarkError):
+    status, code, title = 400, "bad_request", "Bad request"
 
 
 class Unauthenticated(FieldmarkError):

@@ -56,11 +56,36 @@ class Metrics:
         self.tokens = Counter(
             "fieldmark_model_tokens", "Tokens of the model's answers.", ("kind",), registry=self.registry
         )
-        self.live_clis = Gauge("fieldmark_live_clis", "Agent processes alive.", registry=self.registry)
+        self.live_clis = Gauge("fieldmark_live_clis", "Agent processes at work.", registry=self.registry)
+        self.warm_clis = Gauge(
+            "fieldmark_warm_clis",
+            "Agent processes that wait for a run: idle (of an organisation that used them), clearing (soon idle), "
+            "spare (of none).",
+            ("state",),
+            registry=self.registry,
+        )
+        self.clis_taken = Counter(
+            "fieldmark_clis_taken",
+            "Agent processes that runs were given: used_before, spare, new, own (for one run alone).",
+            ("source",),
+            registry=self.registry,
+        )
+        self.clis_ended = Counter(
+            "fieldmark_clis_ended",
+            "Agent processes that were not kept any longer, and why: run (it was not completed), room, idle, runs, "
+            "memory, cpu, changed, uncleared, spoilt, died, closed.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.queue_jobs = Gauge(
             "fieldmark_queue_jobs",
             "Jobs in the queue, of all processes together. Missing where the database does not answer.",
             ("queue", "status"),
+            registry=self.registry,
+        )
+        self.waiting_runs = Gauge(
+            "fieldmark_waiting_runs",
+            "Runs that wait for a person now, of all processes together. NaN where the database does not answer.",
             registry=self.registry,
         )
         self.pool_connections = Gauge(

@@ -61,6 +61,13 @@ class Settings(BaseSettings):
         | None
     ) = None
 
+    # Agent processes that live on between runs: see runs/clients.Warmth.
+    warm_processes: Annotated[int, Field(ge=0, le=256)] = 5
+    warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
+    warm_runs: Annotated[int, Field(ge=1, le=1000)] = 50
+    warm_idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
+    warm_max_mb: Annotated[int, Field(ge=50, le=16_384)] = 400
+
     approval_hours: Annotated[float, Field(gt=0)] | None = None
     session_days: Annotated[float, Field(gt=0)] | None = 30
 

@@ -13,10 +13,12 @@ from procrastinate import App, JobContext, RetryStrategy
 from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker
 
+from fieldmark.agents.registry import AGENTS
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.rules import answer
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs import clients
+from fieldmark.runs import workplace
+from fieldmark.runs.clients import Clients, Warmth
 from fieldmark.runs.options import ModelService
 from fieldmark.runs.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
 from fieldmark.runs.runner import Limits, Runner
@@ -33,17 +35,19 @@ POLL_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
-MAX_TRIES = 3
+MAX_TRIES = 10
+"""How often the reading of a document is begun, whether its file, its worker or its storage was what failed."""
 
 
 @asynccontextmanager
 async def working(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
     """Work on jobs while the block lasts; yields the task that does."""
     async with AsyncExitStack() as stack:
-        stack.enter_context(clients.workplace())
+        stack.enter_context(workplace.workplace())
         model = await stack.enter_async_context(_model_service(service.settings))
+        clients = await stack.enter_async_context(_clients(service, model))
         queue = await stack.enter_async_context(open_queue(service.direct_url))
-        _register(queue, service, model)
+        _register(queue, service, model, clients)
         task = asyncio.create_task(_work(queue, service), name="worker")
         try:
             yield task
@@ -67,7 +71,25 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
         )
 
 
-def _register(queue: App, service: Service, model: ModelService) -> None:
+def _clients(service: Service, model: ModelService) -> Clients:
+    settings = service.settings
+    return Clients(
+        model,
+        most_turns=settings.max_turns,
+        seconds=settings.run_seconds,
+        warmth=Warmth(
+            processes=settings.warm_processes,
+            spares=settings.warm_spares,
+            runs=settings.warm_runs,
+            idle_seconds=settings.warm_idle_seconds,
+            max_mb=settings.warm_max_mb,
+        ),
+        first=(AGENTS["extraction"], settings.model),
+        metrics=service.metrics,
+    )
+
+
+def _register(queue: App, service: Service, model: ModelService, clients: Clients) -> None:
     settings = service.settings
     runner = Runner(
         service.database,
@@ -79,6 +101,7 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
             prices=service.prices,
         ),
         service.metrics,
+        clients,
     )
 
     # A run counts its own tries: one whose job gave up before it would wait for ever.
@@ -86,7 +109,7 @@ def _register(queue: App, service: Service, model: ModelService) -> None:
     async def execute_run(run_id: str) -> None:
         await runner.execute(UUID(run_id))
 
-    retry = RetryStrategy(max_attempts=MAX_TRIES, exponential_wait=2)
+    retry = RetryStrategy(max_attempts=MAX_TRIES, linear_wait=RETRY_SECONDS)
 
     @queue.task(name="read_document", queue=DOCUMENTS, retry=retry, pass_context=True)
     async def read_document(context: JobContext, document_id: str) -> None:
@@ -143,7 +166,7 @@ async def _sweep(queue: App) -> None:
 
 async def _keep_house(service: Service) -> None:
     """Clear up after the dead, end what waited for a person for too long, forget old conversations."""
-    await asyncio.to_thread(clients.clear_up)
+    await asyncio.to_thread(workplace.clear_up)
     hours, days = service.settings.approval_hours, service.settings.session_days
     async with service.database.as_service() as conn:
         await runs.sweep(

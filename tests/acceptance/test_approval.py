@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from uuid import uuid4
 
 import psutil
+import psycopg
 import pytest
 
 from fieldmark.offline_model.messages import call, text
@@ -65,6 +67,9 @@ async def test_what_a_person_changes_is_what_is_written(serve):
         changed = {**TOTAL, "value": 12}
         last = (await decide(served, result["run_id"], approval["call_id"], approved=True, input=changed)).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"total": 12}
+        events = objects((await served.http.get(f"/api/runs/{result['run_id']}/events")).text)
+        ends = [(one["tool"], one["message"]) for one in events if one.get("call_id") == approval["call_id"]]
+        assert ends == [("update_field", "Updating total")] * 2  # its beginning, and its end in another attempt
 
 
 async def test_a_rejection_and_its_reason_reach_the_model(serve):
@@ -101,6 +106,43 @@ async def test_a_decision_is_taken_once_and_by_the_runs_own_user(serve):
         answers = await asyncio.gather(*[decide(served, run_id, call_id, approved=True) for _ in range(4)])
         assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
         assert (await decide(served, run_id, call_id, approved=True)).status_code == 409
+
+
+async def test_a_decision_that_cannot_be_meant_changes_nothing(serve, clone):
+    async with serve(Script([lambda body: [call("update_field", TOTAL)], [text("Done.")]])) as served:
+        result, approval = await asked(served)
+        run_id, call_id = result["run_id"], approval["call_id"]
+        other, other_approval = await asked(served)
+        assert other_approval["call_id"] != call_id
+
+        async def refused(status: int, run: str = run_id, http=served.http, **said) -> None:
+            body = {"run_id": run, "approvals": [{"call_id": call_id, "approved": True, **said}]}
+            answer = await http.post("/api/agent/approve", json=body)
+            assert answer.status_code == status and answer.json()["detail"], answer.text
+
+        colleague = uuid4()
+        async with served.client(colleague) as http:
+            await http.get("/api/runs")  # makes the user
+            with psycopg.connect(clone.owner_url) as owner:
+                query = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
+                owner.execute(query, (served.scope.org_id, colleague))
+            http.headers["X-Org-Id"] = str(served.scope.org_id)
+            assert (await http.get(f"/api/runs/{run_id}")).status_code == 200  # sees it, and may not decide it
+            await refused(404, http=http)
+        await refused(404, run=other["run_id"])
+        await refused(404, run=str(uuid4()))
+        await refused(422, tool="remove_field")
+        await refused(422, input={"fields": {"total": 1}, "confidences": {}})  # arguments of another tool
+        await refused(422, input={**TOTAL, "confidence": 7})
+        await refused(422, approved=False, input=TOTAL)
+        await refused(422, call_id="")
+        states = [(await served.http.get(f"/api/runs/{run}")).json()["status"] for run in (run_id, other["run_id"])]
+        assert states == ["awaiting_approval"] * 2
+        with psycopg.connect(clone.owner_url) as owner:
+            query = "select status, proposed, decided_by from public.calls where tool = 'update_field'"
+            assert owner.execute(query).fetchall() == [("pending", None, None)] * 2
+        assert (await served.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
+        await refused(404)  # as if it had never been
 
 
 async def test_a_cancelled_run_cannot_be_approved_any_more(serve):

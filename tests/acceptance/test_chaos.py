@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from uuid import uuid4
 
+import psutil
 import psycopg
 import pytest
 
@@ -35,16 +36,46 @@ def chaos(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("chaos")
 
 
+# As it may be started in the background: deaf to what should end it, which what it starts would inherit.
+DEAF = ("bash", "-c", 'trap "" INT TERM QUIT; exec "$@"', "bash")
+
+
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
     # It ends with this process, however that ends.
     with_us = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
-    command = [*with_us, sys.executable, str(BENCH / "chaos.py"), *SHORT]
-    done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=300)
+    command = [*with_us, *DEAF, sys.executable, str(BENCH / "chaos.py"), *SHORT]
+    done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lost 0 duplicated 0 stuck 0 orphaned 0 failed 0" in done.stdout
     killed = re.search(r"kills +(\d+)", done.stdout)
     written = re.search(r"written +(\d+) calls done", done.stdout)
     assert killed and int(killed[1]) > 0 and written and int(written[1]) > 0, done.stdout
+
+
+STUCK = """
+import subprocess, sys, time
+from pathlib import Path
+from processes import bounded, child, said
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(300)"
+folder = Path(sys.argv[1])
+with child("-c", deaf) as one:
+    said(one)
+    elsewhere = subprocess.Popen(
+        ["sh", "-c", "sleep 300 & echo $!"], cwd=folder, stdout=subprocess.PIPE, start_new_session=True, text=True
+    )
+    print(one.pid, elsewhere.stdout.readline(), flush=True)
+    with bounded(0.1, folder, lambda: print("what there is")):
+        time.sleep(300)
+"""
+
+
+def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
+    command = [sys.executable, "-c", STUCK, str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, cwd=BENCH)
+    one, other, *said = done.stdout.split(maxsplit=2)
+    assert (done.returncode, said) == (1, ["what there is\n"]), done.stderr
+    for pid in (int(one), int(other)):
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 # That it would be found ----------------------------------------------------------------------------------------------
@@ -75,6 +106,7 @@ async def kept(chaos, desk) -> Kept:
     key = str(uuid4())
     script = Script(
         [
+            [call("get_document_text")],
             *([call("update_field", {"path": f"items[{n}]", "value": f"r-{n}-x", "confidence": 1})] for n in range(2)),
             [call("complete_extraction")],
             [text("Done.")],

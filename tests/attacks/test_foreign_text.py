@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
-from desk import conversation, laid_out
+from desk import Worked, conversation, laid_out
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
 from fieldmark.offline_model.server import OfflineModel
+from kept import kept
 
 pytestmark = pytest.mark.anyio
 
@@ -40,8 +41,21 @@ async def test_a_file_that_is_mentioned_is_read_where_nothing_forbids_it(quick_p
         assert SECRETS[0] in str(model.requests)
 
 
-@pytest.mark.parametrize("task", ["extract", "correct"])
-async def test_commands_and_mentions_everywhere_are_text(database, clone, make_user, task):
+async def alone(desk, script, **columns) -> Worked:
+    return await desk.work(script, **columns)
+
+
+async def after_another(desk, script, **columns) -> Worked:
+    """In a CLI that was cleared, which it is by a command."""
+    async with kept(script) as warm:
+        await warm.work(await desk.beside(), **columns)
+        worked = await warm.work(desk, **columns)
+        assert warm.counted()["clis_taken_total", "used_before"] == 1
+        return worked
+
+
+@pytest.mark.parametrize(("task", "work"), [("extract", alone), ("correct", alone), ("extract", after_another)])
+async def test_commands_and_mentions_everywhere_are_text(database, clone, make_user, task, work):
     scope = await make_user()
     script = Script(
         [
@@ -54,7 +68,7 @@ async def test_commands_and_mentions_everywhere_are_text(database, clone, make_u
     )
     async with laid_out(database, clone.owner_url, scope, [TEXT]) as desk:
         desk.sql("update public.documents set filename = %s where id = %s", "@passwd $schema !ls", desk.document_id)
-        worked = await desk.work(script, task=task, instructions=TEXT)
+        worked = await work(desk, script, task=task, instructions=TEXT)
         assert worked.state["status"] == "completed" and len(worked.requests) == 5
         assert not [secret for secret in SECRETS if secret in worked.sent]
         first = str(worked.requests[0]["messages"])

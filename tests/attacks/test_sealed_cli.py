@@ -16,6 +16,7 @@ import pytest
 
 from desk import at_work, clis, home_of, until
 from fieldmark.offline_model.messages import text
+from fieldmark.runs import clients
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +34,7 @@ ALLOWED = {
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
     "DISABLE_AUTOUPDATER",
+    "DISABLE_DOCTOR_COMMAND",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS",
     "CLAUDE_CODE_DISABLE_FILE_MENTIONS",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
@@ -163,12 +165,11 @@ SERVICE = """
 import asyncio, sys
 from pathlib import Path
 from uuid import uuid4
-from claude_agent_sdk import ClaudeSDKClient
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.script import Script, stall
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs import clients
 from fieldmark.runs.options import ModelService, agent_options
+from fieldmark.runs.process import Process
 from fieldmark.runs.tool_server import tool_server
 
 class Nothing:
@@ -179,24 +180,46 @@ async def main():
     async with OfflineModel(Script([stall(60)])) as model:
         def options_in(folder):
             return agent_options(
-                EXTRACTION, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
+                EXTRACTION.prompt, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
                 server=tool_server(EXTRACTION.toolkit, None), gate=None, sessions=Nothing(), session_id=uuid4(),
                 resumed=False, max_turns=2,
                 cpu_seconds=60, on_stderr=lambda line: None)
-        async with clients.acquire(options_in) as client:
-            await client.query("hello")
-            while not model.requests:
-                await asyncio.sleep(0.01)
-            print("asked", flush=True)
-            await asyncio.sleep(60)
+        process = Process(options_in, EXTRACTION.toolkit, uuid4())
+        await process.connect()
+        talking = asyncio.ensure_future(anext(process.converse("hello", lambda: None)))
+        while not model.requests:
+            await asyncio.sleep(0.01)
+        print("asked", flush=True)
+        await asyncio.sleep(60)
 
 asyncio.run(main())
 """
 
 
-async def test_a_service_that_is_killed_takes_its_cli_along():
+SERVICE_WITH_A_SPARE = """
+import asyncio
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.metrics import Metrics
+from fieldmark.runs.clients import Clients, Warmth
+from fieldmark.runs.options import ModelService
+
+async def main():
+    service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
+    warmth, first = Warmth(processes=1, spares=1), (EXTRACTION, "m")
+    async with Clients(service, most_turns=2, seconds=60, warmth=warmth, first=first, metrics=metrics):
+        while not metrics.warm_clis.labels("spare")._value.get():
+            await asyncio.sleep(0.01)
+        print("asked", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("service", [SERVICE, SERVICE_WITH_A_SPARE], ids=["in a run", "connected in advance"])
+async def test_a_service_that_is_killed_takes_its_cli_along(service):
     service = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVICE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        sys.executable, "-c", service, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         assert await asyncio.wait_for(service.stdout.readline(), 30) == b"asked\n"
@@ -214,3 +237,47 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
         if service.returncode is None:
             service.kill()
         await service.wait()
+
+
+LAUNCHED = """
+import os, subprocess, sys, time
+launcher, folder = sys.argv[1:]
+environment = {
+    "PATH": "/usr/bin:/bin", "FIELDMARK_CLI": "/bin/sleep", "FIELDMARK_SEALED": folder, "FIELDMARK_CPU_SECONDS": "60",
+    "FIELDMARK_SERVICE_PID": str(os.getpid()), "FIELDMARK_MODEL_KEY": "", "FIELDMARK_MODEL_TOKEN": "",
+    "CLAUDE_CONFIG_DIR": folder + "/config", "CLAUDE_CODE_ENTRYPOINT": "", "CLAUDE_AGENT_SDK_VERSION": "",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE": "", "ANTHROPIC_BASE_URL": "",
+}
+subprocess.Popen([launcher, "60"], env=environment)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_service_that_is_killed_while_its_cli_starts_leaves_none(quick_path, killed):
+    launcher = Path(clients.__file__).with_name("sealed-cli.sh")
+    os.mkfifo(quick_path / "pid")  # the launcher stops here until somebody reads
+    service = await asyncio.create_subprocess_exec(sys.executable, "-c", LAUNCHED, str(launcher), str(quick_path))
+    cli = None
+    try:
+        cli = await until(lambda: next(iter(psutil.Process(service.pid).children()), None))
+        if killed:
+            service.kill()
+            await service.wait()
+        assert int((quick_path / "pid").read_text()) == cli.pid
+
+        def is_gone() -> bool:
+            return not cli.is_running() or cli.status() == psutil.STATUS_ZOMBIE
+
+        def is_at_work() -> bool:
+            return not is_gone() and Path(cli.exe()).name != "sh" and cli.cmdline()[1:] == ["60"]
+
+        await until(lambda: is_gone() or is_at_work())
+        assert is_at_work() is not killed
+    finally:
+        if service.returncode is None:
+            service.kill()
+            await service.wait()
+        if cli is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                cli.kill()

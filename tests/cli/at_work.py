@@ -67,6 +67,7 @@ class Commands:
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
             "TERM": "xterm",
             "FIELDMARK_HOME": str(self.folder / "home"),
+            "FIELDMARK_WARM_PROCESSES": "0",
             "DATABASE_URL": self.clone.app_url,
             "ANTHROPIC_API_KEY": "test-key",
             "ANTHROPIC_BASE_URL": self.model.base_url,

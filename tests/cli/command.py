@@ -42,6 +42,7 @@ class Home:
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
             "FIELDMARK_HOME": str(self.path),
+            "FIELDMARK_WARM_PROCESSES": "0",
             "FIELDMARK_POSTGRES_MAJOR": str(self.major),
             **environment,
         }

@@ -25,6 +25,8 @@ KEYS = [
     "extracted_fields",
     "confidence_scores",
     "evidence",
+    "locks",
+    "proposals",
     "version",
     "created_at",
     "updated_at",

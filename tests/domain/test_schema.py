@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.domain.schema import check_schema, problems
+from fieldmark.domain.schema import check_schema, problems, refusals
 from fieldmark.errors import Invalid
 
 
@@ -17,7 +17,10 @@ def test_fields_that_follow_have_no_problems_and_others_are_named_by_path():
     check_schema(schema)
     assert problems(schema, {"total": 1.5, "vendor": {"name": "Acme"}}) == []
     found = problems(schema, {"vendor": {"name": 3}})
-    assert found == ["fields: 'total' is a required property", "vendor.name: 3 is not of type 'string'"]
+    assert found == [
+        "total: is missing, and the schema requires it",
+        "vendor.name: 3 stands there, but text is wanted: in quotes, as printed",
+    ]
 
 
 def test_a_pattern_counts():
@@ -45,6 +48,94 @@ def test_a_schema_may_refer_to_itself_where_that_ends():
     assert len(problems(schema, {"part": {"part": {"name": 3}}})) == 1
 
 
+def test_a_schema_that_was_never_checked_is_before_it_is_used():
+    for use in (lambda schema: problems(schema, {}), lambda schema: refusals(schema, {}, {}, [])):
+        with pytest.raises(Invalid, match="inside"):
+            use(of(a={"$ref": "http://127.0.0.1:9/x"}))
+
+
+def test_at_the_end_faults_and_broken_rules_are_told_together():
+    schema = {
+        **of(a={"type": "number"}, b={"type": "number"}, c={"type": "string"}),
+        "x-fieldmark": {"rules": [{"equals": ["a", "b"]}]},
+    }
+    assert problems(schema, {"a": 1, "b": 2, "c": 3}) == [
+        "c: 3 stands there, but text is wanted: in quotes, as printed",
+        "a says 1 but b says 2: 1 more",
+    ]
+
+
+def test_only_twenty_are_told_and_how_many_more_there_are():
+    found = problems(of(a={"items": {"type": "string"}}), {"a": [1] * 30})
+    assert len(found) == 21 and found[-1] == "and 10 more"
+
+
+GROUNDED = {
+    **of(total={"type": ["number", "null"], "x-fieldmark": {"grounded": True}}, note={"type": "string"}),
+    "additionalProperties": {"x-fieldmark": {"grounded": True}},
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "evidence", "missing"),
+    [
+        ({"total": 1}, {"total": {"state": "found"}}, []),
+        ({"total": 1}, {"total": {"state": "not_found"}}, ["total"]),
+        ({"total": 1}, {"total": {"state": "blank"}}, ["total"]),
+        ({"total": 1}, {"total": {"quote": "1", "match": None}}, ["total"]),
+        ({"total": 1}, {"total": "found"}, ["total"]),
+        ({"total": 1}, {}, ["total"]),
+        ({"total": None, "note": "x", "list": [], "object": {}}, {}, []),
+        ({"rows": [{"a b": 1}, {"a b": 2}]}, {"rows[0].a b": {"state": "found"}}, ["rows[1].a b"]),
+    ],
+)
+def test_what_must_be_found_is(fields, evidence, missing):
+    check_schema(GROUNDED)
+    told = problems(GROUNDED, fields, evidence)
+    assert [one.split(": ")[0] for one in told] == missing
+    assert all("was not found in the document, and the schema demands that it is" in one for one in told)
+
+
+def test_what_a_person_set_needs_no_finding():
+    assert problems(GROUNDED, {"total": 1}, {}, {"total": {"by": "a", "at": "b"}}) == []
+
+
+STRICT = {
+    **of(
+        name={"type": "string"},
+        total={"type": "number"},
+        tags={"type": "array", "uniqueItems": True},
+        items={"type": "array", "maxItems": 3, "items": of(price={"type": "number"})},
+    ),
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "written", "told"),
+    [
+        ({}, {"total": "1"}, [("total",)], ["total"]),
+        # An older fault, and a write beside it, on it, below it, above it.
+        ({"name": 1}, {"name": 1, "total": 2}, [("total",)], []),
+        ({"name": 1}, {"name": 2}, [("name",)], ["name"]),
+        ({"items": [{"price": "x"}]}, {"items": [{"price": "y"}]}, [("items", 0, "price")], ["items[0].price"]),
+        ({}, {"items": {}}, [("items",)], ["items"]),
+        ({"items": [{"price": "x"}]}, {"items": [{"price": "x"}, {"price": 1}]}, [("items", 1, "price")], []),
+        ({"fax": 1}, {"fax": 1, "name": "A"}, [("name",)], []),
+        ({"fax": 1}, {"fax": 1, "telex": 2}, [("telex",)], ["telex"]),
+        # What is wrong because of the write, though not where it wrote.
+        ({"items": [{}] * 3}, {"items": [{}] * 4}, [("items", 3, "x")], ["items"]),
+        ({"items": [{}] * 4}, {"items": [{}] * 5}, [("items", 4, "x")], []),
+        ({"tags": ["a"]}, {"tags": ["a", "a"]}, [("tags", 1)], ["tags[1]"]),
+        # A removal moves the older fault up.
+        ({"items": [{}, {"price": "x"}]}, {"items": [{"price": "x"}]}, [], []),
+        ({"name": 1, "total": 1}, {"name": 1}, [], []),
+    ],
+)
+def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, after, written, told):
+    assert [one.split(": ")[0] for one in refusals(STRICT, before, after, written)] == told
+
+
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
@@ -58,6 +149,14 @@ def test_a_schema_may_refer_to_itself_where_that_ends():
         (of(a={"pattern": "("}), "pattern"),
         (of(a={"pattern": "a" * 501}), "501 characters"),
         ({"patternProperties": {"(a|a)*$": {}}}, "patternProperties"),
+        (of(a={"$schema": "http://json-schema.org/draft-07/schema#"}), "another draft"),
+        (of(a={"x-fieldmark": True}), "x-fieldmark"),
+        (of(a={"x-fieldmark": {"grounded": "yes"}}), "x-fieldmark"),
+        (of(a={"x-fieldmark": {"ground": True}}), "x-fieldmark"),
+        (of(a={"x-fieldmark": {"rules": []}}), "below its root"),
+        ({"x-fieldmark": {"rules": [{"sum": "a"}]}}, r"rules\[0\]"),
+        ({"x-fieldmark": {"rules": {}}}, '"rules" a list'),
+        ({"$defs": {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(30)} | {"a30": {}}}, "long"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_a_run_begins(schema, why):

@@ -162,10 +162,17 @@ def test_every_refused_call_is_tried_twice_at_most():
     assert "Not allowed." in words
 
 
-def test_the_second_try_leaves_out_what_was_refused():
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "total: the page prints something else.",
+        'Nothing was stored.\n- total: "currency" stands there, not invoice_number; it has currency, invoice_number',
+    ],
+)
+def test_the_second_try_leaves_out_what_was_refused(refusal: str):
     def tool(name: str, arguments: dict[str, Any], made: Made) -> str | Exception:
         if name == "extract_fields" and "total" in arguments["fields"]:
-            return ValueError("total: the page prints something else.")
+            return ValueError(refusal)
         return INVOICE if name == "get_document_text" else "Saved."
 
     made, _ = play("Extract", tool)
@@ -219,11 +226,13 @@ EXTRACTION: dict[str, Any] = {
 }
 
 
-def corrected(words: str, fails: Callable[[Made], bool] = lambda made: False) -> tuple[list[tuple[Any, ...]], str]:
+def corrected(
+    words: str, fails: Callable[[Made], bool] = lambda made: False, answer: str = "Stored."
+) -> tuple[list[tuple[Any, ...]], str]:
     def tool(name: str, arguments: dict[str, Any], made: Made) -> str | Exception:
         if name == "get_current_extraction":
             return json.dumps({"extracted_fields": EXTRACTION})
-        return ValueError("It is locked.") if fails(made) else "Stored."
+        return ValueError("It is locked.") if fails(made) else answer
 
     made, said = play(f"Correct it.\n<correction>\n{words}\n</correction>\n", tool)
     assert made[0] == ("get_current_extraction", {})
@@ -296,6 +305,12 @@ def test_a_change_that_is_refused_is_tried_once_more_and_told():
     made, said = corrected("set total to 5", fails=lambda made: len(made) == 1)
     assert made == [("total", 5.0)] * 2
     assert "Set total to 5." in said
+
+
+def test_what_another_person_set_is_not_said_to_be_changed():
+    made, said = corrected("set total to 5", answer="Not stored, version 2: a person set it.")
+    assert made == [("total", 5.0)]
+    assert "total could not be changed: Not stored, version 2: a person set it." in said and "Set total" not in said
 
 
 def test_an_extraction_that_cannot_be_read_is_left_alone():

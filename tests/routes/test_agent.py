@@ -27,6 +27,8 @@ EXTRACTION = [
     "extracted_fields",
     "confidence_scores",
     "evidence",
+    "locks",
+    "proposals",
     "version",
     "created_at",
     "updated_at",
@@ -169,23 +171,23 @@ async def test_the_agent_is_told_what_the_schema_still_wants(serve):
         "required": ["number", "total"],
         "properties": {"number": {"type": "integer"}, "total": {"type": "number"}},
     }
-    mended = call(
-        "extract_fields", {"fields": {"number": 1, "total": 10}, "confidences": {"number": 0.9, "total": 0.9}}
-    )
+    number = call("extract_fields", {"fields": {"number": 1}, "confidences": {"number": 0.9}})
+    total = call("extract_fields", {"fields": {"total": 10}, "confidences": {"total": 0.9}})
     complete = call("complete_extraction", {})
-    script = Script([[SAVE], [complete], [mended], [call("complete_extraction", {})], [text("Done.")]])
+    script = Script([[SAVE], [number], [complete], [total], [call("complete_extraction", {})], [text("Done.")]])
     async with serve(script) as served:
         body = {"document_id": str(await served.document()), "schema": schema}
         result = (await served.http.post("/api/agent/extract", json=body)).json()
         assert result["extraction"]["status"] == "completed"
         assert result["extraction"]["extracted_fields"] == {"number": 1, "total": 10}
         stream = await served.http.get(f"/api/runs/{result['run_id']}/events")
-        [refused] = [said for _, said in events(stream.text) if said.get("status") == "error"]
-        assert refused["tool"] == "complete_extraction"
-        assert "number: '1' is not of type 'integer'" in refused["error"]
-        assert "'total' is a required property" in refused["error"]
+        saved, completed = [said for _, said in events(stream.text) if said.get("status") == "error"]
+        assert (saved["tool"], completed["tool"]) == ("extract_fields", "complete_extraction")
+        assert 'number: "1" stands there, but a whole number is wanted' in saved["error"]
+        assert "total: is missing, and the schema requires it" in completed["error"]
         # What the people see is what the model was told.
-        assert refused["error"] in served.model.requests[2]["messages"][-1]["content"][0]["content"]
+        assert saved["error"] in served.model.requests[1]["messages"][-1]["content"][0]["content"]
+        assert completed["error"] in served.model.requests[3]["messages"][-1]["content"][0]["content"]
 
 
 async def test_an_idempotency_key_starts_one_run(serve, clone):

@@ -30,6 +30,18 @@ def rows(clone, table: str) -> int:
     return found[0]
 
 
+async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
+    html = "<p>Total: 1<p hidden>secret <b>4711</b></p>" + "<p>line" * 400 + "<p style='opacity:0'>secret"
+    async with serve() as served:
+        document_id = await served.document(html, "page.html")
+        at = f"/api/documents/{document_id}"
+        found = (await served.http.get(at)).json()
+        message = "Page 1 holds 3 words that a person cannot see; they were left out."
+        assert found["warnings"] == [{"page": 1, "message": message, "words": 3, "excerpt": "secret 4711 secret"}]
+        assert "secret" not in (await served.http.get(f"{at}/text")).text
+        assert "secret" not in (await served.http.get(f"{at}/pages/1")).text
+
+
 async def test_a_document_from_upload_to_deletion(serve, clone):
     async with serve() as served:
         http, home = served.http, served.service.settings.home
@@ -50,6 +62,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         document_id = await served.read(UUID(uploaded["id"]))
         at = f"/api/documents/{document_id}"
         found = (await http.get(at)).json()
+        assert found.pop("warnings") == []
         assert found == uploaded | {"status": "ready", "media_type": "application/pdf", "page_count": 1}
         assert (await http.get("/api/documents")).json() == {"items": [found], "next": None}
 
@@ -302,7 +315,7 @@ async def test_a_hostile_filename_stays_a_name(serve):
             assert answer.status_code == 201, filename
             document = answer.json()
             assert document["filename"] == kept and len(kept.encode()) <= 255
-            assert (await served.http.get(f"/api/documents/{document['id']}")).json() == document
+            assert (await served.http.get(f"/api/documents/{document['id']}")).json() == document | {"warnings": []}
             folder = served.service.settings.home / "files" / str(served.scope.org_id) / document["id"]
             [original] = folder.iterdir()
             assert original.is_file() and original.name.isascii() and original.name.isprintable()

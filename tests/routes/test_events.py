@@ -7,15 +7,19 @@ import json
 import time
 from uuid import uuid4
 
+import anyio
 import httpx
 import psycopg
 import pytest
 from answers import events, problem
 
+from desk import desk, until
+from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.offline_model.script import Script, endless
 from fieldmark.runs.stream import follow
 
+__all__ = ["desk"]
 pytestmark = pytest.mark.anyio
 
 SSE = {"accept": "text/event-stream"}
@@ -69,13 +73,13 @@ async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
         for cut in range(len(whole) + 1):
             rest = await served.http.get(at, headers={"last-event-id": str(cut)})
             assert whole[:cut] + events(rest.text) == whole, cut
-        # Beyond its end a stream has nothing, and ends.
-        for beyond in (len(whole) + 1, 999_999_999):
-            assert events((await served.http.get(at, headers={"last-event-id": str(beyond)})).text) == []
+        for foreign in (len(whole) + 1, 999_999_999):
+            answer = await served.http.get(at, headers={"last-event-id": str(foreign)})
+            assert "no event of this run" in problem(answer, 400)
         assert events((await served.http.get(at, headers={"last-event-id": ""})).text) == whole
         for garbage in ("x", "-1", "1.0", "1e1", "0x1", "1 2", "9" * 10, "\xb2", "null"):
             answer = await served.http.get(at, headers={"last-event-id": garbage.encode("latin-1")})
-            assert "Last-Event-ID" in problem(answer, 422), garbage
+            assert "Last-Event-ID" in problem(answer, 400), garbage
 
 
 async def test_two_readers_of_a_run_that_goes_on_miss_nothing_however_often_cut(serve):
@@ -173,7 +177,36 @@ async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
                 if line == "id: 5":
                     with psycopg.connect(clone.owner_url) as conn:
                         conn.execute("delete from public.runs where id = %s", (run_id,))
-        # Signs of life are comments, which no reader of events sees.
-        assert lines[0] == f": run {run_id}" and ": waiting" in lines[-3:]
+        assert lines[0] == f": run {run_id}" and "id: 5" in lines  # a comment, which no reader of events sees
         problem(await served.http.get(f"/api/runs/{run_id}/events"), 404)
         problem(await served.http.get(f"/api/runs/{uuid4()}/events"), 404)
+
+
+@pytest.mark.parametrize("table", ["runs", "extractions", "documents"])
+async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
+    row = {"runs": (run_id := await desk.run()), "extractions": desk.extraction_id, "documents": desk.document_id}
+    following = follow(desk.database, desk.scope, run_id, poll_seconds=600)
+    waiting = asyncio.ensure_future(anext(following))
+    await asyncio.wait({waiting}, timeout=0.2)  # it listens by now, or looks for the first time later
+    desk.sql(f"delete from public.{table} where id = %s", row[table])
+    with pytest.raises(NotFound):
+        await asyncio.wait_for(waiting, 30)
+
+
+async def test_a_reader_that_is_cut_off_in_the_middle_of_a_statement_costs_no_connection(desk):
+    run_id = await desk.run()
+    at_work = """select pid, wait_event_type = 'Lock' as held from pg_stat_activity
+                 where datname = current_database() and application_name = 'fieldmark' and usename <> current_user"""
+    async with desk.database.as_user(desk.scope):
+        pass  # the pool has its connection
+    before = {row["pid"] for row in desk.sql(at_work)}
+    with psycopg.connect(desk.owner_url) as owner:
+        owner.execute("lock table public.run_events")
+        async with anyio.create_task_group() as readers:
+            readers.start_soon(anext, follow(desk.database, desk.scope, run_id))
+            await until(lambda: any(row["held"] for row in desk.sql(at_work)))
+            readers.cancel_scope.cancel()
+    await until(lambda: not any(row["held"] for row in desk.sql(at_work)))
+    async with desk.database.as_user(desk.scope):
+        pass
+    assert before <= {row["pid"] for row in desk.sql(at_work)}

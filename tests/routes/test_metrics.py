@@ -59,11 +59,16 @@ async def test_a_run_is_counted(serve):
 
 async def test_what_waits_is_counted(serve):
     async with serve(Script([[call("update_field", TOTAL)], [text("Done.")]])) as served:
+        assert (await read(served.http))["fieldmark_waiting_runs",] == 0
         body = {"document_id": str(await served.document()), "approval": "ask"}
-        assert (await served.http.post("/api/agent/extract", json=body)).json()["status"] == "awaiting_approval"
+        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        assert run["status"] == "awaiting_approval"
         found = await read(served.http)
+        assert found["fieldmark_waiting_runs",] == 1
         assert found["fieldmark_runs_total", "extraction", "awaiting_approval"] == 1
         assert found["fieldmark_tool_calls_total", "deferred", "update_field"] == 1
+        await served.http.post(f"/api/runs/{run['run_id']}/cancel")
+        assert (await read(served.http))["fieldmark_waiting_runs",] == 0
 
 
 async def test_readers_and_the_queue_are_looked_up(serve):

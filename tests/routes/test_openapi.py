@@ -85,6 +85,7 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
     extract = openapi["components"]["schemas"]["ExtractRequest"]
     assert set(extract["properties"]) == {
         "document_id",
+        "extraction_id",
         "schema",
         "instructions",
         "approval",

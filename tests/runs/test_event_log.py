@@ -8,6 +8,7 @@ import json
 import pytest
 from claude_agent_sdk import (
     AssistantMessage,
+    StreamEvent,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -44,6 +45,31 @@ def ended(content, call_id: str = "c", is_error=None) -> UserMessage:
 def test_words_and_thoughts_are_told_and_blank_ones_are_not():
     blocks = [ThinkingBlock("Hm.", "s"), ThinkingBlock(" ", "s"), TextBlock("Yes."), TextBlock("\n")]
     assert told(AssistantMessage(blocks, MODEL)) == [{"thinking": "Hm."}, {"text": "Yes."}]
+
+
+def streamed(*kinds: str) -> list[StreamEvent]:
+    return [StreamEvent("u", "s", {"type": kind}) for kind in kinds]
+
+
+WHOLE = streamed("message_start", "content_block_delta", "message_delta", "message_stop")
+BROKEN = streamed("message_start", "content_block_delta", "content_block_stop", "message_stop")
+RETRY = SystemMessage("api_retry", {"retry_delay_ms": 500})
+DONE = AssistantMessage([TextBlock("Done.")], MODEL)
+
+
+@pytest.mark.parametrize(
+    ("messages", "retries"),
+    [
+        ([*WHOLE, DONE, *WHOLE], []),
+        ([*BROKEN, DONE], [0.0]),  # as the CLI does when an answer falls silent: the next is not streamed
+        ([*BROKEN, *WHOLE, DONE], [0.0]),
+        ([*BROKEN, RETRY, *WHOLE, DONE], [0.5]),  # as it does when the connection breaks
+        ([RETRY, *BROKEN, RETRY, *BROKEN, DONE], [0.5, 0.5, 0.0]),
+        ([*BROKEN, AssistantMessage([TextBlock("API error")], MODEL, error="unknown")], []),  # it gave up
+    ],
+)
+def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
+    assert [said["wait_s"] for said in told(*messages) if "retry" in said] == retries
 
 
 def test_a_call_begins_and_ends_under_its_bare_name():

@@ -104,10 +104,10 @@ def whole(message_id: str, model: str = "claude-sonnet-5", **usage) -> Assistant
     return AssistantMessage([block], model, usage=usage, message_id=message_id, stop_reason="tool_use")
 
 
-async def metered(desk, *messages, **columns) -> list[tuple]:
+async def metered(desk, *messages, turns=50, **columns) -> list[tuple]:
     """What is charged for these messages: (message, input tokens, output tokens)."""
     context = await desk.context(await desk.run(**columns))
-    async with Meter(context, "extraction", Prices(), "claude-sonnet-5") as meter:
+    async with Meter(context, "extraction", Prices(), "claude-sonnet-5", turns) as meter:
         for message in messages:
             await meter.saw(message)
     return [(row["message_id"], row["input_tokens"], row["output_tokens"]) for row in rows(desk, context.run_id)]
@@ -145,7 +145,7 @@ async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged
 
 async def test_a_call_waits_until_its_message_is_charged(desk):
     context = await desk.context()
-    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", paid="earlier")
+    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50, paid="earlier")
     await meter.charged("earlier")
     waiting = asyncio.create_task(meter.charged("now"))
     await meter.saw(begun("a"))
@@ -159,7 +159,7 @@ async def test_a_call_waits_until_its_message_is_charged(desk):
 
 async def test_a_call_of_a_message_that_cannot_be_paid_for_goes_on_waiting(desk):
     context = await desk.context(await desk.run(max_cost_usd=Decimal("0.000001")))
-    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5")
+    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50)
     waiting = asyncio.create_task(meter.charged("call-a"))
     with pytest.raises(Spent) as spent:
         await meter.saw(whole("a", input_tokens=5))

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fieldmark.runs.clients import NEW_SECONDS
+from fieldmark.runs.workplace import NEW_SECONDS
 
 AT_WORK = """
 import sys, tempfile
-from fieldmark.runs.clients import clear_up, workplace
+from fieldmark.runs.workplace import clear_up, workplace
 with workplace():
     print(tempfile.mkdtemp(prefix="claude-resume-"), flush=True)
     for _ in sys.stdin:

@@ -86,6 +86,8 @@ class House:
     other_extraction: UUID
     run: UUID
     other_run: UUID
+    proposal: UUID
+    other_proposal: UUID
 
 
 _USERS = """
@@ -108,7 +110,13 @@ insert into documents (id, org_id, created_by, filename, storage_path) values
 insert into document_pages (document_id, org_id, number, width, height, text, words, engine, created_by) values
   (%(document)s, %(org)s, 1, 595, 842, 'Total 12', '[]', 'pdf', %(user)s);
 insert into extractions (id, org_id, document_id, created_by) values (%(extraction)s, %(org)s, %(document)s, %(user)s);
+select set_config('request.jwt.claims', json_build_object('sub', %(user)s)::text, true);
 update extractions set extracted_fields = '{"vendor": {"name": "Acme"}, "total": 12}' where id = %(extraction)s;
+update extractions set locks = locks - 'total' where id = %(extraction)s;
+select set_config('request.jwt.claims', '', true);
+insert into extraction_proposals
+  (id, org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, created_by) values
+  (%(proposal)s, %(org)s, %(extraction)s, '{total}', 'total', '12', '13', '{}', '{}', %(run)s, %(user)s);
 insert into runs (id, org_id, created_by, document_id, extraction_id) values
   (%(run)s, %(org)s, %(user)s, %(document)s, %(extraction)s);
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
@@ -129,12 +137,20 @@ def furnish(owner: psycopg.Connection) -> House:
     """Fill a database with a house."""
     house = House(*(uuid4() for _ in House.__dataclass_fields__))
     rows = [
-        (house.org, house.owner, house.document, house.extraction, house.run),
-        (house.org, house.member, house.member_document, house.member_extraction, uuid4()),
-        (house.other_org, house.stranger, house.other_document, house.other_extraction, house.other_run),
+        (house.org, house.owner, house.document, house.extraction, house.run, house.proposal),
+        (house.org, house.member, house.member_document, house.member_extraction, uuid4(), uuid4()),
+        (
+            house.other_org,
+            house.stranger,
+            house.other_document,
+            house.other_extraction,
+            house.other_run,
+            house.other_proposal,
+        ),
     ]
+    names = ("org", "user", "document", "extraction", "run", "proposal")
     with psycopg.ClientCursor(owner) as cursor:
         cursor.execute(_USERS, vars(house))
         for row in rows:
-            cursor.execute(_WORK, dict(zip(("org", "user", "document", "extraction", "run"), row, strict=True)))
+            cursor.execute(_WORK, dict(zip(names, row, strict=True)))
     return house

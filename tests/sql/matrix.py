@@ -307,7 +307,7 @@ CASES = [
         "update",
         "what it says",
         "update extractions set document_type = 'invoice', status = 'completed', extracted_fields = '{\"a\": 1}', "
-        "confidence_scores = '{\"a\": 1}', evidence = '{\"a\": {}}' where id = %(extraction)s",
+        "confidence_scores = '{\"a\": 1}', evidence = '{\"a\": {}}', locks = '{}' where id = %(extraction)s",
         MEMBERS,
     ),
     Case(
@@ -360,6 +360,30 @@ CASES = [
     ),
     Case("extraction_journal", "update", "theirs", "update extraction_journal set new = '13', actor = 'user'", NOBODY),
     Case("extraction_journal", "delete", "theirs", "delete from extraction_journal", NOBODY),
+    # extraction_proposals
+    Case(
+        "extraction_proposals",
+        "select",
+        "theirs",
+        "select from extraction_proposals where extraction_id = %(extraction)s",
+        MEMBERS,
+    ),
+    Case(
+        "extraction_proposals",
+        "insert",
+        "a forged one",
+        "insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence) "
+        "values (%(org)s, %(extraction)s, '{total}', 'total', '12', '99', '{}', '{}')",
+        NOBODY,
+    ),
+    Case(
+        "extraction_proposals",
+        "update",
+        "decided in passing",
+        "update extraction_proposals set status = 'accepted', new = '99' where id = %(proposal)s",
+        NOBODY,
+    ),
+    Case("extraction_proposals", "delete", "theirs", "delete from extraction_proposals", NOBODY),
     # runs
     Case("runs", "select", "theirs", "select from runs where id = %(run)s", MEMBERS),
     Case(
@@ -392,7 +416,8 @@ CASES = [
         "update",
         "its course",
         "update runs set status = 'failed', attempt = 2, started_at = now(), finished_at = now(), answer = 'x', "
-        "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1 where id = %(run)s",
+        "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
+        "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,
     ),
     Case(
@@ -567,6 +592,20 @@ CALLS = [
     Case("identify_document", "call", "on theirs", "select identify_document(%(extraction)s, 'invoice')", MEMBERS),
     Case("complete_extraction", "call", "on theirs", "select complete_extraction(%(extraction)s)", MEMBERS),
     Case("restore_extraction", "call", "on theirs", "select restore_extraction(%(extraction)s, 0)", MEMBERS),
+    Case(
+        "unlock_extraction_field",
+        "call",
+        "on theirs",
+        "select unlock_extraction_field(%(extraction)s, '{vendor,name}')",
+        MEMBERS,
+    ),
+    Case(
+        "decide_extraction_proposal",
+        "call",
+        "on theirs",
+        "select decide_extraction_proposal(%(extraction)s, %(proposal)s, true)",
+        MEMBERS,
+    ),
     Case("append_event", "call", "to theirs", "select private.append_event(%(run)s, '{}')", SERVED),
     Case(
         "fail_run", "call", "of anybody", "select private.fail_run(%(run)s, 'No.', 'no')", frozenset({"service login"})
@@ -578,6 +617,7 @@ CALLS = [
         "select private.fail_document(%(document)s, 'No.')",
         frozenset({"service login"}),
     ),
+    Case("waiting_runs", "call", "of anybody", "select private.waiting_runs()", frozenset({"service login"})),
     Case(
         "scope_of_run", "call", "of anybody", "select from private.scope_of_run(%(run)s)", frozenset({"service login"})
     ),

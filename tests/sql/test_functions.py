@@ -23,7 +23,9 @@ FIELDS = {
 
 
 class Caller:
-    """One member at work on one extraction, in one transaction."""
+    """One member at work on one extraction, in one transaction. `changed`: what the last call told of single leaves."""
+
+    changed: list[dict[str, Any]] | None
 
     def __init__(self, connection: psycopg.Connection, extraction: UUID) -> None:
         self.connection = connection
@@ -35,6 +37,7 @@ class Caller:
         places = ", ".join(["%s"] * (len(given) + 1))
         row = self.connection.execute(f"select {function}({places})", [self.extraction, *given]).fetchone()
         assert row is not None
+        self.changed = row[0].pop("changed", None)
         return row[0]
 
     def save(self, fields: Any, confidences: Any = None, evidence: Any = None) -> dict[str, Any]:
@@ -42,8 +45,8 @@ class Caller:
         return self.call("save_extraction_fields", Jsonb(fields), *given)
 
     def update(self, path: list[str], value: Any, confidence: Any = None, evidence: Any = None) -> dict[str, Any]:
-        proof = None if evidence is None else Jsonb(evidence)
-        return self.call("update_extraction_field", path, Jsonb(value), confidence, proof)
+        proofs = None if evidence is None else Jsonb(evidence)
+        return self.call("update_extraction_field", path, Jsonb(value), confidence, None, proofs)
 
     def remove(self, path: list[str]) -> dict[str, Any]:
         return self.call("remove_extraction_field", path)
@@ -136,7 +139,7 @@ def test_updates_one_field_and_answers_what_now_stands(filled: Caller, path: lis
         else:
             at[key] = replaced
         at = at[key]
-    assert filled.update(path, value, 0.75, {"quote": "x"}) == {"path": name, "value": value, "version": 2}
+    assert filled.update(path, value, 0.75, {name: {"quote": "x"}}) == {"path": name, "value": value, "version": 2}
     row = filled.row()
     assert (row["extracted_fields"], row["version"]) == (expected, 2)
     assert row["confidence_scores"] == {name: 0.75}
@@ -189,7 +192,7 @@ def test_takes_no_path_that_is_null(filled: Caller) -> None:
 def test_a_path_may_count_from_any_index(filled: Caller) -> None:
     """To Postgres '[0:1]={vendor,name}' is an array as well; its first element is not at [1]."""
     row = filled.connection.execute(
-        "select update_extraction_field(%s, '[0:1]={vendor,name}', '1')", [filled.extraction]
+        "select update_extraction_field(%s, '[0:1]={vendor,name}', '1') - 'changed'", [filled.extraction]
     ).fetchone()
     assert row == ({"path": "vendor.name", "value": 1, "version": 2},)
 
@@ -599,6 +602,16 @@ def test_a_change_that_is_only_seen_by_readers_is_one(caller: Caller) -> None:
         [caller.extraction],
     ).fetchone()
     assert shown == ('{"a": 12.50}', "12.512.50")
+
+
+def test_a_plain_update_may_take_scores_and_evidence_away(filled: Caller) -> None:
+    filled.save({}, {"total": 0.5, "vendor.name": 0.5}, {"total": {"quote": "12.50"}})
+    filled.connection.execute(
+        "update extractions set confidence_scores = confidence_scores - 'total', evidence = '{}' where id = %s",
+        [filled.extraction],
+    )
+    row = filled.row()
+    assert (row["confidence_scores"], row["evidence"]) == ({"vendor.name": 0.5}, {})
 
 
 def test_no_plain_update_escapes_the_journal(filled: Caller, house: House) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-from doors import Doors, House
+from doors import Doors, House, become
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
@@ -37,6 +37,9 @@ STATEMENTS = {
     "overwrite": "update extractions set extracted_fields = %(0)s where id = %(id)s returning null",
 }
 
+# Who: a user, or the user's run of a task.
+WHO = st.tuples(st.sampled_from(["member", "colleague"]), st.sampled_from([None, "extract", "extract", "correct"]))
+
 
 def written(value: Any) -> str:
     """JSON with numbers as they were drawn: Python would make one of 1.0 and 1.00."""
@@ -61,20 +64,38 @@ def perform(connection: psycopg.Connection, extraction: UUID, operation: tuple[A
     return row[0] or {}
 
 
+def act(connection: psycopg.Connection, house: House, extraction: UUID, name: str, task: str | None) -> None:
+    """From here on this transaction is a user's, or a call's of the user's run."""
+    user = getattr(house, name)
+    become(connection, "authenticated", {"sub": str(user), "org_id": str(house.org)})
+    run = None
+    if task is not None:
+        (run,) = connection.execute(
+            "insert into runs (org_id, document_id, extraction_id, task) values (%s, %s, %s, %s) returning id",
+            [house.org, house.document, extraction, task],
+        ).fetchone() or (None,)
+    connection.execute(
+        "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true)",
+        [str(run or ""), "call" if task else ""],
+    )
+
+
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(OPERATIONS, min_size=1, max_size=10))
+@given(st.lists(st.tuples(WHO, OPERATIONS), min_size=1, max_size=10))
 def test_every_version_can_be_rebuilt_as_it_stood(
-    doors: Doors, house: House, operations: list[tuple[Any, ...]]
+    doors: Doors, house: House, operations: list[tuple[tuple[str, str | None], tuple[Any, ...]]]
 ) -> None:
     stood = "select version, extracted_fields::text, extracted_fields from extractions where id = %s"
-    with doors.as_front_end(house.member) as connection:
+    with doors.as_service(house.member, house.org) as connection:
         extraction = uuid4()
         connection.execute(
             "insert into extractions (id, org_id, document_id) values (%s, %s, %s)",
             [extraction, house.org, house.document],
         )
         versions = {0: "{}"}
-        for operation in operations:
+        actors = {0: "nobody"}
+        for (name, task), operation in operations:
+            act(connection, house, extraction, name, task)
             answer = perform(connection, extraction, operation)
             row = connection.execute(stood, [extraction]).fetchone()
             assert row is not None
@@ -86,6 +107,7 @@ def test_every_version_can_be_rebuilt_as_it_stood(
                 assert version == latest + 1
                 assert answer is not None, "a refused operation has changed something"
                 versions[version] = text
+                actors[version] = "agent" if task else "user"
             if answer:
                 assert answer["version"] == version
                 if "path" not in answer:
@@ -94,6 +116,10 @@ def test_every_version_can_be_rebuilt_as_it_stood(
             "select v, private.fields_at(%s, v)::text from generate_series(0, %s) as v", [extraction, max(versions)]
         ).fetchall()
         assert dict(rebuilt) == versions
+        told = connection.execute(
+            "select distinct version, actor from extraction_journal where extraction_id = %s", [extraction]
+        ).fetchall()
+        assert {0: "nobody", **dict(told)} == actors
         # And each entry says from what: the leaf that the version before has at its path.
         assert connection.execute(
             "select count(*) from extraction_journal j where extraction_id = %s and old is distinct from ("

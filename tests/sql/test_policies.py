@@ -144,23 +144,24 @@ RIGHTS = {
     },
     "document_pages": {
         "select": True,
-        "insert": "document_id org_id number width height text words engine",
+        "insert": "document_id org_id number width height text words engine hidden_words hidden_excerpt",
         "delete": True,
     },
     "ocr_results": {"select": True},
     "extractions": {
         "select": True,
         "insert": "id org_id document_id schema",
-        "update": "document_type status extracted_fields confidence_scores evidence",
+        "update": "document_type status extracted_fields confidence_scores evidence locks",
         "delete": True,
     },
     "extraction_journal": {"select": True},
+    "extraction_proposals": {"select": True},
     "runs": {
         "select": True,
         "insert": "id org_id agent task document_id extraction_id instructions approval auto_approved_tools model "
         "max_cost_usd idempotency_key background max_turns",
-        "update": "status attempt tries session_id waiting_call held_at reserved_usd started_at finished_at answer "
-        "error error_code",
+        "update": "status attempt tries session_id waiting_call pages_read held_at reserved_usd started_at "
+        "finished_at answer error error_code",
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "calls": {
@@ -235,6 +236,8 @@ CALLABLE = {
         "identify_document",
         "complete_extraction",
         "restore_extraction",
+        "unlock_extraction_field",
+        "decide_extraction_proposal",
         # Not exposed, but called by these, by policies and by the service:
         "private.my_org_ids",
         "private.my_owned_org_ids",
@@ -263,10 +266,14 @@ CALLABLE = {
         "private.name_at",
         "private.merge",
         "private.fields_at",
-        "private.still_true",
-        "private.closed_up",
         "private.locked_extraction",
-        "private.scored",
+        "private.written",
+        "private.told",
+        "private.is_agent",
+        "private.correcting",
+        "private.binding",
+        "private.held",
+        "private.at_or_below",
     },
     "fieldmark_app": {
         "private.my_org_ids",
@@ -277,6 +284,7 @@ CALLABLE = {
         "private.fail_document",
         "private.scope_of_run",
         "private.scope_of_document",
+        "private.waiting_runs",
         "private.sweep",
     },
 }
@@ -319,10 +327,13 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "my_org_ids",
         "my_owned_org_ids",
         "enter",
+        "check_extraction",
         "keep_journal",
+        "decide_extraction_proposal",
         "fail_run",
         "scope_of_run",
         "scope_of_document",
+        "waiting_runs",
         "fail_document",
         "enqueue",
         "enqueue_reading",

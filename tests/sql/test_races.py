@@ -165,7 +165,7 @@ def test_two_events_at_once_are_numbered_in_the_order_of_their_commits(pair: Pai
 def test_two_updates_at_once_are_both_kept(pair: Pair) -> None:
     def update(field: str) -> Callable[[psycopg.Connection], Any]:
         return lambda connection: connection.execute(
-            "select update_extraction_field(%s, %s, '1', 0.5)", [pair.house.extraction, [field]]
+            "select update_extraction_field(%s, %s, '1', 0.5) - 'changed'", [pair.house.extraction, [field]]
         ).fetchone()
 
     # The house made version 1.
@@ -190,6 +190,35 @@ def test_two_removals_at_once_remove_two_items(pair: Pair) -> None:
         return row and row[0]
 
     assert pair.meanwhile(remove, remove) == 2
+
+
+def test_of_two_decisions_at_once_one_counts(pair: Pair) -> None:
+    def decide(accepted: bool) -> Callable[[psycopg.Connection], Any]:
+        return lambda connection: connection.execute(
+            "select decide_extraction_proposal(%s, %s, %s)", [pair.house.extraction, pair.house.proposal, accepted]
+        ).fetchone()
+
+    with pytest.raises(psycopg.DatabaseError, match=r"^The proposal for total is accepted already\.") as error:
+        pair.meanwhile(decide(True), decide(False))
+    assert error.value.sqlstate == "PT409"
+    total = "select extracted_fields -> 'total' from extractions where id = %s"
+    assert pair.watch.execute(total, [pair.house.extraction]).fetchone() == (13,)
+
+
+def test_an_agent_that_writes_while_a_person_does_proposes(pair: Pair) -> None:
+    def person(connection: psycopg.Connection) -> Any:
+        connection.execute("select update_extraction_field(%s, '{total}', '20')", [pair.house.extraction])
+
+    def agent(connection: psycopg.Connection) -> Any:
+        connection.execute(
+            "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', 'c', true)",
+            [str(pair.house.run)],
+        )
+        return connection.execute(
+            "select update_extraction_field(%s, '{total}', '21') -> 'proposed'", [pair.house.extraction]
+        ).fetchone()
+
+    assert pair.meanwhile(person, agent) == (["total"],)
 
 
 def test_two_first_requests_at_once_make_one_organisation(pair: Pair) -> None:

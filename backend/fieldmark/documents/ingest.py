@@ -126,6 +126,8 @@ def _row(page: Page) -> dict[str, Any]:
         "height": page.height,
         "text": page.text,
         "engine": page.engine,
+        "hidden_words": page.hidden_words,
+        "hidden_excerpt": page.hidden_excerpt,
         "words": [
             [
                 w.text,

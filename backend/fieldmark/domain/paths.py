@@ -68,6 +68,16 @@ def to_sql(steps: Sequence[str | int]) -> list[str]:
     return [str(step) for step in steps]
 
 
+def from_sql(path: Sequence[str], steps: str) -> Path:
+    """A path as the journal keeps it: `steps` has a letter a step, k for a key and i for an index."""
+    return tuple(int(step) if letter == "i" else step for step, letter in zip(path, steps, strict=True))
+
+
+def steps_of(path: Sequence[str | int]) -> str:
+    """The letters that tell keys from indexes in the journal."""
+    return "".join("i" if isinstance(step, int) else "k" for step in path)
+
+
 def _plain(text: str, at: int) -> tuple[str, int]:
     found = _UNTIL_NEXT.match(text, at)
     assert found is not None  # it matches nothing, too

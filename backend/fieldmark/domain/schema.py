@@ -1,22 +1,32 @@
-"""What a JSON Schema (Draft 2020-12) says of an extraction's fields. It comes from a tenant: it may be hostile."""
+"""What a tenant's JSON Schema (Draft 2020-12) says of an extraction's fields. It may be hostile.
+
+Two words of our own stand under `"x-fieldmark"`: `{"rules": [...]}` at the root (`fieldmark.domain.rules`), and
+`{"grounded": true}` on a field whose value must be found in the document, with all that stands below it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, cast
 
 import regex
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
+from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
-from referencing.exceptions import Unresolvable
 
+from fieldmark.domain import paths
+from fieldmark.domain.fields import leaves, value_at
+from fieldmark.domain.paths import Path
+from fieldmark.domain.rules import KEYWORD, broken, check_rules
+from fieldmark.domain.validation import Fault, grounded, so_far, whole
+from fieldmark.domain.words import shown
 from fieldmark.errors import Invalid
 
 MAX_PROBLEMS = 20
 MAX_PATTERN_CHARACTERS = 500
-PATTERN_SECONDS = 0.1
 
 
 def check_schema(schema: dict[str, Any]) -> None:
@@ -37,33 +47,102 @@ def check_schema(schema: dict[str, Any]) -> None:
             raise Invalid(
                 f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
             )
+    if len([said for said in _values(schema, "$schema") if isinstance(said, str)]) > ("$schema" in schema):
+        raise Invalid('The schema has a "$schema" below its root: a part of it cannot be of another draft.')
     for pattern in _values(schema, "pattern"):
         if isinstance(pattern, str):
             _check_pattern(pattern)
-    _try_out(schema)
+    for said in _values(schema, KEYWORD):
+        _check_own_words(said, is_root=said is schema.get(KEYWORD))
+    check_rules(schema)
+    # A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is, once.
+    for reference in dict.fromkeys(map(str, _values(schema, "$ref"))):
+        whole(schema, {}, below=reference)
+    whole(schema, {})
 
 
-def problems(schema: dict[str, Any], fields: dict[str, JsonValue]) -> list[str]:
-    """What of `fields` does not follow `schema`, a sentence each with its path, the first twenty of them."""
-    validator: Any = _Validator(schema)
-    found: list[ValidationError] = sorted(validator.iter_errors(fields), key=lambda error: error.json_path)
-    return [f"{error.json_path.removeprefix('$').lstrip('.') or 'fields'}: {error.message[:300]}" for error in found][
-        :MAX_PROBLEMS
-    ]
+def problems(
+    schema: dict[str, Any],
+    fields: dict[str, JsonValue],
+    evidence: Mapping[str, Any] | None = None,
+    locks: Collection[str] = (),
+) -> list[str]:
+    """What keeps `fields` from being complete, a sentence each with its path, the first twenty.
+
+    That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
+    ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
+    Invalid if the schema cannot be used."""
+    _check_once(json.dumps(schema))
+    sentences = [*map(_in_words, whole(schema, fields)), *_not_found(schema, fields, evidence or {}, locks)]
+    return _first([*sentences, *broken(schema, fields)])
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """The keyword `pattern`, with an end: a pattern may take longer than the age of the world."""
-    if not isinstance(instance, str):
-        return
-    try:
-        if regex.search(pattern, instance, timeout=PATTERN_SECONDS) is None:
-            yield ValidationError(f"{instance[:100]!r} does not match {pattern[:100]!r}")
-    except TimeoutError:
-        yield ValidationError(f"the pattern {pattern[:100]!r} takes too long on {instance[:100]!r}")
+def refusals(
+    schema: dict[str, Any], before: dict[str, JsonValue], after: dict[str, JsonValue], written: Collection[Path]
+) -> list[str]:
+    """Why a write that leads from `before` to `after` is refused while the work goes on, as `problems` says it.
+
+    Only for what stands at or below a path that was `written`, and for what is wrong elsewhere because of the write: an
+    older fault does not keep anybody from writing another field. What only lacks is no fault yet."""
+    _check_once(json.dumps(schema))
+    faults = so_far(schema, after)
+    if not faults:
+        return []
+    # Without their indexes, since items move up when one is removed.
+    older = Counter(map(_kind, so_far(schema, before)))
+    new: list[Fault] = []
+    for fault in faults:
+        is_written = any(fault.path[:steps] in written for steps in range(1, len(fault.path) + 1))
+        if is_written or not older[_kind(fault)]:
+            new.append(fault)
+        else:
+            older[_kind(fault)] -= 1
+    return _first(list(map(_in_words, new)))
 
 
-_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # pyright: ignore[reportUnknownVariableType]
+def _kind(fault: Fault) -> tuple[Any, ...]:
+    return tuple("" if isinstance(step, int) else step for step in fault.path), fault.rule
+
+
+def _in_words(fault: Fault) -> str:
+    return f"{paths.name(fault.path) or 'fields'}: {fault.sentence}"
+
+
+def _first(sentences: list[str]) -> list[str]:
+    more = len(sentences) - MAX_PROBLEMS
+    return sentences if more <= 0 else [*sentences[:MAX_PROBLEMS], f"and {more} more"]
+
+
+def _not_found(
+    schema: dict[str, Any], fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
+) -> Iterator[str]:
+    for place in grounded(schema, fields):
+        below = value_at(fields, place)
+        for name, value in leaves(cast(JsonValue, below), place) if place else leaves(fields):
+            proof = evidence.get(name)
+            state = cast("dict[str, Any]", proof).get("state") if isinstance(proof, dict) else None
+            # A null claims nothing, nor does an empty list: whether they may stand there is the schema's to say.
+            if value not in (None, [], {}) and state != "found" and name not in locks:
+                yield (
+                    f"{name}: {shown(value)} was not found in the document, and the schema demands that it is: read it "
+                    "again and write it as the page prints it, with its quote; or remove it"
+                )
+
+
+@lru_cache(maxsize=8)
+def _check_once(schema: str) -> None:
+    # A front end on Supabase begins extractions by itself: its schema comes here unchecked.
+    check_schema(json.loads(schema))
+
+
+def _check_own_words(said: JsonValue, *, is_root: bool) -> None:
+    words = said if isinstance(said, dict) else None
+    if words is None or words.keys() - {"rules", "grounded"} or not isinstance(words.get("grounded", False), bool):
+        raise Invalid(
+            f'The schema has a "{KEYWORD}" that is none: it takes {{"grounded": true}} and, at its root, rules.'
+        )
+    if "rules" in words and not is_root:
+        raise Invalid(f'The schema has rules below its root: "{KEYWORD}": {{"rules": […]}} stands at the root.')
 
 
 def _check_pattern(pattern: str) -> None:
@@ -75,19 +154,6 @@ def _check_pattern(pattern: str) -> None:
         regex.compile(pattern)
     except regex.error as error:
         raise Invalid(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
-
-
-def _try_out(schema: dict[str, Any]) -> None:
-    """A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is, once."""
-    validator: Any = _Validator(schema)
-    try:
-        for reference in _values(schema, "$ref"):
-            list(validator.evolve(schema={"$ref": reference}).iter_errors({}))
-        list(validator.iter_errors({}))
-    except Unresolvable as error:
-        raise Invalid(f"The schema refers to {str(error.ref)[:100]!r}, which is not in it.") from None
-    except RecursionError:
-        raise Invalid("The schema's references lead round in a circle.") from None
 
 
 def _values(node: JsonValue, key: str) -> Iterator[JsonValue]:

@@ -90,8 +90,10 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
         name, sure = document_type("\n".join(reads))
         return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
     fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
-    objection = refused.get("extract_fields", "")  # the second try leaves out what it names
-    found = {path: field for field in fields if (path := paths.name(field.keys)) not in objection}
+    # The second try leaves out what the refusal names: in its list, if it has one.
+    objection = "".join(one.answer for one in done if one.tool == "extract_fields" and one.failed)
+    named = re.findall(r"^- (.+?): ", objection, re.MULTILINE) or objection
+    found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
     if found and _open(done, "extract_fields"):
         nested: dict[str, Any] = {}
         for field in found.values():
@@ -125,7 +127,8 @@ def _correct(words: str, done: list[Done]) -> list[Block]:
         if _open(made, tool):
             return [call(tool, arguments)]
         changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
-        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if made[-1].failed else changed)
+        kept = made[-1].failed or made[-1].answer.startswith("Not ")  # a value that another person set stays
+        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
     return [text(" ".join([*said, NOTE]))]
 
 

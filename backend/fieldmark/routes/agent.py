@@ -55,6 +55,11 @@ class ExtractRequest(RunWish):
         None, alias="schema", description="A JSON Schema (Draft 2020-12) that the fields shall follow."
     )
     instructions: Annotated[str, Field(max_length=20_000)] | None = None
+    extraction_id: UUID | None = Field(
+        None,
+        description="Extract again into this extraction of the document. What a person set there stays, and other "
+        "values for it become proposals. Left out: a new extraction.",
+    )
 
 
 class CorrectRequest(RunWish):
@@ -105,6 +110,7 @@ async def extract(
         prices=service.prices,
         schema=body.json_schema,
         instructions=body.instructions,
+        extraction_id=body.extraction_id,
         wish=_wish(body, idempotency_key),
     )
     return await _answer(request, service, scope, run_id)

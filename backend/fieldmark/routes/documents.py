@@ -41,6 +41,21 @@ class Document(BaseModel):
     created_at: datetime
 
 
+class HiddenText(BaseModel):
+    """What a page holds that a person cannot see: it is no part of the page's text, so no value can stand on it."""
+
+    page: int
+    message: str = Field(description="One sentence for people.")
+    words: int = Field(description="How many words were left out.")
+    excerpt: str = Field(description="How they begin, at most 200 characters: foreign text, to be shown as such.")
+
+
+class DocumentInFull(Document):
+    """A document with what a person should know of it."""
+
+    warnings: list[HiddenText]
+
+
 class DocumentList(BaseModel):
     """Documents, newest first."""
 
@@ -149,9 +164,14 @@ async def list_documents(
 
 
 @router.get("/{document_id}", responses=responses(401, 404, 422))
-async def get_document(document_id: UUID, scope: TheScope, service: TheService) -> Document:
-    """One document."""
-    return Document.model_validate(await _found(service, scope, document_id))
+async def get_document(document_id: UUID, scope: TheScope, service: TheService) -> DocumentInFull:
+    """One document, with a warning for each page that holds text which a person cannot see."""
+    async with service.database.as_user(scope) as conn:
+        row = await documents.get(conn, document_id)
+        pages = await documents.hidden(conn, document_id)
+    if row is None:
+        raise NotFound("There is no such document.")
+    return DocumentInFull.model_validate({**row, "warnings": [_warning(page) for page in pages]})
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
@@ -205,6 +225,17 @@ async def get_page(document_id: UUID, number: int, scope: TheScope, service: The
         for w in row["words"]
     ]
     return Page.model_validate({**row, "words": words})
+
+
+def _warning(page: dict[str, Any]) -> HiddenText:
+    number, count = page["number"], page["hidden_words"]
+    words = (
+        "1 word that a person cannot see; it was"
+        if count == 1
+        else f"{count:,} words that a person cannot see; they were"
+    )
+    message = f"Page {number} holds {words} left out."
+    return HiddenText(page=number, message=message, words=count, excerpt=page["hidden_excerpt"])
 
 
 async def _found(service: Service, scope: Scope, document_id: UUID) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from ipaddress import ip_address
 
@@ -12,7 +13,7 @@ from fieldmark.errors import FieldmarkError, Unauthenticated
 from fieldmark.routes.auth import TheService
 from fieldmark.routes.problems import responses
 from fieldmark.service import Service
-from fieldmark.stores import jobs
+from fieldmark.stores import jobs, runs
 
 router = APIRouter(tags=["health"])
 
@@ -68,9 +69,10 @@ async def _look(service: Service) -> None:
     metrics.pool_waiting.set(load.waiting)
     try:
         async with asyncio.timeout(DATABASE_SECONDS), service.database.as_service() as conn:
-            rows = await jobs.depth(conn)
+            rows, waiting = await jobs.depth(conn), await runs.count_waiting(conn)
     except (TimeoutError, FieldmarkError):
-        rows = []
+        rows, waiting = [], math.nan
+    metrics.waiting_runs.set(waiting)
     metrics.queue_jobs.clear()
     for row in rows:
         metrics.queue_jobs.labels(row["queue"], row["status"]).set(row["jobs"])

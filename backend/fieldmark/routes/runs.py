@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, Field
 
-from fieldmark.errors import NotFound
+from fieldmark.errors import Malformed, NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
 from fieldmark.routes.streams import STREAM, event_stream, number_after
@@ -86,7 +86,7 @@ async def get_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
 @router.get(
     "/{run_id}/events",
     response_class=StreamingResponse,
-    responses={200: {"description": "The events", "content": STREAM}, **responses(401, 404, 422)},
+    responses={200: {"description": "The events", "content": STREAM}, **responses(400, 401, 404, 422)},
 )
 async def get_run_events(
     run_id: UUID,
@@ -97,5 +97,10 @@ async def get_run_events(
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
     ended. From any event on, as often as you like, from any server."""
     after = number_after(last_event_id)
-    await get_run(run_id, scope, service)
+    async with service.database.as_user(scope) as conn:
+        if await runs.get(conn, run_id) is None:
+            raise NotFound("There is no such run.")
+        # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
+        if after > await runs.last_event(conn, run_id):
+            raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
     return event_stream(service, scope, run_id, after)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi.sse import EventSourceResponse, format_sse_event
 
-from fieldmark.errors import FieldmarkError, Invalid
+from fieldmark.errors import FieldmarkError, Malformed
 from fieldmark.routes.problems import log
 from fieldmark.runs.stream import follow
 from fieldmark.scope import Scope
@@ -47,9 +47,9 @@ async def _events(service: Service, scope: Scope, run_id: UUID, after: int) -> A
 
 
 def number_after(last_event_id: str | None) -> int:
-    """The event number in a Last-Event-ID header; 0 without one. Raises Invalid for what is no number of ours."""
+    """The event number in a Last-Event-ID header; 0 without one. Raises Malformed for what is no number of ours."""
     if last_event_id is None or last_event_id.strip() == "":
         return 0
     if not last_event_id.strip().isascii() or not last_event_id.strip().isdigit() or len(last_event_id.strip()) > 9:
-        raise Invalid("Last-Event-ID must be the number of the last event you saw.")
+        raise Malformed("Last-Event-ID must be the number of the last event you saw.")
     return int(last_event_id)

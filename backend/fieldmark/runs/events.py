@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 from claude_agent_sdk import (
     AssistantMessage,
     Message,
+    StreamEvent,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -28,6 +29,8 @@ from fieldmark.tools.toolkit import ToolContext, Toolkit
 MAX_SHOWN_CHARACTERS = 4000
 """How much of a call's output an event repeats; the agent itself got all of it."""
 
+_BROKE_OFF = "The model's service broke off in the middle of an answer; it was asked again."
+
 # What the CLI wraps around a refusal, for the model: people get the sentence alone.
 _WRAPPED = re.compile(r"PreToolUse:\S+ hook error: (.*)|<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 
@@ -38,12 +41,21 @@ class Narrator:
     def __init__(self, toolkit: Toolkit) -> None:
         self._toolkit = toolkit
         self._begun: dict[str, tuple[str, str, float]] = {}
+        # Whether the model's last answer came to its end, and whether it is still to be said that it did not: the CLI
+        # tells of most of what it tries again, but not of an answer that fell silent, or that it goes on from.
+        self._is_whole = True
+        self._broke_off = False
+
+    def goes_on(self, call_id: str, tool: str, arguments: dict[str, Any]) -> None:
+        """Take note of a call that was begun before, whose end is still to be told: it waited for a person."""
+        self._begun[call_id] = (tool, self._toolkit.says(tool, arguments), time.monotonic())
 
     def objects(self, message: Message) -> Iterator[dict[str, Any]]:
         """The objects that a message stands for: none, one or several."""
         if isinstance(message, AssistantMessage):
             if message.error is not None:
                 return  # the CLI's own words about the model's service: how the run ends says it
+            yield from self._asked_again()
             for block in message.content:
                 if isinstance(block, TextBlock) and block.text.strip():
                     yield {"text": block.text}
@@ -55,11 +67,28 @@ class Narrator:
             for block in message.content:
                 if isinstance(block, ToolResultBlock):
                     yield self._ended(block)
+        elif isinstance(message, StreamEvent):
+            match message.event.get("type"):
+                case "message_start":
+                    yield from self._asked_again()
+                    self._is_whole = False
+                case "message_delta":
+                    self._is_whole = True
+                case "message_stop":
+                    self._broke_off = not self._is_whole
+                case _:
+                    pass
         elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
+            self._broke_off = False
             yield {
                 "retry": "The model's service is busy; trying again.",
                 "wait_s": round(float(message.data.get("retry_delay_ms", 0)) / 1000, 1),
             }
+
+    def _asked_again(self) -> Iterator[dict[str, Any]]:
+        if self._broke_off:
+            self._broke_off = False
+            yield {"retry": _BROKE_OFF, "wait_s": 0.0}
 
     def _began(self, block: ToolUseBlock) -> dict[str, Any]:
         name = block.name.removeprefix(TOOL_PREFIX)

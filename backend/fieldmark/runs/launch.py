@@ -39,9 +39,11 @@ async def extract(
     prices: Prices,
     schema: dict[str, Any] | None = None,
     instructions: str | None = None,
+    extraction_id: UUID | None = None,
     wish: Wish | None = None,
 ) -> UUID:
-    """Start the extraction of a document; answers the run's id. The run waits if the document is still being read.
+    """Start the extraction of a document, anew or into an extraction of it that there is; answers the run's id. The run
+    waits if the document is still being read.
 
     Raises NotFound, DocumentFailed with the reason, OutOfCredit, or Invalid.
     """
@@ -59,7 +61,10 @@ async def extract(
                 raise NotFound("There is no such document.")
             if document["status"] == "failed":
                 raise DocumentFailed(document["error"])
-            extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=schema)
+            if extraction_id is None:
+                extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=schema)
+            else:
+                await _check_extraction(conn, extraction_id, document_id, schema)
             return await _add(conn, scope, prices, "extract", document_id, extraction_id, instructions, wish)
     except _StartedBefore as earlier:
         return earlier.run_id
@@ -88,6 +93,18 @@ async def correct(
             return await _add(conn, scope, prices, "correct", document_id, extraction_id, message, wish)
     except _StartedBefore as earlier:
         return earlier.run_id
+
+
+async def _check_extraction(
+    conn: Connection, extraction_id: UUID, document_id: UUID, schema: dict[str, Any] | None
+) -> None:
+    """Refuse to extract into what is no extraction of the document; what waits there for a person waits no longer."""
+    extraction = await extractions.get(conn, extraction_id)
+    if extraction is None or extraction["document_id"] != document_id:
+        raise NotFound("There is no such extraction of this document.")
+    if schema is not None:
+        raise Invalid("The extraction keeps the schema that it was begun with: leave the schema out.")
+    await runs.supersede(conn, extraction_id, "A newer run took its place.")
 
 
 class _StartedBefore(Exception):

@@ -14,7 +14,7 @@ import structlog
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent, ToolUseBlock
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.runs.outcome import Outcome
+from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
 from fieldmark.runs.prices import Prices, Tokens
 from fieldmark.stores import usage
 from fieldmark.tools.toolkit import ToolContext
@@ -39,10 +39,10 @@ REFUSALS = {
 
 
 class Spent(Exception):
-    """The run may not spend more: max_cost or out_of_credit."""
+    """The run may not spend more: max_cost, out_of_credit or max_turns."""
 
-    def __init__(self, code: str) -> None:
-        self.outcome = Outcome("failed", error=REFUSALS[code], code=code)
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
 
 
 @dataclass(slots=True)
@@ -60,14 +60,18 @@ class _Message:
 class Meter:
     """Sees all messages of one run; whatever ends the block, what has been used is charged.
 
-    `asked` is the model that the run asks for; `paid` a call whose message was charged by an earlier attempt.
+    `asked` is the model that the run asks for, `turns` how many messages it may have; `paid` a call whose message was
+    charged by an earlier attempt.
     """
 
-    def __init__(self, context: ToolContext, agent: str, prices: Prices, asked: str, paid: str | None = None) -> None:
+    def __init__(
+        self, context: ToolContext, agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
+    ) -> None:
         self._context = context
         self._agent = agent
         self._prices = prices
         self._asked = asked
+        self._turns = turns
         self._now: _Message | None = None
         self._charged: set[str] = set()
         self._paid_calls = {paid}
@@ -113,6 +117,8 @@ class Meter:
                 await self._settle(now)  # the stream broke, and the CLI asks again
             begun = _dict(event.get("message"))
             self._now = _Message(_name(begun.get("id")), _name(begun.get("model")), _dict(begun.get("usage")))
+            if self._turns <= 0:  # the CLI counts too, and ends before it asks again; this does not rely on it
+                raise Spent(NO_TURNS_LEFT)
         elif now is None:
             return
         elif kind == "content_block_start":
@@ -129,10 +135,12 @@ class Meter:
             await self._settle(now)
 
     async def _settle(self, message: _Message) -> None:
+        if message.stop_reason is not None:  # one that broke off is asked for again, which is no new turn
+            self._turns -= 1
         refusal = await self._charge(message)
         # The last message's work is done already: it is not undone for what it cost.
         if refusal is not None and message.stop_reason not in _LAST:
-            raise Spent(refusal)
+            raise Spent(Outcome("failed", error=REFUSALS[refusal], code=refusal))
         self._paid_calls.update(message.calls)
         self._news.set()
 

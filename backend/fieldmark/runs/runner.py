@@ -6,14 +6,12 @@ import asyncio
 import json
 import signal
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import structlog
 from claude_agent_sdk import (
     AssistantMessage,
-    ClaudeAgentOptions,
     ClaudeSDKError,
     CLIConnectionError,
     CLINotFoundError,
@@ -28,17 +26,17 @@ from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Fenced, FieldmarkError, Unavailable
 from fieldmark.metrics import Metrics
-from fieldmark.runs import clients
+from fieldmark.runs.clients import Clients
 from fieldmark.runs.course import Course, course_of
 from fieldmark.runs.events import EventLog, Narrator
 from fieldmark.runs.gate import Calls, Gate, Policy
+from fieldmark.runs.holder import Work
 from fieldmark.runs.meter import REFUSALS, Meter, Spent
-from fieldmark.runs.options import ModelService, agent_options
+from fieldmark.runs.options import ModelService
 from fieldmark.runs.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, check_key, outcome_of
 from fieldmark.runs.prices import Prices
 from fieldmark.runs.seal import Unsealed
 from fieldmark.runs.sessions import Sessions
-from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, documents, extractions, runs, usage
 from fieldmark.tools.toolkit import ToolContext
@@ -66,12 +64,19 @@ class Runner:
     """Executes runs. One instance serves a whole worker."""
 
     def __init__(
-        self, database: Database, service: ModelService, limits: Limits, metrics: Metrics | None = None
+        self,
+        database: Database,
+        service: ModelService,
+        limits: Limits,
+        metrics: Metrics | None = None,
+        clients: Clients | None = None,
     ) -> None:
         self._database = database
-        self._service = service
         self._limits = limits
         self._metrics = metrics or Metrics()
+        self._clients = clients or Clients(
+            service, most_turns=limits.max_turns, seconds=limits.seconds, metrics=self._metrics
+        )
 
     async def execute(self, run_id: UUID) -> None:
         """Take a run up and bring it to its end. Does nothing for a run that has ended or is gone."""
@@ -88,7 +93,13 @@ class Runner:
 
     async def _go_through(self, scope: Scope, run: dict[str, Any], course: Course) -> None:
         context = ToolContext(
-            self._database, scope, run["id"], run["attempt"], run["document_id"], run["extraction_id"]
+            self._database,
+            scope,
+            run["id"],
+            run["attempt"],
+            run["document_id"],
+            run["extraction_id"],
+            correcting=run["task"] == "correct",
         )
         try:
             outcome = await self._until_cancelled(context, run, course)
@@ -178,8 +189,7 @@ class Runner:
     async def _attempt(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
         try:
             async with asyncio.timeout(self._limits.seconds):
-                with self._metrics.live_clis.track_inprogress():
-                    return await self._converse(context, run, course)
+                return await self._converse(context, run, course)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {self._limits.seconds} seconds.", code="deadline")
         except KeyRefused:
@@ -215,14 +225,21 @@ class Runner:
         # Asked of the conversation: the run's row may lag behind, if the last attempt was broken off just then.
         deferred = await sessions.deferred_call(run["session_id"]) if resumed else None
         gate = Gate(spec.toolkit, context, policy, deferred, told=course.called)
-        prompt = await self._first_message(spec, context, run, resumed) if deferred is None else None
+        if deferred is None:
+            prompt = await self._first_message(spec, context, run, resumed)
+        else:
+            prompt = None
+            async with self._database.as_user(context.scope) as conn:
+                waited = await calls.get(conn, context.run_id, deferred)
+            if waited is not None:
+                narrator.goes_on(deferred, waited["tool"], waited["arguments"])
         result: ResultMessage | None = None
         api_error: str | None = None
         model = run["model"] or self._limits.model
         turns = self._turns_left(run)
         if turns < 1:
             return NO_TURNS_LEFT
-        meter = Meter(context, run["agent"], self._limits.prices, model, paid=deferred)
+        meter = Meter(context, run["agent"], self._limits.prices, model, turns, paid=deferred)
         async with EventLog(context) as events, meter:
 
             async def before(call_id: str) -> None:
@@ -231,24 +248,18 @@ class Runner:
 
             served = Calls(gate, spec.toolkit, context, before=before, told=course.called)
 
-            def options_in(folder: Path) -> ClaudeAgentOptions:
-                return agent_options(
-                    spec,
-                    model=model,
-                    service=self._service,
-                    folder=folder,
-                    server=tool_server(spec.toolkit, served),
-                    gate=gate,
-                    sessions=sessions,
-                    session_id=run["session_id"],
-                    resumed=resumed,
-                    max_turns=turns,
-                    cpu_seconds=self._limits.seconds,
-                    on_stderr=clients.log_stderr,
-                )
-
-            async with clients.conversation(options_in, served, prompt) as messages:
-                async for message in messages:
+            async with self._clients.acquire(
+                spec,
+                context.scope,
+                Work(gate, served, sessions),
+                model=model,
+                max_turns=turns,
+                session_id=run["session_id"],
+                resumed=resumed,
+            ) as client:
+                if client.session_id != run["session_id"]:
+                    await self._record_conversation(context, client.session_id)
+                async for message in client.converse(prompt):
                     check_key(message)
                     for said in narrator.objects(message):
                         events.say(said)
@@ -266,6 +277,12 @@ class Runner:
         if result is None:
             return Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
         return outcome_of(result, api_error)
+
+    async def _record_conversation(self, context: ToolContext, session_id: UUID) -> None:
+        """The CLI is in a conversation that was begun before the run: from there the run would be gone on with."""
+        async with self._database.as_user(context.scope) as conn:
+            await runs.fence(conn, context.run_id, context.attempt)
+            await runs.record_conversation(conn, context.run_id, session_id)
 
     def _turns_left(self, run: dict[str, Any]) -> int:
         most = min(run["max_turns"] or self._limits.max_turns, self._limits.max_turns)

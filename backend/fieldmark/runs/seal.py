@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Set
+from typing import Any, cast
 
 from claude_agent_sdk import AssistantMessage, Message, SystemMessage
 
@@ -15,27 +15,45 @@ class Unsealed(Exception):
     """The CLI has more than our tools, or lets calls past the gate: the run must not go on."""
 
 
+# A CLI that can be told to clear its conversation has all of these. None is ever called: nothing but our own `/clear`
+# reaches it as a command, and the model has no tool for them. One more would be one that nobody has looked at.
+# fmt: off
+COMMANDS = frozenset((
+    "__remote-workflow", "agents", "auto-mode-setup", "autocompact", "clear", "color", "compact", "config",
+    "context", "effort", "fast", "focus", "goal", "heapdump", "init", "insights", "list-agents", "mcp", "model",
+    "output-style", "recap", "reload-plugins", "reload-skills", "rename", "security-review", "team-onboarding",
+    "usage", "workflow-launch-exec",
+))
+# fmt: on
+
+
 async def sealed(
-    messages: AsyncIterator[Message], toolkit: Toolkit, check_calls: Callable[[], None]
+    messages: AsyncIterator[Message],
+    toolkit: Toolkit,
+    check_calls: Callable[[], None],
+    commands: Set[str] = frozenset(),
 ) -> AsyncIterator[Message]:
-    """The same messages. Raises Unsealed if the CLI has anything besides the toolkit, or does not say what it has, and
-    whatever `check_calls` raises, which is asked ahead of each."""
+    """The same messages. Raises Unsealed if the CLI has anything but the toolkit and these commands, or does not say
+    what it has, and whatever `check_calls` raises, which is asked ahead of each."""
     checked = False
     async for message in messages:
         check_calls()
         if isinstance(message, SystemMessage) and message.subtype == "init":
-            _check(message.data, toolkit)
+            check_init(message.data, toolkit, commands)
             checked = True
         elif isinstance(message, AssistantMessage) and not checked:
             raise Unsealed("The agent's CLI did not say which tools it has.")
         yield message
 
 
-def _check(init: dict[str, Any], toolkit: Toolkit) -> None:
+def check_init(init: dict[str, Any], toolkit: Toolkit, commands: Set[str]) -> None:
+    """Raise Unsealed if an init message tells of anything besides the toolkit and these commands."""
     tools = {TOOL_PREFIX + name for name in toolkit.tools} ^ set(init.get("tools", []))
     faults = [f"the tools {sorted(tools)[:5]}"] if tools else []
     # A list that is not there may hold anything: only an empty one is empty.
-    faults += [f"its {kind}" for kind in ("slash_commands", "skills", "agents") if init.get(kind) != []]
+    faults += [f"its {kind}" for kind in ("skills", "agents") if init.get(kind) != []]
+    if not isinstance(said := init.get("slash_commands"), list) or set(cast(list[Any], said)) != commands:
+        faults.append("its slash_commands")
     if [server.get("name") for server in init.get("mcp_servers", [])] != [SERVER]:
         faults.append("its servers")
     if any(plugin.get("path") != "builtin" for plugin in init.get("plugins", [])):

@@ -18,7 +18,7 @@ set -- env -i \
   CLAUDE_CODE_ENTRYPOINT="$CLAUDE_CODE_ENTRYPOINT" CLAUDE_AGENT_SDK_VERSION="$CLAUDE_AGENT_SDK_VERSION" \
   CLAUDE_CODE_SDK_READS_SESSION_STATE="$CLAUDE_CODE_SDK_READS_SESSION_STATE" \
   CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS=1 CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1 \
-  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_ATTACHMENTS=1 \
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_AUTOUPDATER=1 DISABLE_DOCTOR_COMMAND=1 CLAUDE_CODE_DISABLE_ATTACHMENTS=1 \
   CLAUDE_CODE_DISABLE_FILE_MENTIONS=1 CLAUDE_CODE_DISABLE_AUTO_MEMORY=1 CLAUDE_CODE_DISABLE_CLAUDE_MDS=1 \
   CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1 CLAUDE_CODE_DISABLE_CRON=1 CLAUDE_CODE_DISABLE_WORKFLOWS=1 \
   CLAUDE_CODE_DISABLE_TERMINAL_TITLE=1 CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1 \
@@ -35,7 +35,10 @@ if [ "$(id -u)" = 0 ] && [ "$CLAUDE_CONFIG_DIR" != "$FIELDMARK_SEALED/config" ];
   chown -R 65534:65534 "$CLAUDE_CONFIG_DIR"
 fi
 
-# A service that dies takes its CLIs along; a service that is root does not lend them its rights.
+# A service that dies takes its CLIs along: the kernel sees to it from setpriv on, and before it there is another parent.
+set -- /bin/sh -c '[ "$PPID" = "$0" ] || exit 1; exec "$@"' "$FIELDMARK_SERVICE_PID" "$@"
+
+# A service that is root does not lend them its rights.
 if [ -x /usr/bin/setpriv ]; then
   if [ "$(id -u)" = 0 ]; then
     exec /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --pdeathsig KILL "$@"

@@ -32,10 +32,11 @@ async def follow(
         said = time.monotonic()
         try:
             while True:
-                async with database.as_user(scope) as conn:
-                    # The status first: if it says that the run has ended, no event comes after those read here.
-                    run = await runs.get(conn, run_id)
-                    events = await runs.events_after(conn, run_id, after, BATCH)
+                looking = asyncio.ensure_future(_look(database, scope, run_id, after))
+                _looks.add(looking)
+                looking.add_done_callback(_looks.discard)
+                # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
+                run, events = await asyncio.shield(looking)
                 if run is None:
                     raise NotFound("There is no such run.")
                 for event in events:
@@ -57,6 +58,17 @@ async def follow(
         finally:
             if waiting is not None:
                 waiting.cancel()
+
+
+_looks: set[asyncio.Future[Any]] = set()
+
+
+async def _look(
+    database: Database, scope: Scope, run_id: UUID, after: int
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    async with database.as_user(scope) as conn:
+        # The status first: if it says that the run has ended, no event comes after those read here.
+        return await runs.get(conn, run_id), await runs.events_after(conn, run_id, after, BATCH)
 
 
 async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:

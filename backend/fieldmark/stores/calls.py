@@ -78,6 +78,16 @@ async def claim(
     return await cursor.fetchone()
 
 
+async def was_told(conn: AsyncConnection[Row], run_id: UUID, tool: str, opening: str) -> bool:
+    """Whether a call of a tool failed in this run with an answer that begins so."""
+    cursor = await conn.execute(
+        """select from public.calls
+           where run_id = %s and tool = %s and status = 'failed' and starts_with(result, %s)""",
+        (run_id, tool, opening),
+    )
+    return cursor.rowcount > 0
+
+
 async def finish(
     conn: AsyncConnection[Row],
     *,

@@ -78,14 +78,18 @@ async def begin_reading(conn: AsyncConnection[Row], document_id: UUID) -> Row | 
 
 
 async def add_pages(conn: AsyncConnection[Row], document_id: UUID, org_id: UUID, pages: list[Row]) -> None:
-    """Write pages: {number, width, height, text, words, engine} each."""
+    """Write pages: {number, width, height, text, words, engine, hidden_words?, hidden_excerpt?} each."""
     async with conn.cursor() as cursor:
         await cursor.executemany(
-            """insert into public.document_pages (document_id, org_id, number, width, height, text, words, engine)
-               values (%s, %s, %s, %s, %s, %s, %s, %s)""",
+            """insert into public.document_pages
+                 (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
+               values (%(document_id)s, %(org_id)s, %(number)s, %(width)s, %(height)s, %(text)s, %(words)s, %(engine)s,
+                       %(hidden_words)s, %(hidden_excerpt)s)""",
             [
-                (document_id, org_id, p["number"], p["width"], p["height"], p["text"], Jsonb(p["words"]), p["engine"])
-                for p in pages
+                {"hidden_words": 0, "hidden_excerpt": ""}
+                | page
+                | {"document_id": document_id, "org_id": org_id, "words": Jsonb(page["words"])}
+                for page in pages
             ],
         )
 
@@ -116,6 +120,26 @@ async def pages(conn: AsyncConnection[Row], document_id: UUID, first: int = 1, l
     return await cursor.fetchall()
 
 
+async def words(conn: AsyncConnection[Row], document_id: UUID) -> list[Row]:
+    """{number, words} of every page, in order."""
+    cursor = await conn.execute(
+        "select number, words from public.document_pages where document_id = %s order by number", (document_id,)
+    )
+    return await cursor.fetchall()
+
+
+async def unread_pages(conn: AsyncConnection[Row], run_id: UUID) -> list[int]:
+    """The pages with text that a run has not read to their end. None where it is not asked to read: a correction."""
+    cursor = await conn.execute(
+        """select page.number from public.runs as run
+           join public.document_pages as page using (document_id)
+           where run.id = %s and run.task = 'extract' and not run.pages_read @> page.number and page.text ~ '\\S'
+           order by page.number""",
+        (run_id,),
+    )
+    return [row["number"] for row in await cursor.fetchall()]
+
+
 async def page(conn: AsyncConnection[Row], document_id: UUID, number: int) -> Row | None:
     """One page with its words: {number, width, height, text, words, engine}."""
     cursor = await conn.execute(
@@ -124,3 +148,13 @@ async def page(conn: AsyncConnection[Row], document_id: UUID, number: int) -> Ro
         (document_id, number),
     )
     return await cursor.fetchone()
+
+
+async def hidden(conn: AsyncConnection[Row], document_id: UUID) -> list[Row]:
+    """{number, hidden_words, hidden_excerpt} of the pages from which words were left out, in order."""
+    cursor = await conn.execute(
+        """select number, hidden_words, hidden_excerpt from public.document_pages
+           where document_id = %s and hidden_words > 0 order by number""",
+        (document_id,),
+    )
+    return await cursor.fetchall()

@@ -81,6 +81,14 @@ async def last_event(conn: AsyncConnection[Row], run_id: UUID) -> int:
     return row["number"]
 
 
+async def count_waiting(conn: AsyncConnection[Row]) -> int:
+    """How many runs wait for a person, of all tenants. Asked by the service, outside of any scope."""
+    cursor = await conn.execute("select private.waiting_runs() as waiting")
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["waiting"]
+
+
 async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
     """On whose behalf a run acts. Asked by the service, outside of any scope."""
     cursor = await conn.execute("select user_id, org_id from private.scope_of_run(%s)", (run_id,))
@@ -103,6 +111,20 @@ async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
 async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
     """Hold the run for this transaction, or raise Fenced if this attempt is not the one at work."""
     await conn.execute("select private.fence(%s, %s)", (run_id, attempt))
+
+
+async def record_conversation(conn: AsyncConnection[Row], run_id: UUID, session_id: UUID) -> None:
+    """The conversation that a run is in, from where it is gone on with if it is broken off."""
+    await conn.execute("update public.runs set session_id = %s where id = %s", (session_id, run_id))
+
+
+async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last: int) -> None:
+    """The run has been shown pages `first` to `last`, to their ends."""
+    await conn.execute(
+        """update public.runs set pages_read = pages_read + int4multirange(int4range(%(first)s, %(last)s, '[]'))
+           where id = %(id)s and not pages_read @> int4range(%(first)s, %(last)s, '[]')""",
+        {"id": run_id, "first": first, "last": last},
+    )
 
 
 async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:

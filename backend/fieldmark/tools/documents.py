@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fieldmark.db.pool import Connection
-from fieldmark.stores import documents
+from fieldmark.stores import documents, runs
 from fieldmark.tools.toolkit import MAX_RESULT_BYTES, Retry, Tool, ToolContext, ToolInput, ToolResult
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*(?:(-)\s*(\d{1,6})?)?\s*")
@@ -36,9 +36,19 @@ async def get_document_text(conn: Connection, context: ToolContext, args: GetDoc
     document = await documents.get(conn, context.document_id)
     count: int = (document or {}).get("page_count") or 0
     first, last = _range(args.pages, count)
+    text, whole = await _excerpt(conn, context, first, last, count, args.offset)
+    if whole:
+        await runs.read_pages(conn, context.run_id, whole[0], whole[-1])
+    return ToolResult(text)
+
+
+async def _excerpt(
+    conn: Connection, context: ToolContext, first: int, last: int, count: int, offset: int
+) -> tuple[str, list[int]]:
+    """As much of the pages as an answer holds, and which of them it shows to their end."""
     parts: list[str] = []
+    whole: list[int] = []
     room = MAX_RESULT_BYTES - 200  # for the line that says how to go on
-    offset = args.offset
     # Fetched a few at a time: a 500-page document is not loaded to show twenty pages of it.
     number = first
     while number <= last:
@@ -51,18 +61,18 @@ async def get_document_text(conn: Connection, context: ToolContext, args: GetDoc
             body: str = page["text"][offset:].rstrip() + "\n"
             size = len((header + body).encode())
             if size > room and parts:
-                return ToolResult("".join(parts) + f'[more: call get_document_text with pages "{number}-"]')
+                return "".join(parts) + f'[more: call get_document_text with pages "{number}-"]', whole
             if size > room:
                 cut = body.encode()[: room - len(header)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
-                return ToolResult(
-                    f'{header}{cut}[more: call get_document_text with pages "{number}-" and offset {offset + len(cut)}]'
-                )
+                more = f'[more: call get_document_text with pages "{number}-" and offset {offset + len(cut)}]'
+                return header + cut + more, whole
             parts.append(header + body)
+            whole += [number] if offset <= len(page["text"]) else []
             room -= size
             offset = 0
         number += 1
-    return ToolResult("".join(parts))
+    return "".join(parts), whole
 
 
 async def search_document(conn: Connection, context: ToolContext, args: SearchDocument) -> ToolResult:

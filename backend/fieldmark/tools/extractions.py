@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from dataclasses import replace
+from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.fields import NOTHING, leaves, value_at
-from fieldmark.domain.schema import problems
+from fieldmark.domain.fields import NOTHING, value_at
+from fieldmark.domain.grounding import Claim
+from fieldmark.domain.schema import problems, refusals
+from fieldmark.domain.words import ranges
 from fieldmark.errors import InvalidPath
-from fieldmark.stores import extractions
+from fieldmark.stores import calls, documents, extractions
+from fieldmark.tools.evidence import Evidence, find, quotes_elsewhere
 from fieldmark.tools.toolkit import (
     MAX_RESULT_BYTES,
     Confidence,
@@ -24,8 +28,6 @@ from fieldmark.tools.toolkit import (
     ToolResult,
 )
 
-Given = TypeVar("Given")
-
 FieldPath = Annotated[
     str,
     Field(
@@ -34,10 +36,12 @@ FieldPath = Annotated[
         description='Where the field stands: vendor.name, items[2].price, or ["a.b"].c for keys with dots.',
     ),
 ]
-Quote = Annotated[str, Field(max_length=2000, description="The words on the page that show the value, as printed.")]
+Quote = Annotated[
+    str, Field(max_length=2000, description="The words on the page that show the value, word for word as printed.")
+]
 
 
-class Evidence(ToolInput):
+class Quoted(ToolInput):
     """Where a value was read."""
 
     quote: Quote
@@ -68,7 +72,7 @@ class ExtractFields(ToolInput):
         dict[str, Confidence], Field(description='By path of the field: {"vendor.name": 0.95, "items[0].price": 0.9}.')
     ]
     evidence: Annotated[
-        dict[str, Evidence] | None, Field(description='By path: {"vendor.name": {"quote": "Acme Ltd", "page": 1}}.')
+        dict[str, Quoted] | None, Field(description='By path: {"vendor.name": {"quote": "Acme Ltd", "page": 1}}.')
     ] = None
 
 
@@ -89,7 +93,8 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema."""
+    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema or break its
+    rules, or if pages were not read."""
 
     summary: Annotated[str | None, Field(max_length=4000)] = None
 
@@ -119,44 +124,88 @@ async def identify_document(conn: Connection, context: ToolContext, args: Identi
 
 
 async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFields) -> ToolResult:
-    confidences = _by_name(args.fields, args.confidences, "confidences")
-    evidence = _by_name(args.fields, args.evidence or {}, "evidence")
-    proofs = {name: _proof(given.quote, given.page) for name, given in evidence.items()}
-    stored = await extractions.save_fields(conn, context.extraction_id, args.fields, confidences, proofs)
+    claims = _claims(
+        args.fields,
+        {name: Claim(confidence=confidence) for name, confidence in args.confidences.items()},
+        {name: Claim(given.quote, given.page) for name, given in (args.evidence or {}).items()},
+    )
+    before = await _in_progress(conn, context)
+    shown = await _looked_for(conn, context, before, (), args.fields, claims)
+    stored = await extractions.save_fields(conn, context.extraction_id, args.fields, shown.confidences, shown.evidence)
+    await _check_write(conn, context, before, stored)
     kept = {key: stored["value"].get(key) for key in args.fields}
-    changed = [
-        {"path": name, "value": value, "confidence": confidences.get(name), "evidence": proofs.get(name)}
-        for name, value in leaves(kept)
-    ]
-    return ToolResult(_read_back(kept, stored["version"]), changed, stored["version"])
+    return ToolResult(_read_back(kept, stored, shown.not_found), stored["changed"], stored["version"])
 
 
 async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
-    segments = _parsed(args.path)
-    proof = _proof(args.quote, None) if args.quote else None
+    path = _parsed(args.path)
+    claims = {paths.name(path): Claim(args.quote, None, args.confidence)}
+    before = await _in_progress(conn, context)
+    shown = await _looked_for(conn, context, before, path, args.value, claims)
     stored = await extractions.update_field(
-        conn, context.extraction_id, paths.to_sql(segments), args.value, args.confidence, proof
+        conn, context.extraction_id, paths.to_sql(path), args.value, shown.confidences, shown.evidence
     )
-    changed = [{"path": stored["path"], "value": stored["value"], "confidence": args.confidence, "evidence": proof}]
-    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored["version"]), changed, stored["version"])
+    await _check_write(conn, context, before, stored)
+    kept = {stored["path"]: stored["value"]}
+    return ToolResult(_read_back(kept, stored, shown.not_found), stored["changed"], stored["version"])
 
 
 async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
-    stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(_parsed(args.path)))
+    segments = _parsed(args.path)
+    before = await _in_progress(conn, context)
+    stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(segments))
+    if "proposed" in stored:
+        return ToolResult(f"Not removed, version {stored['version']}: {_stays(stored['proposed'])}")
+    await _check_write(conn, context, before, {"changed": []})
     changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
     text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
     return ToolResult(text, changed, stored["version"])
 
 
 async def complete_extraction(conn: Connection, context: ToolContext, args: CompleteExtraction) -> ToolResult:
-    schema = await extractions.schema_of(conn, context.extraction_id)
-    row = await extractions.get(conn, context.extraction_id)
-    if row is None:
-        raise Failed("The extraction is gone.")
-    if schema is not None and (faults := problems(schema, row["extracted_fields"])):
-        raise Retry("The fields do not follow the schema yet:\n" + "\n".join(f"- {fault}" for fault in faults))
+    row = await _in_progress(conn, context)
+    faults: list[str] = []
+    if row["schema"] is not None:
+        faults = problems(row["schema"], row["extracted_fields"], row["evidence"], row["locks"])
+    unread = await documents.unread_pages(conn, context.run_id)
+    if unread and not await calls.was_told(conn, context.run_id, complete_extraction.__name__, _UNREAD):
+        # In front of all else: the ledger is asked for these words, and what follows them repeats the document's.
+        raise Retry(
+            f"{_UNREAD} {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. {_UNREAD_ADVICE}{_listed(faults)}"
+        )
+    if faults:
+        raise Retry(_listed(faults).strip())
     stored = await extractions.complete(conn, context.extraction_id)
     return ToolResult(f"The extraction is {stored['value']}. Version {stored['version']}.")
+
+
+_UNREAD = "Not read in this run:"
+_UNREAD_ADVICE = "Read what can hold a field; if it holds none, complete again: this is asked once."
+
+
+def _listed(faults: list[str]) -> str:
+    return (
+        "\nThe fields do not follow the schema yet:\n" + "\n".join(f"- {fault}" for fault in faults) if faults else ""
+    )
+
+
+async def _in_progress(conn: Connection, context: ToolContext) -> dict[str, Any]:
+    row = await extractions.locked(conn, context.extraction_id)
+    if row is None:
+        raise Failed("The extraction is gone.")
+    return row
+
+
+async def _check_write(conn: Connection, context: ToolContext, before: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Raise Retry, and so undo this transaction's write, if what stands now can never come to follow the schema."""
+    if before["schema"] is None:
+        return
+    row = await extractions.get(conn, context.extraction_id)
+    assert row is not None
+    written = {paths.parse(change["path"]) for change in stored["changed"]}
+    faults = refusals(before["schema"], before["extracted_fields"], row["extracted_fields"], written)
+    if faults:
+        raise Retry("Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one}" for one in faults))
 
 
 def _parsed(path: str) -> tuple[str | int, ...]:
@@ -166,23 +215,55 @@ def _parsed(path: str) -> tuple[str | int, ...]:
         raise Retry(str(error)) from None
 
 
-def _by_name(fields: dict[str, JsonValue], given: dict[str, Given], what: str) -> dict[str, Given]:
-    """`given` keyed by canonical path names; Retry for a key at which `fields` has no value."""
-    named = {paths.name(_parsed(key)): value for key, value in given.items()}
-    for name in named:
-        if value_at(fields, paths.parse(name)) is NOTHING:
-            raise Retry(f"{what} names {name}, but fields holds no value there.")
-    return named
+def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
+    """What the model says, by canonical path names; Retry for a path at which `fields` has no value."""
+    claims: dict[str, Claim] = {}
+    for key, claim in (item for one in given for item in one.items()):
+        path = _parsed(key)
+        if value_at(fields, path) is NOTHING:
+            raise Retry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")
+        name = paths.name(path)
+        before = claims.get(name)
+        claims[name] = claim if before is None else replace(claim, confidence=before.confidence)
+    return claims
 
 
-def _proof(quote: str | None, page: int | None) -> dict[str, JsonValue]:
-    # The agent's claim as it stands: nobody has looked for it on the page.
-    return {"quote": quote, "page": page, "match": None}
+async def _looked_for(
+    conn: Connection,
+    context: ToolContext,
+    before: dict[str, Any],
+    path: paths.Path,
+    value: JsonValue,
+    claims: dict[str, Claim],
+) -> Evidence:
+    """Where the values that are to be written stand; Retry if a quote is on no page."""
+    grounds = await context.words.grounds(conn, context.document_id)
+    faults = quotes_elsewhere(grounds, claims)
+    if faults:
+        raise Retry(
+            "Nothing was stored: a quote must be what the page prints, word for word.\n"
+            + "\n".join(f"- {fault}" for fault in faults[:10])
+        )
+    stands: dict[str, JsonValue] = before["extracted_fields"]
+    return find(grounds, path, value, stands=stands, claims=claims, of_a_person=context.correcting)
 
 
-def _read_back(values: dict[str, Any], version: int) -> str:
-    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys)."""
-    return f"Stored, version {version}: {_short(values, MAX_RESULT_BYTES - 200)}"
+def _read_back(values: dict[str, Any], stored: dict[str, Any], not_found: list[str]) -> str:
+    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
+    have set what it would change."""
+    missing = f"\nOn no page: {_short(not_found)}. Is it what the document prints?" if not_found else ""
+    if "proposed" not in stored:
+        return f"Stored, version {stored['version']}: {_short(values, MAX_RESULT_BYTES - 3000)}{missing}"
+    how = "Stored in part" if stored["changed"] else "Not stored"
+    stands = _short(values, MAX_RESULT_BYTES - 6000)
+    return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}{missing}"
+
+
+def _stays(proposed: list[str]) -> str:
+    return (
+        f"a person set what stands at {_short(proposed)}, so it stays, and what you found waits there as a proposal "
+        "for them. Do not try again; go on with the rest."
+    )
 
 
 def _short(value: Any, limit: int = 2000) -> str:

@@ -12,11 +12,18 @@ A4 = "[0 0 595 842]"
 
 
 def pdf(
-    contents: Sequence[str], media_box: str = A4, page_entries: str = "", trailer: str = "", extra: Sequence[str] = ()
+    contents: Sequence[str],
+    media_box: str = A4,
+    page_entries: str = "",
+    trailer: str = "",
+    extra: Sequence[str] = (),
+    resources: str = "",
+    catalog: str | None = None,
 ) -> bytes:
-    """A PDF with a page for each content stream. Fonts: /F1 Helvetica, /F2 Courier. `extra` are objects from 8 on."""
+    """A PDF with a page for each content stream. Fonts: /F1 Helvetica, /F2 Courier. `extra` are objects from 1000 on;
+    unless the catalogue says otherwise, the first is a form's field."""
     kids = " ".join(f"{10 + 2 * index} 0 R" for index in range(len(contents)))
-    form = "/AcroForm << /Fields [8 0 R] >>" if extra else ""
+    form = ("/AcroForm << /Fields [1000 0 R] >>" if extra else "") if catalog is None else catalog
     objects = {
         1: f"<< /Type /Catalog /Pages 2 0 R {form} >>",
         2: f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>",
@@ -27,10 +34,10 @@ def pdf(
         number = 10 + 2 * index
         objects[number] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox {media_box} {page_entries} /Contents {number + 1} 0 R "
-            "/Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>"
+            f"/Resources << /Font << /F1 3 0 R /F2 4 0 R /F3 1000 0 R >> {resources} >> >>"
         )
         objects[number + 1] = f"<< /Length {len(content.encode('cp1252'))} >>\nstream\n{content}\nendstream"
-    objects |= dict(enumerate(extra, start=8))
+    objects |= dict(enumerate(extra, start=1000))
     out = bytearray(b"%PDF-1.7\n")
     offsets: dict[int, int] = {}
     for number, body in sorted(objects.items()):
@@ -43,6 +50,11 @@ def pdf(
         out += f"{offsets[number]:010} 00000 n \n".encode() if number in offsets else b"0000000000 00000 f \n"
     out += f"trailer\n<< /Size {size} /Root 1 0 R {trailer} >>\nstartxref\n{start}\n%%EOF\n".encode()
     return bytes(out)
+
+
+def stream(content: str, entries: str = "") -> str:
+    """A stream object."""
+    return f"<< {entries} /Length {len(content.encode('cp1252'))} >>\nstream\n{content}\nendstream"
 
 
 def show(text: str, x: float, y: float, size: float = 12, font: str = "F1", matrix: str = "1 0 0 1") -> str:

@@ -39,6 +39,12 @@ def test_an_html_body_is_read_where_there_is_no_other() -> None:
     assert mail_parts(source) == [["From: a@example.com", "", "Цена"]]
 
 
+def test_what_an_html_body_hides_is_left_out_and_counted() -> None:
+    source = b'From: a@example.com\nContent-Type: text/html\n\n<p style="display:none">secret 4711</p><p>Total: 1'
+    (part,) = mail_parts(source)
+    assert (part[-1], part.hidden) == ("Total: 1", ["secret", "4711"])
+
+
 def test_an_unknown_charset_and_a_broken_structure_are_no_reason_to_give_up() -> None:
     source = (
         b'From: =?unknown-8bit?q?x?= <a@example.com>\nContent-Type: multipart/mixed; boundary="q"\n\n--q\n'

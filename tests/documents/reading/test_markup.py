@@ -32,6 +32,65 @@ def test_what_is_hidden_is_not_read(hidden: str) -> None:
     assert html_lines(f"<p>before</p>{hidden}<p>after</p>") == ["before", "after"]
 
 
+AROUND = (
+    "<style>.off{display:none} .on .off{display:block} td b{color:#fff} #far{position:absolute;left:-5000px}</style>"
+)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("<p hidden>{}</p>", "<p>{}</p>"),
+        ('<div style="color:red; display : none">{}</div>', '<div style="display:block">{}</div>'),
+        ('<div style="display:none"><b style="display:block">{}</b></div>', "<div><b>{}</b></div>"),
+        (
+            '<span style="visibility:hidden">{}</span>',
+            '<i style="visibility:hidden"><b style="visibility:visible">{}</b></i>',
+        ),
+        ('<span style="font-size:1px">{}</span>', '<p style="font-size:0"><b style="font-size:9px">{}</b></p>'),
+        ('<span style="font:0/0 a">{}</span>', '<span style="font:bold 12px/1 serif">{}</span>'),
+        ('<span style="opacity:0.01">{}</span>', '<span style="opacity:0.5">{}</span>'),
+        ('<span style="color:#fff">{}</span>', '<p style="background:#333"><b style="color:white">{}</b></p>'),
+        ('<font color="white">{}</font>', '<div bgcolor="#000080"><font color="white">{}</font></div>'),
+        ('<p style="background:navy;color:#000081">{}</p>', '<p style="background:url(x.png);color:#fff">{}</p>'),
+        ('<p style="color:rgba(0, 0, 0, 0)">{}</p>', '<p style="color:rgb(20 20 20 / 80%)">{}</p>'),
+        ('<p style="position:absolute;left:-9999px">{}</p>', '<p style="position:absolute;left:-9px">{}</p>'),
+        ('<p style="text-indent:-400em">{}</p>', '<p style="text-indent:-1em">{}</p>'),
+        ('<p style="height:0;overflow:hidden">{}</p>', '<p style="height:20px;overflow:hidden">{}</p>'),
+        ('<p style="clip:rect(0,0,0,0);position:absolute">{}</p>', '<p style="clip:auto">{}</p>'),
+        ('<p style="transform:scale(0)">{}</p>', '<p style="transform:scale(0.9)">{}</p>'),
+        ('<p class="off">{}</p>', '<div class="on"><p class="off">{}</p></div>'),
+        ('<p id="far">{}</p>', '<p class="off" style="display:block">{}</p>'),
+        ("<table><tr><td><b>{}</b></td></tr></table>", '<table><tr><td bgcolor="#123"><b>{}</b></td></tr></table>'),
+        ('<table><tr style="display:none"><td>{}</td></tr></table>', "<table><tr><td>{}</td></tr></table>"),
+        ('<table><tr><td style="display:none">{}</td></tr></table>', "<table><tr><td>{}</td></tr></table>"),
+        ("<dialog>{}</dialog>", "<dialog open>{}</dialog>"),
+    ],
+)  # fmt: skip
+def test_hidden_text_is_not_read_but_counted_and_its_visible_twin_is_read(hidden: str, shown: str) -> None:
+    page = html_lines(AROUND + "<p>before</p>" + hidden.format("secret 4711"))
+    assert (page, page.hidden) == (["before"], ["secret", "4711"])
+    page = html_lines(AROUND + "<p>before</p>" + shown.format("secret 4711"))
+    assert (page, page.hidden) == (["before", "secret 4711"], [])
+
+
+def test_rules_for_other_media_and_unknown_selectors_hide_nothing() -> None:
+    sheet = "@media print{p{display:none}} p:first-child{display:none} a+p{display:none} @media screen{i{display:none}}"
+    page = html_lines(f"<style>{sheet}</style><p>seen</p><p><i>not seen</i></p>")
+    assert (page, page.hidden) == (["seen"], ["not", "seen"])
+
+
+def test_white_text_is_seen_where_a_style_sheet_elsewhere_may_paint_the_ground() -> None:
+    text = '<p style="color:#fff">secret</p>'
+    assert html_lines(text).hidden == ["secret"]
+    assert html_lines('<link rel="stylesheet" href="a.css">' + text) == ["secret"]
+
+
+@pytest.mark.parametrize("part", ["{", "a", "@media{", "p{color:", "}"])
+def test_a_style_sheet_that_never_ends_is_no_trap(part: str) -> None:
+    assert html_lines(f"<style>{part * 100_000}</style><p>seen</p>") == ["seen"]
+
+
 @pytest.mark.parametrize("shown", ['style="opacity:0.5"', 'style="font-size:0.9em"', 'style="display:block"', ""])
 def test_what_is_shown_is_read(shown: str) -> None:
     assert html_lines(f"<p {shown}>seen</p>") == ["seen"]

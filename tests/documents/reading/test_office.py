@@ -10,6 +10,8 @@ import docx
 import openpyxl
 import pytest
 from made_files import archive
+from openpyxl.formatting.rule import CellIsRule
+from openpyxl.styles import Color, Font, PatternFill
 
 from fieldmark.documents.reading.office import docx_parts, xlsx_parts
 from fieldmark.documents.reading.pages import MIB, Limits
@@ -73,7 +75,9 @@ def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> 
     book.create_sheet("Far")["XFD1048576"] = "corner"
     out = io.BytesIO()
     book.save(out)
-    assert xlsx_parts(out.getvalue(), Limits()) == [
+    parts = xlsx_parts(out.getvalue(), Limits())
+    assert [part.hidden for part in parts] == [[], ["secret"]]
+    assert parts == [
         ["Sheet: Invoice", "A1: Number   B1: INV-1", "A2: 2024-03-12   C2: 0.3", "A4: TRUE   B4: 1250"],
         ["Sheet: Far", "XFD1048576: corner"],
     ]
@@ -127,3 +131,77 @@ def test_more_parts_than_any_document_has_are_refused() -> None:
 def test_an_archive_without_a_document_is_refused() -> None:
     with pytest.raises(Unreadable, match="main part is missing"):
         docx_parts(archive({"word/documents.txt": b""}), Limits())
+
+
+STYLES = (
+    "<w:style w:type='paragraph' w:default='1' w:styleId='Normal'><w:rPr><w:sz w:val='22'/></w:rPr></w:style>"
+    "<w:style w:type='character' w:styleId='Base'><w:rPr><w:vanish/></w:rPr></w:style>"
+    "<w:style w:type='character' w:styleId='Gone'><w:basedOn w:val='Base'/></w:style>"
+    "<w:style w:type='paragraph' w:styleId='Dark'><w:pPr><w:shd w:val='clear' w:fill='000080'/></w:pPr></w:style>"
+)
+
+
+def run(marks: str, paragraph: str = "") -> str:
+    return f"<w:p><w:pPr>{paragraph}</w:pPr><w:r><w:rPr>{marks}</w:rPr><w:t>secret 4711</w:t></w:r></w:p>"
+
+
+WHITE = "<w:color w:val='FFFFFF'/>"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        (run("<w:vanish/>"), run("<w:vanish w:val='false'/>")),
+        (run("<w:rStyle w:val='Gone'/>"), run("<w:rStyle w:val='Gone'/><w:vanish w:val='0'/>")),
+        (run(WHITE), run("<w:color w:val='C0C0C0'/>")),
+        (run("<w:color w:val='FDFDFD'/>"), run(WHITE + "<w:shd w:val='clear' w:fill='333333'/>")),
+        (run("<w:color w:val='000080'/>", "<w:pStyle w:val='Dark'/>"), run(WHITE, "<w:pStyle w:val='Dark'/>")),
+        (run(WHITE + "<w:highlight w:val='white'/>"), run(WHITE + "<w:highlight w:val='blue'/>")),
+        (run("<w:sz w:val='2'/>"), run("<w:sz w:val='8'/>")),
+        (
+            f"<w:tbl><w:tr><w:tc>{run(WHITE)}</w:tc></w:tr></w:tbl>",
+            f"<w:tbl><w:tblPr><w:tblStyle w:val='x'/></w:tblPr><w:tr><w:tc>{run(WHITE)}</w:tc></w:tr></w:tbl>",
+        ),
+        (
+            f"<w:tbl><w:tr><w:trPr><w:hidden/></w:trPr><w:tc>{run('')}</w:tc></w:tr></w:tbl>",
+            f"<w:tbl><w:tr><w:tc><w:tcPr><w:shd w:val='clear' w:fill='000'/></w:tcPr>{run('')}</w:tc></w:tr></w:tbl>",
+        ),
+    ],
+)
+def test_hidden_text_of_a_word_document_is_counted_and_its_visible_twin_read(hidden: str, shown: str) -> None:
+    for body, lines, left_out in ((hidden, [], ["secret", "4711"]), (shown, ["secret 4711"], [])):
+        document = f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()
+        styles = f"<w:styles {W}>{STYLES}</w:styles>".encode()
+        (part,) = docx_parts(archive({"word/document.xml": document, "word/styles.xml": styles}), Limits())
+        assert ([line for line in part if line], part.hidden) == (lines, left_out)
+
+
+def test_what_a_workbook_hides_is_counted_and_what_it_shows_is_read() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    white, black = Font(color="FFFFFFFF"), PatternFill("solid", fgColor="FF000000")
+    for column in range(1, 5):
+        for row in range(1, 10):
+            sheet.cell(row, column).value = f"{'ABCD'[column - 1]}{row}"
+    sheet.row_dimensions[2].hidden = True
+    sheet.row_dimensions[3].height = 0.1
+    sheet.column_dimensions["C"].hidden = True
+    sheet["A4"].number_format, sheet["B4"].number_format = ";;;", "0;-0;0;@"
+    sheet["A5"], sheet["B5"], sheet["D5"] = 5, -5, 0
+    for cell in ("A5", "B5", "D5"):
+        sheet[cell].number_format = "0;;0"
+    sheet["A6"].font, sheet["B6"].font, sheet["B6"].fill = white, white, black
+    sheet["D6"].fill, sheet["D6"].font = black, Font(color="FF050505")
+    sheet["A7"].font, sheet["B7"].font = Font(color=Color(theme=0)), Font(color=Color(theme=1))
+    sheet["A8"].font, sheet["B8"].font = Font(sz=1), Font(sz=6)
+    sheet["A9"].font = white
+    sheet.conditional_formatting.add("A9:B9", CellIsRule("greaterThan", ["1"], fill=black))
+    out = io.BytesIO()
+    book.save(out)
+    (part,) = xlsx_parts(out.getvalue(), Limits())
+    seen = {item.split(": ")[0] for line in part[1:] for item in line.split("   ")}
+    unseen = {f"{column}{row}" for column in "ABCD" for row in (2, 3)} | {f"C{row}" for row in range(1, 10)}
+    unseen |= {"A4", "B5", "A6", "D6", "A7", "A8"}
+    assert seen == {f"{column}{row}" for column in "ABCD" for row in range(1, 10)} - unseen
+    assert sorted(part.hidden) == sorted((unseen - {"B5"}) | {"-5"})

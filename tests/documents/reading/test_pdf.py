@@ -82,19 +82,21 @@ def test_a_word_broken_over_two_lines_is_two_words_each_in_its_place() -> None:
 
 def test_what_lies_outside_the_crop_box_is_not_read() -> None:
     data = pdf([show("inside", 150, 600) + show("outside", 20, 50)], page_entries="/CropBox [100 200 500 800]")
-    assert lines(read(data)) == ["inside"]
+    page = read(data)
+    assert (lines(page), page.hidden_words, page.hidden_excerpt) == (["inside"], 1, "outside")
 
 
 def test_what_was_typed_into_a_form_is_read() -> None:
     appearance = show("4711", 2, 4)
     field = (
-        "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 /Rect [200 690 300 710] /AP << /N 9 0 R >> >>"
+        "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 "
+        "/Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
     )
     form = (
         f"<< /Type /XObject /Subtype /Form /BBox [0 0 100 20] /Resources << /Font << /F1 3 0 R >> >> "
         f"/Length {len(appearance)} >>\nstream\n{appearance}\nendstream"
     )
-    data = pdf([show("Number:", 50, 694)], page_entries="/Annots [8 0 R]", extra=[field, form])
+    data = pdf([show("Number:", 50, 694)], page_entries="/Annots [1000 0 R]", extra=[field, form])
     assert [word.text for word in read(data).words] == ["Number:", "4711"]
 
 

@@ -114,6 +114,30 @@ async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: P
     assert abs(total.x0 * scan.width - 40) < 20 and 120 < total.y0 * scan.height < total.y1 * scan.height < 190
 
 
+async def test_a_scan_s_hidden_layer_is_not_believed(tmp_path: Path) -> None:
+    scan = picture(["Invoice No: 4711", "Total  19.50"])
+    jpeg = encoded(scan, "JPEG")
+    image = (
+        f"<< /Type /XObject /Subtype /Image /Width 900 /Height 400 /ColorSpace /DeviceRGB /BitsPerComponent 8 "
+        f"/Filter [/ASCIIHexDecode /DCTDecode] /Length {2 * len(jpeg) + 1} >>\nstream\n{jpeg.hex()}>\nendstream"
+    )
+    # What its scanner made of it, with another total, and a word where the image is blank.
+    layer = "3 Tr " + show("Invoice No: 4711", 20, 165, size=20) + show("Total", 20, 120, size=20)
+    layer += show("99.50", 280, 120, size=20) + show("blank", 300, 20)
+    content = f"q 450 0 0 200 0 0 cm /I Do Q {layer}"
+    resources = "/XObject << /I 1000 0 R >>"
+    data = pdf([content], media_box="[0 0 450 200]", resources=resources, extra=[image], catalog="")
+    (page,) = (await read_file(saved(tmp_path, "scan.pdf", data), "scan.pdf", Limits())).pages
+    assert page.engine == "rapidocr" and "19.50" in page.text and "99.50" not in page.text
+    assert (page.hidden_words, page.hidden_excerpt) == (1, "blank")
+
+
+async def test_a_document_in_which_nothing_can_be_seen_says_so(tmp_path: Path) -> None:
+    path = saved(tmp_path, "a.pdf", pdf(["1 g " + show("secret", 50, 700)]))
+    with pytest.raises(Unreadable, match="No text that a person can see was found"):
+        await read_file(path, "a.pdf", Limits())
+
+
 async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
     reading = await read_file(SAMPLES / "sm_lidl_02032020_02_00716.jpg", "photo.jpg", Limits())
     (page,) = reading.pages
@@ -246,6 +270,19 @@ async def test_the_reader_of_root_runs_as_nobody(tmp_path: Path) -> None:
         {"words": [["a", 0, 0, 1, "1"]]},
         {"words": [["a", 0, 0, 1, 1, 7]]},
         {"words": [["a", 0, 0]]},
+        {"hidden_words": -1},
+        {"hidden_words": True},
+        {"hidden_words": 1.5},
+        {"hidden_words": 2**31},
+        {"hidden_words": "1"},
+        {"hidden_words": 0, "hidden_excerpt": "a"},
+        {"hidden_words": 1, "hidden_excerpt": "a" * 201},
+        {"hidden_words": 1, "hidden_excerpt": "a\0"},
+        {"hidden_words": 1, "hidden_excerpt": "\ud800"},
+        {"hidden_words": 1, "hidden_excerpt": "a\u202e"},
+        {"hidden_words": 1, "hidden_excerpt": ["a"]},
+        {"hidden_words": 1, "hidden_excerpt": None},
+        {"more": 1},
     ],
 )
 def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, object]) -> None:
@@ -253,5 +290,7 @@ def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, o
         "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1]], "engine": "pdf"
     }  # fmt: skip
     assert _checked(Page.unpack(honest), 1).text == "a"
+    hiding = _checked(Page.unpack(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
+    assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
     with pytest.raises((ValueError, TypeError)):
         _checked(Page.unpack(honest | packed), 1)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.seal import limit, seal
+from fieldmark.documents.reading.seal import end_with, limit, seal
 from fieldmark.errors import FieldmarkError, NotFound
 
 # A page image is for eyes, not for print: 100 megapixels of one would only fill the browser's memory.
@@ -52,6 +52,7 @@ _NAMES = {
 def main() -> None:
     """Do the job. The exit code says nothing; the last line does."""
     job: dict[str, Any] = json.loads(sys.argv[1])
+    end_with(job["parent"])
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the lines
     kind = ""
@@ -148,7 +149,8 @@ def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int],
         for number in scans:
             pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
             image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-            send({"page": ocr.read_page(number, image, *pdf.size(number)).pack()})
+            page = ocr.read_page(number, image, *pdf.size(number))
+            send({"page": page.leaving_out(pdf.hidden_words(number)).pack()})
         send({"done": True, "scans": []})
 
     return read_scans

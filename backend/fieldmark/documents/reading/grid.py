@@ -22,18 +22,32 @@ MAX_CELL = 40  # a longer cell does not push the columns after it apart on every
 _TOKEN = re.compile(r"(\s*)(\S+)")
 
 
+class Part(list[str]):
+    """The lines of a part of a document, and the words left out of them because a person cannot see them."""
+
+    def __init__(self, lines: Iterable[str] = (), hidden: Iterable[str] = ()) -> None:
+        super().__init__(lines)
+        self.hidden = list(hidden)
+
+
 def typeset(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> list[Page]:
     """Set lines as pages of about 4,000 characters; each part starts on a new page.
 
     The text keeps its lines; only the boxes follow the wrapping of a line that is too long for the page.
     """
     pages: list[Page] = []
+    hidden: list[str] = []
     for part in parts:
         lines = [clean(line).rstrip() for line in part]
+        hidden += part.hidden if isinstance(part, Part) else ()
         for page in _pages(lines, len(pages) + 1, engine):
-            pages.append(page)
+            # What a part hides is told of its first page; what one without lines hides, of the next that there is.
+            pages.append(page.leaving_out(hidden))
+            hidden = []
             if len(pages) > limits.max_pages:
                 raise Unreadable(f"The document's text fills more pages than the limit of {limits.max_pages}.")
+    if hidden and pages:
+        pages[-1] = pages[-1].leaving_out(hidden)
     return pages
 
 

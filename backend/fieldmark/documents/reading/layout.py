@@ -35,14 +35,19 @@ def compose(
 
 def place(number: int, width: float, height: float, text: str, pieces: Sequence[Piece], engine: str) -> Page:
     """Make a page whose text is known: `pieces` are the words of `text`, in its order."""
-    characters = sum(len(piece.text) for piece in pieces)
-    if len(pieces) > MAX_PAGE_WORDS or characters > MAX_PAGE_CHARACTERS:
-        raise Unreadable(
-            f"Page {number} holds {characters:,} characters in {len(pieces):,} words; "
-            f"a page may hold {MAX_PAGE_CHARACTERS:,} in {MAX_PAGE_WORDS:,}."
-        )
+    check_amount(number, [piece.text for piece in pieces])
     words = [_word(piece, width, height) for piece in pieces]
     return Page(number, round(width, 2), round(height, 2), text, words, engine)
+
+
+def check_amount(number: int, words: Sequence[str]) -> None:
+    """Raises Unreadable for more words than a page may hold, or longer ones."""
+    characters = sum(map(len, words))
+    if len(words) > MAX_PAGE_WORDS or characters > MAX_PAGE_CHARACTERS:
+        raise Unreadable(
+            f"Page {number} holds {characters:,} characters in {len(words):,} words; "
+            f"a page may hold {MAX_PAGE_CHARACTERS:,} in {MAX_PAGE_WORDS:,}."
+        )
 
 
 def _word(piece: Piece, width: float, height: float) -> Word:

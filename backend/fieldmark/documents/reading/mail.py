@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
 
-from fieldmark.documents.reading.grid import expand_tabs
+from fieldmark.documents.reading.grid import Part, expand_tabs
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.text import decode
 
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
-def mail_parts(data: bytes) -> list[Sequence[str]]:
+def mail_parts(data: bytes) -> list[Part]:
     """The lines of a mail: its plain body, or the HTML one where there is no other. Attachments are only named."""
     message = BytesParser(policy=default).parsebytes(data)
     lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]
     lines.append("")
-    lines.extend(_body(message))
+    body = _body(message)
+    lines.extend(body)
     names = [_attachment(part) for part in message.iter_attachments()] if message.is_multipart() else []
     if names:
         lines += ["", *names]
-    return [lines]
+    return [Part(lines, body.hidden)]
 
 
-def _body(message: EmailMessage) -> list[str]:
+def _body(message: EmailMessage) -> Part:
     plain = message.get_body(("plain",))
     if isinstance(plain, EmailMessage):
         lines = [expand_tabs(line) for line in _content(plain).splitlines()]
         if any(line.strip() for line in lines):
-            return lines
+            return Part(lines)
     rich = message.get_body(("html",))
-    return html_lines(_content(rich)) if isinstance(rich, EmailMessage) else []
+    return html_lines(_content(rich)) if isinstance(rich, EmailMessage) else Part()
 
 
 def _content(part: EmailMessage) -> str:

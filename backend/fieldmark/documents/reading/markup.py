@@ -8,13 +8,15 @@ from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.grid import align
+from fieldmark.documents.reading.grid import Part, align
+from fieldmark.documents.reading.pages import clean
+from fieldmark.documents.reading.style import Look, Styles
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Unreadable
 
 etree: Any = lxml.etree  # pyright: ignore
 
-_HIDDEN_TAGS = frozenset(
+_TEXTLESS_TAGS = frozenset(
     """script style template noscript head title meta link svg math iframe object embed audio video canvas map datalist
     select""".split()  # noqa: SIM905
 )
@@ -22,22 +24,18 @@ _INLINE_TAGS = frozenset(
     """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr output q s
     samp small span strike strong sub sup time tt u var wbr""".split()  # noqa: SIM905
 )
-_HIDDEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])",
-    re.I,
-)
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
 
-def html_parts(data: bytes) -> list[Sequence[str]]:
+def html_parts(data: bytes) -> list[Part]:
     """The lines of an HTML file."""
     declared = _CHARSET.search(data[:4096])
     return [html_lines(decode(data, declared[1].decode("ascii") if declared else None))]
 
 
-def html_lines(text: str) -> list[str]:
-    """The visible lines of HTML. Hidden means by tag, attribute or inline style; style sheets are not applied."""
+def html_lines(text: str) -> Part:
+    """The lines of HTML that a person can see, and the words that one cannot."""
     parser: Any = etree.HTMLParser(
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
     )
@@ -47,10 +45,11 @@ def html_lines(text: str) -> list[str]:
     except etree.XMLSyntaxError as error:
         raise Unreadable("The HTML is damaged: it cannot be parsed.") from error
     if root is None:
-        return []
+        return Part()
+    page = _Page(Styles(root))
     block = _Block()
-    _walk(root, block, keep_space=False)
-    return block.lines()
+    page.walk(root, block, False, page.outermost)
+    return Part(block.lines(), page.hidden)
 
 
 class _Block:
@@ -89,83 +88,86 @@ class _Block:
         return self._lines
 
 
-def _walk(node: Any, block: _Block, keep_space: bool) -> None:
-    tag: Any = node.tag
-    if not isinstance(tag, str) or tag in _HIDDEN_TAGS or _hidden(node):
-        return
-    if tag == "br":
-        block.end(blank=True)
-        return
-    if tag == "table":
-        block.extend(_table(node))
-        return
-    if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
-        block.add(f" {node.get('value')} ", False)
-    if tag == "img" and node.get("alt"):
-        block.add(f" {node.get('alt')} ", False)
-    keep_space = keep_space or tag in ("pre", "textarea")
-    inline = tag in _INLINE_TAGS
-    if not inline:
-        block.end()
-    if tag == "li":
-        block.add("• ", True)
-    if node.text:
-        block.add(node.text, keep_space)
-    for child in node:
-        _walk(child, block, keep_space)
-        if child.tail:
-            block.add(child.tail, keep_space)
-    if tag in ("td", "th", "dt"):
-        block.add("  ", True)  # outside a table, as in a broken one
-    elif not inline:
-        block.end()
+class _Page:
+    """Goes through a page; text that cannot be seen ends up in `hidden`, word by word."""
 
+    def __init__(self, styles: Styles) -> None:
+        self._styles = styles
+        self.outermost = styles.outermost()
+        self.hidden: list[str] = []
 
-def _hidden(node: Any) -> bool:
-    if node.get("hidden") is not None:
-        return True
-    if node.tag == "input" and node.get("type", "").lower() in ("hidden", "password"):
-        return True
-    style = node.get("style")
-    return bool(style and _HIDDEN_STYLE.search(style))
+    def walk(self, node: Any, block: _Block, keep_space: bool, around: Look) -> None:
+        tag: Any = node.tag
+        if not isinstance(tag, str) or tag in _TEXTLESS_TAGS:
+            return
+        if tag == "input" and node.get("type", "").lower() in ("hidden", "password"):
+            return
+        look = self._styles.look(node, around)
+        if tag == "br":
+            block.end(blank=look.seen)
+            return
+        if tag == "table":
+            block.extend(self._table(node, look))
+            return
+        if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
+            self._add(block, f" {node.get('value')} ", False, look)
+        if tag == "img" and node.get("alt"):
+            self._add(block, f" {node.get('alt')} ", False, look)
+        keep_space = keep_space or tag in ("pre", "textarea")
+        inline = tag in _INLINE_TAGS
+        if not inline:
+            block.end()
+        if tag == "li" and look.seen:
+            block.add("• ", True)
+        self._inside(node, block, keep_space, look)
+        if tag in ("td", "th", "dt"):
+            block.add("  ", True)  # outside a table, as in a broken one
+        elif not inline:
+            block.end()
 
+    def _inside(self, node: Any, block: _Block, keep_space: bool, look: Look) -> None:
+        self._add(block, node.text, keep_space, look)
+        for child in node:
+            self.walk(child, block, keep_space, look)
+            self._add(block, child.tail, keep_space, look)
 
-def _table(table: Any) -> list[str]:
-    """Rows as aligned lines. Where cells differ in lines, a table lays out the page: one cell comes after the other."""
-    lines: list[str] = []
-    rows: list[list[str]] = []
-    for row in _rows(table):
-        cells: list[list[str]] = []
-        for cell in row:
-            if isinstance(cell.tag, str) and cell.tag in ("td", "th", "caption") and not _hidden(cell):
-                block = _Block()
-                if cell.text:
-                    block.add(cell.text, False)
-                for child in cell:
-                    _walk(child, block, False)
-                    if child.tail:
-                        block.add(child.tail, False)
-                cells.append([line for line in block.lines() if line])
-        tall = {len(cell) for cell in cells} - {0}
-        if len(tall) == 1:
-            filled = [cell or [""] * max(tall) for cell in cells]
-            rows.extend([cell[index] for cell in filled] for index in range(max(tall)))
-        elif tall:
-            lines.extend(align(rows))
-            rows = []
-            lines.extend(line for cell in cells for line in cell)
-    return [*lines, *align(rows)]
+    def _add(self, block: _Block, text: str | None, keep_space: bool, look: Look) -> None:
+        if text and look.seen:
+            block.add(text, keep_space)
+        elif text:
+            self.hidden.extend(clean(text).split())
 
+    def _table(self, table: Any, look: Look) -> list[str]:
+        """Rows as aligned lines. Where cells differ in lines, a table lays out the page: one cell after the other."""
+        lines: list[str] = []
+        rows: list[list[str]] = []
+        for row, around in self._rows(table, look):
+            cells: list[list[str]] = []
+            for cell in row:
+                if isinstance(cell.tag, str) and cell.tag in ("td", "th", "caption"):
+                    block = _Block()
+                    self._inside(cell, block, False, self._styles.look(cell, around))
+                    cells.append([line for line in block.lines() if line])
+            tall = {len(cell) for cell in cells} - {0}
+            if len(tall) == 1:
+                filled = [cell or [""] * max(tall) for cell in cells]
+                rows.extend([cell[index] for cell in filled] for index in range(max(tall)))
+            elif tall:
+                lines.extend(align(rows))
+                rows = []
+                lines.extend(line for cell in cells for line in cell)
+        return [*lines, *align(rows)]
 
-def _rows(table: Any) -> list[Any]:
-    found: list[Any] = []
-    for child in table:
-        if not isinstance(child.tag, str) or _hidden(child):
-            continue
-        if child.tag == "tr":
-            found.append(child)
-        elif child.tag in ("thead", "tbody", "tfoot"):
-            found.extend(row for row in child if row.tag == "tr" and not _hidden(row))
-        elif child.tag == "caption":
-            found.append([child])
-    return found
+    def _rows(self, table: Any, look: Look) -> list[tuple[Any, Look]]:
+        found: list[tuple[Any, Look]] = []
+        for child in table:
+            if not isinstance(child.tag, str):
+                continue
+            own = self._styles.look(child, look)
+            if child.tag == "tr":
+                found.append((child, own))
+            elif child.tag in ("thead", "tbody", "tfoot"):
+                found.extend((row, self._styles.look(row, own)) for row in child if row.tag == "tr")
+            elif child.tag == "caption":
+                found.append(([child], look))
+        return found

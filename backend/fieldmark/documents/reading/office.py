@@ -12,8 +12,9 @@ from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.grid import align, expand_tabs
-from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.documents.reading.grid import Part, align, expand_tabs
+from fieldmark.documents.reading.office_look import SheetShape, WordLook, WordStyles, table_ranges
+from fieldmark.documents.reading.pages import MIB, Limits, clean
 from fieldmark.documents.reading.sniff import DOCX
 from fieldmark.errors import Unreadable
 
@@ -27,7 +28,6 @@ _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallba
 _DECLARATIONS = [
     mark.encode(encoding) for mark in ("<!DOCTYPE", "<!ENTITY") for encoding in ("utf-8", "utf-16-le", "utf-16-be")
 ]
-_OFF = frozenset({"0", "false", "off"})
 
 
 def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
@@ -52,7 +52,7 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
     return archive
 
 
-def prepared(media_type: str) -> Callable[[bytes, Limits], list[Sequence[str]]]:
+def prepared(media_type: str) -> Callable[[bytes, Limits], Sequence[Sequence[str]]]:
     """The reader of the format, with everything imported that it needs; openpyxl is slow to import."""
     if media_type == DOCX:
         return docx_parts
@@ -67,6 +67,8 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
     """
     archive = open_archive(data, limits)
     names = set(archive.namelist())
+    styles = WordStyles(_xml(archive, "word/styles.xml") if "word/styles.xml" in names else None)
+    hidden: list[str] = []
     if "word/document.xml" not in names:
         raise Unreadable("The file is not a Word document: its main part is missing.")
 
@@ -75,13 +77,17 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
         lines: dict[str, None] = {}
         for name in sorted(names):
             if re.fullmatch(rf"word/{kind}\d*\.xml", name):
-                lines.update(dict.fromkeys(line for part in _Body(_xml(archive, name)).parts for line in part if line))
+                lines.update(
+                    dict.fromkeys(
+                        line for part in _Body(_xml(archive, name), styles, hidden).parts for line in part if line
+                    )
+                )
         return list(lines)
 
-    parts = _Body(_xml(archive, "word/document.xml")).parts
+    parts = _Body(_xml(archive, "word/document.xml"), styles, hidden).parts
     parts[0] = [*around("header"), *parts[0]]
     parts[-1] = [*parts[-1], *around("footnotes"), *around("endnotes"), *around("footer")]
-    return parts
+    return [Part(parts[0], hidden), *parts[1:]]
 
 
 def _xml(archive: zipfile.ZipFile, name: str) -> Any:
@@ -92,27 +98,41 @@ def _xml(archive: zipfile.ZipFile, name: str) -> Any:
 class _Body:
     """The lines of one part of a Word document, in `parts` that start on a new page."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, styles: WordStyles, hidden: list[str], look: WordLook | None = None) -> None:
         self.parts: list[Sequence[str]] = []
         self._lines: list[str] = []
-        self._blocks(root)
+        self._styles = styles
+        self._hidden = hidden
+        self._blocks(root, look or styles.outermost)
         self.parts.append(self._lines)
 
-    def _blocks(self, parent: Any) -> None:
+    def _blocks(self, parent: Any, look: WordLook) -> None:
         for node in parent:
             if node.tag == f"{_W}p":
-                self._paragraph(node)
+                self._paragraph(node, self._styles.of_paragraph(node, look))
             elif node.tag == f"{_W}tbl":
-                self._lines.extend(align([_cells(row) for row in _within(node, "tr")]))
+                inside = self._styles.of_table(node, look)
+                self._lines.extend(align([self._cells(row, inside) for row in _within(node, "tr")]))
                 self._lines.append("")
             else:  # body, content controls, custom XML, notes: what holds blocks in turn
-                self._blocks(node)
+                self._blocks(node, look)
 
-    def _paragraph(self, paragraph: Any) -> None:
+    def _cells(self, row: Any, look: WordLook) -> list[str]:
+        look = self._styles.of_row(row, look)
+        cells = [
+            _Body(cell, self._styles, self._hidden, self._styles.of_cell(cell, look)).parts
+            for cell in _within(row, "tc")
+        ]
+        return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
+
+    def _paragraph(self, paragraph: Any, look: WordLook) -> None:
         open_line = ""
         boxes: list[Any] = []
-        for kind, value in _inline(paragraph):
-            if kind == "text":
+        for kind, value, seen in self._inline(paragraph, look):
+            if not seen:
+                if kind == "text":
+                    self._hidden.extend(clean(value).split())
+            elif kind == "text":
                 open_line += value
             elif kind == "box":
                 boxes.append(value)
@@ -127,35 +147,31 @@ class _Body:
                 self._lines = []
         self._lines.append(expand_tabs(open_line))
         for box in boxes:
-            self._blocks(box)
+            self._blocks(box, look.on_unknown())
 
-
-def _inline(node: Any) -> Iterator[tuple[str, Any]]:
-    """What a paragraph holds: ("text", str), ("line", None), ("page", None) and ("box", element) for a text box."""
-    for child in node:
-        tag = child.tag
-        if tag == f"{_W}t":
-            yield "text", child.text or ""
-        elif tag == f"{_W}tab":
-            yield "text", "\t"
-        elif tag == f"{_W}noBreakHyphen":
-            yield "text", "-"
-        elif tag in (f"{_W}br", f"{_W}cr"):
-            yield ("page" if child.get(f"{_W}type") == "page" else "line"), None
-        elif tag == f"{_W}lastRenderedPageBreak":
-            yield "page", None
-        elif tag == f"{_W}txbxContent":
-            yield "box", child
-        # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the page.
-        elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK) or (tag == f"{_W}r" and _vanished(child)):
-            continue
-        else:
-            yield from _inline(child)
-
-
-def _vanished(run: Any) -> bool:
-    mark: Any = run.find(f"{_W}rPr/{_W}vanish")
-    return mark is not None and mark.get(f"{_W}val", "true") not in _OFF
+    def _inline(self, node: Any, look: WordLook) -> Iterator[tuple[str, Any, bool]]:
+        """What a paragraph holds, and whether it is seen: ("text", str), ("line", None), ("page", None) and
+        ("box", element) for a text box."""
+        for child in node:
+            tag = child.tag
+            if tag == f"{_W}t":
+                yield "text", child.text or "", look.seen
+            elif tag == f"{_W}tab":
+                yield "text", "\t", look.seen
+            elif tag == f"{_W}noBreakHyphen":
+                yield "text", "-", look.seen
+            elif tag in (f"{_W}br", f"{_W}cr"):
+                yield ("page" if child.get(f"{_W}type") == "page" else "line"), None, look.seen
+            elif tag == f"{_W}lastRenderedPageBreak":
+                yield "page", None, True
+            elif tag == f"{_W}txbxContent":
+                yield "box", child, True
+            # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the
+            # page.
+            elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
+                continue
+            else:
+                yield from self._inline(child, self._styles.of_run(child, look) if tag == f"{_W}r" else look)
 
 
 def _within(parent: Any, name: str) -> Iterator[Any]:
@@ -167,12 +183,7 @@ def _within(parent: Any, name: str) -> Iterator[Any]:
             yield from _within(node, name)
 
 
-def _cells(row: Any) -> list[str]:
-    cells = [_Body(cell).parts for cell in _within(row, "tc")]
-    return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
-
-
-def xlsx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
+def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell that has one.
 
     Formulas give the value that was last calculated; none is evaluated.
@@ -181,18 +192,24 @@ def xlsx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
 
     open_archive(data, limits).close()
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    parts: list[Sequence[str]] = []
+    parts: list[Part] = []
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    painted = table_ranges(archive)
+    hidden: list[str] = []
     for sheet in book.worksheets:
-        if sheet.sheet_state != "visible":
-            continue
+        visible = sheet.sheet_state == "visible"
         # The dimensions a file declares make openpyxl pad every row to them.
         sheet.reset_dimensions()  # pyright: ignore
+        shape = SheetShape(archive, sheet, painted)
         lines = [f"Sheet: {sheet.title}"]
         for row in sheet.iter_rows():
             line = ""
             for cell in row:
                 value = _value(cell.value)
                 if not value:
+                    continue
+                if not visible or not shape.shows(cell):
+                    hidden.extend(clean(value).split())
                     continue
                 item = f"{cell.coordinate}: {value}"
                 if line and len(line) + len(item) > MAX_ROW:
@@ -201,7 +218,11 @@ def xlsx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
                 line += f"   {item}" if line else item
             if line:
                 lines.append(line)
-        parts.append(lines)
+        if visible:
+            parts.append(Part(lines, hidden))
+            hidden = []  # that of a hidden sheet is told of the next one that is shown
+    if hidden and parts:
+        parts[-1].hidden += hidden
     return parts
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 MIB = 1024 * 1024
@@ -14,6 +15,7 @@ ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text",
 # Beyond these a page is an attack or a mistake, and its JSON would no longer be one bounded line.
 MAX_PAGE_CHARACTERS = 500_000
 MAX_PAGE_WORDS = 100_000
+MAX_EXCERPT = 200  # characters of hidden text that are kept, for a person to see what was tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Page:
     """One page. `number` counts from 1; width and height are points (pixels for images).
 
     `text` holds the lines in reading order; gaps as wide as a column are two spaces or more. `words` are exactly
-    `text.split()`, in that order. `engine` is one of ENGINES: what read it.
+    `text.split()`, in that order. `engine` is one of ENGINES: what read it. `hidden_words` were left out because a
+    person cannot see them; `hidden_excerpt` is how they begin.
     """
 
     number: int
@@ -46,6 +49,15 @@ class Page:
     text: str
     words: list[Word]
     engine: str
+    hidden_words: int = 0
+    hidden_excerpt: str = ""
+
+    def leaving_out(self, hidden: Sequence[str]) -> Page:
+        """The page with the words on record that were left out of it, after those that are so already."""
+        if not hidden:
+            return self
+        excerpt = " ".join([self.hidden_excerpt, *hidden[:MAX_EXCERPT]]).strip()[:MAX_EXCERPT]
+        return replace(self, hidden_words=self.hidden_words + len(hidden), hidden_excerpt=excerpt)
 
     def pack(self) -> dict[str, Any]:
         """The page as compact JSON: a word is `[text, x0, y0, x1, y1]`, with its confidence as a sixth for OCR."""
@@ -62,13 +74,16 @@ class Page:
             "text": self.text,
             "words": words,
             "engine": self.engine,
+            "hidden_words": self.hidden_words,
+            "hidden_excerpt": self.hidden_excerpt,
         }
 
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> Page:
         """The page that `pack` packed."""
         words = [Word(*item) for item in packed["words"]]
-        return cls(packed["number"], packed["width"], packed["height"], packed["text"], words, packed["engine"])
+        parts: dict[str, Any] = {**packed, "words": words}
+        return cls(**parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.layout import compose
-from fieldmark.documents.reading.pages import Limits, Page, Piece, clean
+from fieldmark.documents.reading.layout import check_amount, compose
+from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, Piece, clean
+from fieldmark.documents.reading.sight import Run, Sight, address, get_loose_box, get_unicode
 from fieldmark.errors import Unreadable
 
 pdfium: Any = pypdfium2.raw  # C functions without types
@@ -19,6 +20,7 @@ _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a glyph somebody drew, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
+_UNSHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -40,15 +42,25 @@ class Pdf:
             raise Unreadable("The PDF has no pages.")
         if self.page_count > limits.max_pages:
             raise Unreadable(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
+        self._unshown: list[str] = []  # what hidden annotations of the page at hand would say
         self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
 
     def read_page(self, number: int) -> Page | None:
-        """The page's text layer; None when it has no words but something is drawn, so that OCR may find some."""
+        """The page's text layer, without what a person cannot see.
+
+        None when no word can be seen but something is drawn, so that OCR may find some; and when most of the layer is
+        invisible text over something drawn, as scanners leave it: there OCR of our own says what the page shows.
+        """
         with self._page(number) as (page, width, height):
-            groups = self._words(page, width, height)
-            if not groups and pdfium.FPDFPage_CountObjects(page) > 0:
+            groups, hidden, scanned = self._words(number, page, width, height)
+            if scanned:
                 return None
-            return compose(number, width, height, groups, "pdf")
+            return compose(number, width, height, groups, "pdf").leaving_out(hidden + self._unshown)
+
+    def hidden_words(self, number: int) -> list[str]:
+        """What a page left to OCR has in its text layer that neither a person nor OCR finds on it."""
+        with self._page(number) as (page, width, height):
+            return self._words(number, page, width, height)[1] + self._unshown
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""
@@ -77,6 +89,7 @@ class Pdf:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
             raise Unreadable(f"Page {number} of the PDF is damaged.")
+        self._unshown = _take_unshown(page)
         if self._has_form and pdfium.FPDFPage_GetAnnotCount(page) > 0:
             # What was typed into a form is no part of the page's content until the form is flattened into it.
             pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
@@ -97,38 +110,79 @@ class Pdf:
         finally:
             pdfium.FPDF_ClosePage(page)
 
-    def _words(self, page: Any, width: float, height: float) -> list[tuple[int, list[Piece]]]:
-        """The page's words by direction, each with the box of its first and last character together.
+    def _words(
+        self, number: int, page: Any, width: float, height: float
+    ) -> tuple[list[tuple[int, list[Piece]]], list[str], bool]:
+        """The page's visible words by direction, the hidden ones, and whether OCR may say more.
 
-        Asking PDFium for the boxes of those two only, not of every character, halves the time of a page.
+        A word's box is that of its first and last character together: asking PDFium for the boxes of those two only,
+        not of every character, halves the time of a page.
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
-            return []
+            return [], [], pdfium.FPDFPage_CountObjects(page) > 0
         try:
-            get_unicode = pdfium.FPDFText_GetUnicode
-            codes: list[int] = [get_unicode(layer, i) for i in range(pdfium.FPDFText_CountChars(layer))]
+            at = address(layer)
+            codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
             box = _Boxes(page, layer, width, height)
-            groups: dict[int, list[Piece]] = {}
+            runs: list[Run] = []
             direction = _RIGHT
             for start, end, text in _runs(codes):
-                x0, y0, x1, y1 = first = box.of(start)
-                if end - start > 1:
-                    last = box.of(end - 1)
-                    direction = _direction(first, last)
-                    x0, y0 = min(x0, last[0]), min(y0, last[1])
-                    x1, y1 = max(x1, last[2]), max(y1, last[3])
-                # A single character has no direction of its own: it goes with the one before it.
-                if x1 > 0 and y1 > 0 and x0 < width and y0 < height:  # outside the crop box nobody sees it
-                    groups.setdefault(direction, []).append(Piece(text, x0, y0, x1, y1))
-            return sorted(groups.items())
+                direction, place = box.around(start, end, direction)
+                runs.append(Run(start, end, text, direction, place))
+            if not runs:
+                return [], [], pdfium.FPDFPage_CountObjects(page) > 0
+            check_amount(number, [run.text for run in runs])  # before each is looked at
+            sight = Sight(page, layer, (width, height), box.of)
+            groups: dict[int, list[Piece]] = {}
+            hidden: list[tuple[str, bool]] = []
+            for run, stretches in zip(runs, sight.seen(runs, codes), strict=True):
+                if stretches == [(run.start, run.end)]:
+                    groups.setdefault(run.direction, []).append(Piece(run.text, *run.box))
+                    continue
+                for start, end in stretches:
+                    if text := clean(_characters(codes[start:end])):
+                        direction, place = box.around(start, end, run.direction)
+                        groups.setdefault(direction, []).append(Piece(text, *place))
+                hidden.append((run.text, not stretches and sight.on_picture(run.box)))
+            # Of a scan's layer only the words that stand where nothing is drawn are hidden from anybody.
+            on_picture = sum(covered for _, covered in hidden)
+            scanned = on_picture > sum(len(pieces) for pieces in groups.values()) or not (groups or sight.blank)
+            return sorted(groups.items()), [text for text, covered in hidden if not (scanned and covered)], scanned
         finally:
             pdfium.FPDFText_ClosePage(layer)
 
 
+def _characters(codes: list[int]) -> str:
+    return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
+
+
+def _take_unshown(page: Any) -> list[str]:
+    """Remove the annotations and form fields that are not shown on a screen; answers the words they hold."""
+    words: list[str] = []
+    for index in reversed(range(pdfium.FPDFPage_GetAnnotCount(page))):
+        annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        unshown = pdfium.FPDFAnnot_GetFlags(annotation) & _UNSHOWN
+        if unshown:
+            words += _value(annotation, b"V") or _value(annotation, b"Contents")
+        pdfium.FPDFPage_CloseAnnot(annotation)
+        if unshown:
+            pdfium.FPDFPage_RemoveAnnot(page, index)
+    return words
+
+
+def _value(annotation: Any, key: bytes) -> list[str]:
+    size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), 2 * MAX_PAGE_CHARACTERS)
+    units = (ctypes.c_ushort * (size // 2 + 1))()
+    pdfium.FPDFAnnot_GetStringValue(annotation, key, units, 2 * len(units))
+    return clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " ")).split()
+
+
 def _runs(codes: list[int]) -> Iterator[tuple[int, int, str]]:
     """Start, end and text of each word among the characters; a word hyphenated over a line's end is two."""
-    text = "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
+    text = _characters(codes)
     breaks = [index + 1 for index, code in enumerate(codes) if code in _LINE_HYPHENS]
     breaks.append(len(text))
     at = 0
@@ -153,7 +207,7 @@ class _Boxes:
     """Where a page's characters stand on the page as it is shown."""
 
     def __init__(self, page: Any, layer: Any, width: float, height: float) -> None:
-        self._layer = layer
+        self._layer = address(layer)
         self._rectangle: Any = pdfium.FS_RECTF()
         self._reference: Any = ctypes.byref(self._rectangle)
         bounds: Any = pdfium.FS_RECTF()
@@ -161,11 +215,22 @@ class _Boxes:
         self._left, self._top = float(bounds.left), float(bounds.top)
         self._right, self._bottom = float(bounds.right), float(bounds.bottom)
         self._turns = int(pdfium.FPDFPage_GetRotation(page))
-        self._get = pdfium.FPDFText_GetLooseCharBox
+
+    def around(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
+        """The direction and box of the characters `start` to `end`.
+
+        A single character has no direction of its own: it goes with the one before it.
+        """
+        first = self.of(start)
+        if end - start < 2:
+            return direction, first
+        last = self.of(end - 1)
+        box = min(first[0], last[0]), min(first[1], last[1]), max(first[2], last[2]), max(first[3], last[3])
+        return _direction(first, last), box
 
     def of(self, index: int) -> tuple[float, float, float, float]:
         """Left, top, right, bottom of one character in points, the height being that of its font."""
-        self._get(self._layer, index, self._reference)
+        get_loose_box(self._layer, index, self._reference)
         box = self._rectangle
         left, right, top, bottom = box.left, box.right, box.top, box.bottom
         if self._turns == 0:

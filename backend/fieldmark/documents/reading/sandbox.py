@@ -17,7 +17,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from fieldmark.documents.reading.pages import ENGINES, MIB, Limits, Page, Reading
+from fieldmark.documents.reading.pages import ENGINES, MAX_EXCERPT, MIB, Limits, Page, Reading, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.errors import NotFound, Unreadable
 
@@ -62,7 +62,8 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
     if sorted(pages) != list(range(1, total + 1)):
         raise Unreadable("The file could not be read to its end.")
     if not any(page.words for page in pages.values()):
-        raise Unreadable("No text was found in the document.")
+        hidden = any(page.hidden_words for page in pages.values())
+        raise Unreadable(f"No text{' that a person can see' if hidden else ''} was found in the document.")
     return Reading(media_type, [pages[number] for number in sorted(pages)])
 
 
@@ -237,6 +238,13 @@ def _checked(page: Page, total: int) -> Page:
     if page.text.split() != [word.text for word in page.words] or "\0" in page.text or page.engine not in ENGINES:
         raise ValueError(page.number)
     page.text.encode()
+    # As long as it may be and no character that is not cleaned away elsewhere; and nothing left out has no beginning.
+    if type(page.hidden_words) is not int or not bool(page.hidden_excerpt) <= page.hidden_words < 2**31:
+        raise ValueError(page.number)
+    if type(page.hidden_excerpt) is not str or len(page.hidden_excerpt) > MAX_EXCERPT:
+        raise ValueError(page.number)
+    if clean(page.hidden_excerpt) != page.hidden_excerpt:
+        raise ValueError(page.number)
     for word in page.words:
         # Comparing so refuses NaN, too, and what is no number.
         if not (0 <= word.x0 <= word.x1 <= 1 and 0 <= word.y0 <= word.y1 <= 1 and 0 <= (word.confidence or 0) <= 1):

@@ -50,9 +50,13 @@ def seal(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
     if linux:
         limit(resource.RLIMIT_NPROC, 0)
     limit(resource.RLIMIT_NOFILE, 0)
-    if library:
-        # After the change of user, which takes it back.
-        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with(parent)  # again: the change of user has taken it back
+
+
+def end_with(parent: int) -> None:
+    """Let this process be killed when its parent ends, on Linux; at once, if that has happened already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 

@@ -1,0 +1,371 @@
+"""Rules that a schema sets for what its fields say together: sums, products, equal values, orders of dates.
+
+They stand at the root of the schema, as `"x-fieldmark": {"rules": [...]}`, and count when an extraction is completed:
+
+    {"sum": "items[*].total", "equals": "subtotal", "tolerance": 0.01}
+    {"sum": ["subtotal", "tax"], "equals": "total"}
+    {"product": ["quantity", "unit_price"], "equals": "total", "each": "items[*]"}
+    {"equals": ["total", "payment.amount"]}
+    {"date_order": ["issue_date", "due_date"]}
+    {"required_if": {"path": "vat_id", "if": {"path": "country", "equals": "DE"}}}
+
+With `each` the rule holds for every item, and its other paths begin at the item. A field that is absent or null leaves
+nothing to compare: a sum or a product that lacks one is not checked, nor is a sum over no items. (What must be there is
+for the schema's `required` to say.) `equals` and `date_order` look at those of their fields that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Context, Decimal, localcontext
+from itertools import pairwise
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+
+from fieldmark.domain import paths
+from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.paths import Path
+from fieldmark.domain.validation import is_day
+from fieldmark.domain.words import shown
+from fieldmark.errors import Invalid, InvalidPath
+
+KEYWORD: Final = "x-fieldmark"
+MAX_RULES: Final = 50
+MAX_PATHS: Final = 20
+"""How many paths one rule may name."""
+MAX_VALUES: Final = 500_000
+"""How many values all rules together look at."""
+MAX_BROKEN: Final = 20
+
+# Stands in a path for `[*]`: an index that no list has.
+_EACH: Final = paths.MAX_INDEX
+_STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\[\*\]')
+# The database keeps numbers of 100 digits a side, so a product of twenty is exact in this.
+_EXACT: Final = Context(prec=200 * MAX_PATHS + 100, Emax=999_999, Emin=-999_999)
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    kind: str
+    paths: tuple[Path, ...]
+    equals: Path | Number | None
+    """Of a sum or product: where its result stands, or what it is."""
+    each: Path | None
+    tolerance: Decimal
+    condition: tuple[Path, JsonValue] | None
+
+
+def check_rules(schema: Mapping[str, Any]) -> None:
+    """Raise Invalid with the place of the first rule that cannot be used."""
+    for index, rule in enumerate(_read(schema)):
+        named = list(rule.paths)
+        named += [rule.equals] if isinstance(rule.equals, tuple) else []
+        named += [rule.condition[0]] if rule.condition else []
+        for path in ((rule.each or ()) + path for path in named):
+            if _is_foreign(schema, path):
+                raise _wrong(index, f"the schema has no field {_name(path)}")
+
+
+def broken(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> list[str]:
+    """Which rules `fields` break, a sentence each with the exact difference, the first twenty. Raises Invalid for rules
+    that cannot be used, or that would look at more than 500,000 values."""
+    look = _Look()
+    found: list[str] = []
+    with localcontext(_EXACT):
+        for rule in _read(schema):
+            check = _CHECKS[rule.kind]
+            for place, item in look.every(fields, rule.each) if rule.each else [((), cast(JsonValue, fields))]:
+                found.extend(check(rule, _At(look, place, item)))
+                if len(found) >= MAX_BROKEN:
+                    return found[:MAX_BROKEN]
+    return found
+
+
+# Looking at fields ----------------------------------------------------------------------------------------------------
+
+
+class _Look:
+    """Finds what stands at a path with stars, and counts what it looks at."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def every(self, value: JsonValue | Nothing, path: Path, above: Path = ()) -> Iterator[tuple[Path, JsonValue]]:
+        """(path, value) of all that a path with stars stands for; an absent one or a null comes as null."""
+        self._left -= 1
+        if self._left < 0:
+            raise Invalid(f"The schema's rules look at more than {MAX_VALUES:,} values.")
+        if _EACH not in path:
+            found = value_at(None if isinstance(value, Nothing) else value, path)
+            yield above + path, None if isinstance(found, Nothing) else found
+            return
+        star = path.index(_EACH)
+        found = value_at(None if isinstance(value, Nothing) else value, path[:star])
+        if not isinstance(found, list):
+            return
+        for index, item in enumerate(found):
+            yield from self.every(item, path[star + 1 :], (*above, *path[:star], index))
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """One place at which a rule holds: the root, or one of its items."""
+
+    look: _Look
+    place: Path
+    item: JsonValue
+
+    def values(self, path: Path) -> list[tuple[str, JsonValue]]:
+        return [(paths.name(found), value) for found, value in self.look.every(self.item, path, self.place)]
+
+    def value(self, path: Path) -> tuple[str, JsonValue]:
+        return self.values(path)[0]
+
+    def present(self, rule: _Rule) -> list[tuple[str, JsonValue]]:
+        return [found for path in rule.paths if (found := self.value(path))[1] is not None]
+
+    def name(self, path: Path) -> str:
+        return _name(self.place + path)
+
+
+def _add_up(rule: _Rule, at: _At) -> Iterator[str]:
+    yield from _results_in(
+        rule, at, [found for path in rule.paths for found in at.values(path)], sum, " and ", "add up to"
+    )
+
+
+def _multiply(rule: _Rule, at: _At) -> Iterator[str]:
+    yield from _results_in(rule, at, [at.value(path) for path in rule.paths], math.prod, " × ", "is")
+
+
+def _results_in(
+    rule: _Rule,
+    at: _At,
+    found: list[tuple[str, JsonValue]],
+    together: Callable[[list[Decimal]], Decimal | int],
+    joined: str,
+    makes: str,
+) -> Iterator[str]:
+    where, said = at.value(rule.equals) if isinstance(rule.equals, tuple) else ("", rule.equals)
+    values = [value for _, value in found]
+    if not found or said is None or None in values:
+        return
+    wrong = [_no_number(name, value) for name, value in [*found, (where, said)] if not _is_number(value)]
+    if wrong:
+        yield from wrong[:3]
+        return
+    result = Decimal(together([_decimal(value) for value in values]))
+    more = _decimal(said) - result
+    if abs(more) > rule.tolerance:
+        show = _printer([*values, said], result)
+        what = joined.join(map(at.name, rule.paths))
+        than = f"{where} says {show(_decimal(said))}" if where else f"must make {show(_decimal(said))}"
+        yield f"{what} {makes} {show(result)} but {than}: {show(abs(more))} {'more' if more > 0 else 'less'}"
+
+
+def _equal(rule: _Rule, at: _At) -> Iterator[str]:
+    found = at.present(rule)
+    for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
+        if _is_number(one) and _is_number(other):
+            more = _decimal(other) - _decimal(one)
+            if abs(more) > rule.tolerance:
+                show = _printer([one, other])
+                amount = f"{show(abs(more))} {'more' if more > 0 else 'less'}"
+                yield f"{first} says {show(_decimal(one))} but {second} says {show(_decimal(other))}: {amount}"
+        elif _spelled(one) != _spelled(other):
+            yield f"{first} says {shown(one)} but {second} says {shown(other)}: they must be equal"
+
+
+def _in_order(rule: _Rule, at: _At) -> Iterator[str]:
+    found = at.present(rule)
+    wrong = [
+        f"{name} says {shown(value)}, which is no date: it must be YYYY-MM-DD to be compared"
+        for name, value in found
+        if not (isinstance(value, str) and is_day(value))
+    ]
+    if wrong:
+        yield from wrong[:3]
+        return
+    days = [(name, date.fromisoformat(str(value))) for name, value in found]
+    for (first, earlier), (second, later) in pairwise(days):
+        if earlier > later:
+            count = (earlier - later).days
+            yield (
+                f"{first} says {earlier} but {second} says {later}: it may not be earlier, and is by {count} "
+                f"{'day' if count == 1 else 'days'}"
+            )
+
+
+def _required(rule: _Rule, at: _At) -> Iterator[str]:
+    assert rule.condition is not None
+    path, wanted = rule.condition
+    condition, said = at.value(path)
+    name, value = at.value(rule.paths[0])
+    if value is None and said is not None and _spelled(said) == _spelled(wanted):
+        yield f"{name} is missing: it is required where {condition} says {shown(said)}"
+
+
+_CHECKS: Final[Mapping[str, Callable[[_Rule, _At], Iterator[str]]]] = {
+    "sum": _add_up,
+    "product": _multiply,
+    "equals": _equal,
+    "date_order": _in_order,
+    "required_if": _required,
+}
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _decimal(value: JsonValue) -> Decimal:
+    # A float's shortest spelling is what was printed: 0.1, and not what is nearest to it in binary.
+    return Decimal(repr(value))
+
+
+def _no_number(name: str, value: JsonValue) -> str:
+    return f"{name} says {shown(value)}, which is no number: it must be a JSON number to be reckoned with"
+
+
+def _spelled(value: JsonValue) -> str:
+    """Equal for what is equal as JSON: 1 and 1.0 are, 1 and "1" are not."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, sort_keys=True)
+
+
+def _printer(given: Sequence[JsonValue], result: Decimal = Decimal(0)) -> Callable[[Decimal], str]:
+    """Prints amounts with one number of places: as many as the longest has, two where one came with any."""
+    places = max(_places(number) for number in [result, *map(_decimal, given)])
+    if any(isinstance(value, float) for value in given):
+        places = max(places, 2)
+    return lambda number: f"{number:,.{min(places, 30)}f}"
+
+
+def _places(number: Decimal) -> int:
+    exponent = number.normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+_WITH: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tolerance"), "equals": ("tolerance",)}
+
+
+# Reading rules --------------------------------------------------------------------------------------------------------
+
+
+def _read(schema: Mapping[str, Any]) -> list[_Rule]:
+    said = schema.get(KEYWORD, {})
+    rules: Any = cast("dict[str, Any]", said).get("rules", []) if isinstance(said, dict) else None
+    if not isinstance(rules, list):
+        raise Invalid(f'The schema\'s "{KEYWORD}" must be an object, and its "rules" a list.')
+    listed = cast("list[Any]", rules)
+    if len(listed) > MAX_RULES:
+        raise Invalid(f"The schema has {len(listed)} rules; at most {MAX_RULES} are taken.")
+    return [_rule(index, rule) for index, rule in enumerate(listed)]
+
+
+def _rule(index: int, given: Any) -> _Rule:
+    if not isinstance(given, dict):
+        raise _wrong(index, "a rule is an object")
+    rule = cast("dict[str, Any]", given)
+    kinds = [kind for kind in _CHECKS if kind in rule and kind != "equals"] or [
+        kind for kind in ["equals"] if kind in rule
+    ]
+    if len(kinds) != 1:
+        raise _wrong(index, f"a rule has exactly one of {', '.join(_CHECKS)}")
+    (kind,) = kinds
+    if foreign := sorted(rule.keys() - {kind, "each", *_WITH.get(kind, ())}):
+        raise _wrong(index, f"{kind} does not go with {', '.join(foreign)[:200]}")
+    each = _path(index, rule["each"]) if "each" in rule else None
+    if each is not None and _EACH not in each:
+        raise _wrong(index, 'each must have a star, as in "items[*]"')
+    tolerance = rule.get("tolerance", 0)
+    if not _is_number(tolerance) or not 0 <= tolerance <= 1e15:
+        raise _wrong(index, "tolerance must be a number from 0 up")
+    equals: Path | Number | None = None
+    condition: tuple[Path, JsonValue] | None = None
+    if kind == "required_if":
+        found, condition = _requirement(index, rule[kind])
+    else:
+        found = _paths(index, kind, rule[kind])
+    if kind in ("sum", "product"):
+        if "equals" not in rule:
+            raise _wrong(index, f"{kind} needs equals: the path of its result, or a number")
+        equals = rule["equals"] if _is_number(rule["equals"]) else _plain_path(index, rule["equals"])
+    return _Rule(kind, found, equals, each, _decimal(tolerance), condition)
+
+
+def _paths(index: int, kind: str, given: Any) -> tuple[Path, ...]:
+    listed = [given] if isinstance(given, str) and kind == "sum" else given
+    least = 1 if kind == "sum" else 2
+    if not isinstance(listed, list) or not least <= len(cast("list[Any]", listed)) <= MAX_PATHS:
+        raise _wrong(index, f"{kind} takes a list of {least} to {MAX_PATHS} paths")
+    return tuple((_path if kind == "sum" else _plain_path)(index, path) for path in cast("list[Any]", listed))
+
+
+def _requirement(index: int, given: Any) -> tuple[tuple[Path, ...], tuple[Path, JsonValue]]:
+    match given:
+        case {"path": path, "if": {"path": other, "equals": str() | int() | float() as wanted, **more}, **rest} if (
+            not more and not rest
+        ):
+            return (_plain_path(index, path),), (_plain_path(index, other), wanted)
+        case _:
+            raise _wrong(index, 'required_if is {"path": …, "if": {"path": …, "equals": a text, number or boolean}}')
+
+
+def _plain_path(index: int, given: Any) -> Path:
+    path = _path(index, given)
+    if _EACH in path:
+        raise _wrong(index, f"{_name(path)} stands for many values where one is meant; use each")
+    return path
+
+
+def _path(index: int, given: Any) -> Path:
+    if not isinstance(given, str):
+        raise _wrong(index, f"a path is a text, got {shown(given)}")
+    try:
+        path = paths.parse(_STAR.sub(lambda found: found[1] or f"[{_EACH}]", given[: 2 * paths.MAX_CHARACTERS]))
+    except InvalidPath as error:
+        raise _wrong(index, str(error)) from None
+    if path.count(_EACH) > 2:
+        raise _wrong(index, "a path has at most two stars")
+    return path
+
+
+def _is_foreign(schema: Mapping[str, Any], path: Path) -> bool:
+    """Whether the schema names the fields of an object on the way, and this path's is none of them."""
+    node: Any = schema
+    for step in path:
+        for _ in range(10):
+            reference = cast("dict[str, Any]", node).get("$ref") if isinstance(node, dict) else None
+            if not isinstance(reference, str) or not reference.startswith("#/"):
+                break
+            node = value_at(cast(JsonValue, schema), reference[2:].split("/"))
+        if not isinstance(node, dict):
+            return False
+        known = cast("dict[str, Any]", node)
+        if {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"} & known.keys():
+            return False
+        if isinstance(step, int):
+            node = known.get("items")
+        elif step in known.get("properties", {}):
+            node = known["properties"][step]
+        else:
+            return "properties" in known and not known.get("additionalProperties")
+    return False
+
+
+def _name(path: Path) -> str:
+    return paths.name(path).replace(f"[{_EACH}]", "[*]")
+
+
+def _wrong(index: int, what: str) -> Invalid:
+    return Invalid(f"The schema's {KEYWORD}.rules[{index}] cannot be used: {what}.")

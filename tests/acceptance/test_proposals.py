@@ -1,0 +1,58 @@
+"""What a person set survives the next run: it proposes, and the person decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.script import Script
+
+pytestmark = pytest.mark.anyio
+
+
+def extracting(total):
+    fields = {"vendor": {"name": "Acme GmbH"}, "total": total}
+    return [
+        [call("extract_fields", {"fields": fields, "confidences": {"vendor.name": 0.8, "total": 0.9}})],
+        [text("Done.")],
+    ]
+
+
+async def test_a_second_run_proposes_what_a_person_set_otherwise_and_writes_the_rest(serve):
+    first, second = Script(extracting(10.5)), Script(extracting(10))
+    runs: list[Script] = [first]
+    async with serve(lambda body: runs[-1](body)) as served:
+        document_id = str(await served.document())
+        asked = {"document_id": document_id}
+        before = (await served.http.post("/api/agent/extract", json=asked)).json()["extraction"]
+        path = f"/api/extractions/{before['id']}"
+        for name, value in (("total", 11), ("note", "paid")):
+            answer = await served.http.patch(f"{path}/fields", json={"path": name, "value": value})
+            assert answer.status_code == 200, answer.text
+        runs.append(second)
+        run = (await served.http.post("/api/agent/extract", json=asked | {"extraction_id": before["id"]})).json()
+        assert run["status"] == "completed", run
+        after = run["extraction"]
+        assert after["id"] == before["id"]
+        assert after["extracted_fields"] == {"vendor": {"name": "Acme GmbH"}, "total": 11, "note": "paid"}
+        (proposal,) = after["proposals"]
+        assert (proposal["path"], proposal["old"], proposal["new"]) == ("total", 11, 10)
+        assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.98}
+        # The model was told, and nobody was told of a change.
+        events = (await served.http.get(f"/api/runs/{run['run_id']}/events")).text
+        assert 'a person set what stands at [\\"total\\"]' in events and '"changed"' not in events
+        body = {"decisions": [{"id": proposal["id"], "accepted": True}]}
+        accepted = (await served.http.post(f"{path}/proposals", json=body)).json()
+        assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.98
+        assert accepted["proposals"] == [] and accepted["locks"].keys() == {"total", "note"}
+        entry = (await served.http.get(f"{path}/history", params={"path": "total", "limit": 1})).json()["items"][0]
+        assert (entry["actor"], entry["old"], entry["new"]) == ("user", 11, 10)
+        refused = await served.http.post(
+            "/api/agent/extract", json=asked | {"extraction_id": before["id"], "schema": {"type": "object"}}
+        )
+        assert refused.status_code == 422 and "leave the schema out" in refused.json()["detail"]
+        other = str(await served.document(name="b.txt"))
+        refused = await served.http.post(
+            "/api/agent/extract", json={"document_id": other, "extraction_id": before["id"]}
+        )
+        assert refused.status_code == 404, refused.text

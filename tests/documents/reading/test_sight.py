@@ -1,0 +1,187 @@
+"""PDF: what a person cannot see is not read, whatever hides it, and its visible twin is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_files import pdf, show, stream
+
+from fieldmark.documents.reading.pages import MAX_EXCERPT, Limits, Page
+from fieldmark.documents.reading.pdf import Pdf
+
+SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
+SECRET = show("secret 4711", 50, 700)
+TURNED = show("secret 4711", 300, 400, matrix="0 1 -1 0")
+PANEL = "40 690 200 30 re f "
+
+
+def read(content: str, **rest: object) -> Page:
+    page = Pdf(pdf([show("Seen by all", 50, 760) + content], **rest), Limits()).read_page(1)  # type: ignore[arg-type]
+    assert page is not None
+    words = page.text.split()
+    assert words == [word.text for word in page.words] and words[:3] == ["Seen", "by", "all"]
+    return page
+
+
+def layer(state: str) -> dict[str, object]:
+    return {
+        "catalog": f"/OCProperties << /OCGs [1000 0 R] /D << /{state} [1000 0 R] >> >>",
+        "extra": ["<< /Type /OCG /Name (layer) >>"],
+        "resources": "/Properties << /P1 1000 0 R >>",
+    }
+
+
+def form(content: str) -> dict[str, object]:
+    entries = "/Type /XObject /Subtype /Form /BBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
+    return {"resources": "/XObject << /X 1000 0 R >>", "extra": [stream(content, entries)], "catalog": ""}
+
+
+def font_of(drawing: str) -> dict[str, object]:
+    """/F3, whose letter a looks so, as a program of the file draws it."""
+    font = (
+        "<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1000 1000] /FontMatrix [0.001 0 0 0.001 0 0] /FirstChar 97 "
+        "/LastChar 97 /Widths [1000] /CharProcs << /a 1001 0 R >> /Resources << >> "
+        "/Encoding << /Type /Encoding /Differences [97 /a] >> >>"
+    )
+    return {"extra": [font, stream(f"1000 0 d0 {drawing}")], "catalog": ""}
+
+
+ALPHA = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "visible", "rest"),
+    [
+        ("3 Tr " + SECRET, "1 Tr " + SECRET, {}),
+        ("1 g " + SECRET, "0.8 g " + SECRET, {}),
+        ("0.96 g " + SECRET, "0.9 g " + SECRET, {}),
+        (f"0 g {PANEL}{SECRET}", f"0 g {PANEL} 1 g {SECRET}", {}),
+        (f"1 0 0 rg {PANEL}{SECRET}", f"0 0.5 0 rg {PANEL} 0.98 0 0 rg {SECRET}", {}),
+        ("/None gs " + SECRET, "/Half gs " + SECRET, ALPHA),
+        (f"{SECRET} 1 g {PANEL}", f"1 g {PANEL} 0 g {SECRET}", {}),
+        (f"q 0 0 10 10 re W n {SECRET} Q", f"q 40 690 200 30 re W n {SECRET} Q", {}),
+        (show("secret 4711", 50, 700, size=1), show("secret 4711", 50, 700, size=3), {}),
+        ("BT /F1 12 Tf 0.5 Tz 50 700 Td (secret 4711) Tj ET", "BT /F1 12 Tf 70 Tz 50 700 Td (secret 4711) Tj ET", {}),
+        (show("secret 4711", 700, 700), show("secret 4711", 500, 700), {}),
+        (show("secret 4711", 50, 20), show("secret 4711", 50, 120), {"page_entries": "/CropBox [0 100 595 842]"}),
+        ("1 g " + TURNED, TURNED, {}),
+    ],
+    ids=["mode", "white", "near", "black", "colours", "alpha", "covered", "clipped", "tiny", "narrow", "outside", "cut",
+         "turned"],
+)  # fmt: skip
+def test_what_cannot_be_seen_is_not_read_and_counted(hidden: str, visible: str, rest: dict[str, object]) -> None:
+    page = read(hidden, **rest)
+    assert page.text.split()[3:] == [] and (page.hidden_words, page.hidden_excerpt) == (2, "secret 4711")
+    page = read(visible, **rest)
+    assert page.text.split()[3:] == ["secret", "4711"] and (page.hidden_words, page.hidden_excerpt) == (0, "")
+
+
+def test_text_in_a_layer_that_is_off_is_not_read() -> None:
+    assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("OFF")).hidden_excerpt == "secret 4711"
+    assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("ON")).text.split()[3:] == ["secret", "4711"]
+
+
+def test_text_in_a_form_within_the_page_is_looked_at_too() -> None:
+    assert read("/X Do", **form("1 g " + SECRET)).hidden_excerpt == "secret 4711"
+    assert read("/X Do", **form(SECRET)).text.split()[3:] == ["secret", "4711"]
+
+
+def test_letters_that_a_font_draws_as_nothing_are_not_read() -> None:
+    assert read(show("aaaa", 50, 700, font="F3"), **font_of("")).hidden_excerpt == "aaaa"
+    page = read(show("aaaa", 50, 700, font="F3"), **font_of("100 100 700 700 re f"))
+    assert (page.text.split()[3:], page.hidden_words) == (["aaaa"], 0)
+
+
+def test_a_font_that_the_file_does_not_carry_is_no_reason_to_call_its_text_hidden() -> None:
+    fonts = [
+        "<< /Type /Font /Subtype /Type0 /BaseFont /HeiseiMin-W3 /Encoding /UniJIS-UCS2-H "
+        "/DescendantFonts [1001 0 R] >>",
+        "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /HeiseiMin-W3 /FontDescriptor 1002 0 R "
+        "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> >>",
+        "<< /Type /FontDescriptor /FontName /HeiseiMin-W3 /Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0 "
+        "/Ascent 800 /Descent -200 /CapHeight 700 /StemV 80 >>",
+    ]
+    text = "BT /F3 12 Tf 50 700 Td <54088A080039> Tj ET"
+    assert read(text, extra=fonts, catalog="").text.split()[3:] == ["合計9"]
+    for trick in ("1 g ", "3 Tr ", "/None gs "):
+        page = read(trick + text, extra=fonts, catalog="", **ALPHA)
+        assert (page.text.split()[3:], page.hidden_excerpt) == ([], "合計9")
+
+
+@pytest.mark.parametrize("before", ["3 Tr ", "1 g "])
+def test_a_digit_hidden_in_a_number_does_not_make_it_another_number(before: str) -> None:
+    seen = before.replace("3", "0").replace("1 g", "0 g")
+    page = read(f"BT /F1 12 Tf 50 700 Td 0 g (Total 1) Tj {before} (0) Tj {seen} (0,00) Tj ET")
+    assert page.text.split()[3:] == ["Total", "1", "0,00"]
+    assert (page.hidden_words, page.hidden_excerpt) == (1, "100,00")
+    page = read("BT /F1 12 Tf 50 700 Td 0 g (Total 1) Tj (0) Tj (0,00) Tj ET")
+    assert (page.text.split()[3:], page.hidden_words) == (["Total", "100,00"], 0)
+
+
+@pytest.mark.parametrize("trick", ["3 Tr {} 0 Tr ", "1 g {} 0 g ", "/None gs {} /Whole gs "])
+@pytest.mark.parametrize("hidden_first", [True, False])
+def test_a_number_hidden_where_another_is_seen_is_not_read(trick: str, hidden_first: bool) -> None:
+    hidden, seen = trick.format(show("9999 9999", 50, 700)), show("1234 5678", 50, 700)
+    content = "0 g " + (hidden + seen if hidden_first else seen + hidden)
+    page = read(content, resources="/ExtGState << /None << /ca 0 >> /Whole << /ca 1 >> >>")
+    assert (page.text.split()[3:], page.hidden_excerpt) == (["1234", "5678"], "9999 9999")
+
+
+def test_small_white_text_on_the_ink_of_large_letters_is_not_read() -> None:
+    page = read("0 g " + show("TOTAL", 50, 650, size=60) + "1 g " + show("secret", 100, 670, size=6))
+    assert (page.text.split()[3:], page.hidden_excerpt) == (["TOTAL"], "secret")
+
+
+def test_text_printed_twice_to_look_bold_is_seen() -> None:
+    page = read(show("Bold words", 50, 700) + show("Bold words", 50.4, 700))
+    assert set(page.text.split()[3:]) == {"Bold", "words"} and page.hidden_words == 0
+
+
+def test_a_number_under_a_stamp_of_letters_is_seen() -> None:
+    stamp = "1 0 0 rg " + show("PAID", 40, 690, size=40) + "0 g "
+    page = read(stamp + show("1234 5678", 50, 700))
+    assert set(page.text.split()[3:]) == {"PAID", "1234", "5678"} and page.hidden_words == 0
+
+
+@pytest.mark.parametrize("kind", ["/FreeText /Contents (no 4711)", "/Widget /FT /Tx /T (no) /V (no 4711)"])
+def test_an_annotation_that_is_not_shown_is_not_read(kind: str) -> None:
+    look = stream(
+        show("no 4711", 2, 4), "/Type /XObject /Subtype /Form /BBox [0 0 99 20] /Resources << /Font << /F1 3 0 R >> >>"
+    )
+    for flags, hidden in ((2, 2), (32, 2), (4, 0)):
+        note = f"<< /Type /Annot /Subtype {kind} /F {flags} /Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
+        page = read("", page_entries="/Annots [1000 0 R]", extra=[note, look])
+        assert page.hidden_words == hidden
+        assert page.text.split()[3:] == ([] if hidden else ["no", "4711"])
+
+
+def noise() -> str:
+    """Something drawn all over the lower half of the page, as a scanned image would be."""
+    return "".join(f"{(7 * at % 10) / 10} g {at % 40 * 12} {at // 40 * 12} 9 9 re f " for at in range(40 * 30))
+
+
+def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
+    layer = "3 Tr " + "".join(show(f"line number {at}", 60, 300 - 20 * at) for at in range(9))
+    elsewhere = show("nowhere", 50, 600)
+    document = Pdf(pdf([show("1", 300, 800) + noise() + layer + elsewhere]), Limits())
+    assert document.read_page(1) is None  # left to OCR
+    assert document.hidden_words(1) == ["nowhere"]
+
+
+def test_a_few_words_hidden_on_a_picture_do_not_make_a_page_a_scan() -> None:
+    page = read(noise() + "3 Tr " + show("secret 4711", 60, 300))
+    assert (page.text.split()[3:], page.hidden_excerpt) == ([], "secret 4711")
+
+
+def test_the_excerpt_is_bounded_and_clean() -> None:
+    page = read("3 Tr " + "".join(show("x\x7fyz " * 40, 50, 700 - 10 * row, size=4) for row in range(50)))
+    assert page.hidden_words == 2000 and len(page.hidden_excerpt) <= MAX_EXCERPT
+    assert page.hidden_excerpt.isprintable()
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.pdf")), ids=lambda path: path.stem)
+def test_nothing_in_the_samples_is_hidden(sample: Path) -> None:
+    document = Pdf(sample.read_bytes(), Limits())
+    pages = [document.read_page(number) for number in range(1, document.page_count + 1)]
+    assert all(page and page.words and page.hidden_words == 0 for page in pages)

@@ -1,0 +1,235 @@
+"""Rules over several fields: what holds, what is broken and by exactly how much, and what is no rule."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmark.domain.rules import MAX_RULES, broken, check_rules
+from fieldmark.errors import Invalid
+
+
+def said(*rules) -> dict:
+    return {"x-fieldmark": {"rules": list(rules)}}
+
+
+ITEMS = {"sum": "items[*].total", "equals": "subtotal"}
+TAXED = {"sum": ["subtotal", "tax"], "equals": "total"}
+ROWS = {"product": ["quantity", "unit_price"], "equals": "total", "each": "items[*]"}
+SAME = {"equals": ["total", "payment.amount"]}
+DAYS = {"date_order": ["issued", "delivered", "due"]}
+VAT = {"required_if": {"path": "vat_id", "if": {"path": "country", "equals": "DE"}}}
+
+
+def items(*totals) -> list:
+    return [{"total": total} for total in totals]
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        (ITEMS, {"items": items(1000.0, 190.0), "subtotal": 1190.0}),
+        (ITEMS, {"items": items(0.1, 0.2), "subtotal": 0.3}),
+        (ITEMS, {"items": items(-5, 5), "subtotal": 0}),
+        (TAXED, {"subtotal": 100, "tax": 19.0, "total": 119}),
+        (
+            ROWS,
+            {"items": [{"quantity": 3, "unit_price": 0.1, "total": 0.3}, {"quantity": 1, "unit_price": 2, "total": 2}]},
+        ),
+        (SAME, {"total": 1, "payment": {"amount": 1.0}}),
+        ({"equals": ["a", "b"]}, {"a": {"x": 1, "y": [1.0]}, "b": {"y": [1.0], "x": 1}}),
+        (DAYS, {"issued": "2024-02-29", "delivered": "2024-02-29", "due": "2024-03-01"}),
+        (VAT, {"country": "DE", "vat_id": "DE1"}),
+        (VAT, {"country": "FR"}),
+        (VAT, {}),
+        ({"sum": "shares[*]", "equals": 100}, {"shares": [33.3, 33.3, 33.4]}),
+        ({"sum": ["a[*]", "b"], "equals": "c"}, {"a": [1, 2], "b": 3, "c": 6}),
+        ({"sum": "rows[*].cells[*]", "equals": "all"}, {"rows": [{"cells": [1, 2]}, {"cells": [3]}], "all": 6}),
+        ({"sum": '["a.b"][*]["[*]"]', "equals": "c"}, {"a.b": [{"[*]": 1}], "c": 1}),
+        (
+            {"sum": "parts[*]", "equals": "all", "each": "rows[*]"},
+            {"rows": [{"parts": [1], "all": 1}, {"parts": [2], "all": 2}]},
+        ),
+    ],
+)
+def test_a_rule_that_holds(rule, fields):
+    assert broken(said(rule), fields) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields", "sentence"),
+    [
+        (
+            ITEMS,
+            {"items": items(1000.0, 190.0), "subtotal": 1191.0},
+            "items[*].total add up to 1,190.00 but subtotal says 1,191.00: 1.00 more",
+        ),
+        (ITEMS, {"items": items(1, 2), "subtotal": 1}, "items[*].total add up to 3 but subtotal says 1: 2 less"),
+        (
+            ITEMS,
+            {"items": items(10**39, 0.001), "subtotal": 10**39},
+            f"items[*].total add up to {10**39:,}.001 but subtotal says {10**39:,}.000: 0.001 less",
+        ),
+        (
+            TAXED,
+            {"subtotal": 100.0, "tax": 19, "total": 119.5},
+            "subtotal and tax add up to 119.00 but total says 119.50: 0.50 more",
+        ),
+        (
+            ROWS,
+            {
+                "items": [
+                    {"quantity": 1, "unit_price": 1, "total": 1},
+                    {"quantity": 3, "unit_price": 6.5, "total": 19.0},
+                ]
+            },
+            "items[1].quantity × items[1].unit_price is 19.50 but items[1].total says 19.00: 0.50 less",
+        ),
+        ({"sum": "s[*]", "equals": 100}, {"s": [50, 49]}, "s[*] add up to 99 but must make 100: 1 more"),
+        (SAME, {"total": 12.5, "payment": {"amount": 12}}, "total says 12.50 but payment.amount says 12.00: 0.50 less"),
+        ({"equals": ["a", "b"]}, {"a": "x", "b": "y"}, 'a says "x" but b says "y": they must be equal'),
+        ({"equals": ["a", "b"]}, {"a": 1, "b": "1"}, 'a says 1 but b says "1": they must be equal'),
+        ({"equals": ["a", "b"]}, {"a": 1, "b": True}, "a says 1 but b says true: they must be equal"),
+        (
+            DAYS,
+            {"issued": "2024-03-12", "due": "2024-03-10"},
+            "issued says 2024-03-12 but due says 2024-03-10: it may not be earlier, and is by 2 days",
+        ),
+        (VAT, {"country": "DE"}, 'vat_id is missing: it is required where country says "DE"'),
+        (VAT, {"country": "DE", "vat_id": None}, 'vat_id is missing: it is required where country says "DE"'),
+    ],
+)
+def test_a_broken_rule_says_by_how_much(rule, fields, sentence):
+    assert broken(said(rule), fields) == [sentence]
+
+
+@pytest.mark.parametrize(("total", "faults"), [(1.01, 0), (0.99, 0), (1.0100001, 1), (0.98, 1), (1, 0)])
+def test_the_tolerance_itself_is_still_within(total, faults):
+    rule = {"sum": ["a", "b"], "equals": "c", "tolerance": 0.01}
+    assert len(broken(said(rule), {"a": 0.7, "b": 0.3, "c": total})) == faults
+    assert len(broken(said({"equals": ["a", "c"], "tolerance": 0.01}), {"a": 1, "c": total})) == faults
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        (ITEMS, {}),
+        (ITEMS, {"items": [], "subtotal": 5}),
+        (ITEMS, {"items": [{"total": 1}, {}], "subtotal": 5}),
+        (ITEMS, {"items": [{"total": 1}, {"total": None}], "subtotal": 5}),
+        (ITEMS, {"items": items(1)}),
+        (ITEMS, {"items": items(1), "subtotal": None}),
+        (ITEMS, {"items": {"total": 1}, "subtotal": 5}),
+        (TAXED, {"subtotal": 1, "total": 5}),
+        (ROWS, {"items": [{"quantity": 2, "total": 5}]}),
+        (SAME, {"total": 5}),
+        (DAYS, {"issued": "2024-03-12"}),
+    ],
+)
+def test_what_is_not_there_breaks_no_rule(rule, fields):
+    assert broken(said(rule), fields) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields", "sentence"),
+    [
+        (TAXED, {"subtotal": "1,190.00", "tax": 1, "total": 2}, 'subtotal says "1,190.00", which is no number'),
+        (TAXED, {"subtotal": 1, "tax": True, "total": 2}, "tax says true, which is no number"),
+        (TAXED, {"subtotal": 1, "tax": 1, "total": [2]}, "total says a list of 1 items, which is no number"),
+        (ITEMS, {"items": items(1, "x"), "subtotal": 1}, 'items[1].total says "x", which is no number'),
+        (DAYS, {"issued": "12.03.2024", "due": "2024-03-12"}, 'issued says "12.03.2024", which is no date'),
+        (DAYS, {"issued": "2023-02-29", "due": "2024-03-12"}, 'issued says "2023-02-29", which is no date'),
+        (DAYS, {"issued": 20240312, "due": "2024-03-12"}, "issued says 20240312, which is no date"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_not_guessed(rule, fields, sentence):
+    (one,) = broken(said(rule), fields)
+    assert one.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (5, "a rule is an object"),
+        ({}, "exactly one of"),
+        ({"sum": "a[*]", "product": ["a", "b"], "equals": "c"}, "exactly one of"),
+        ({"total": "a"}, "exactly one of"),
+        ({"sum": "a[*]"}, "sum needs equals"),
+        ({"sum": "a[*]", "equals": "b[*]"}, r"b\[\*\] stands for many values"),
+        ({"sum": "a[*]", "equals": True}, "a path is a text, got true"),
+        ({"sum": [], "equals": "b"}, "list of 1 to 20 paths"),
+        ({"sum": ["a"] * 21, "equals": "b"}, "list of 1 to 20 paths"),
+        ({"sum": "a[", "equals": "b"}, "character 2"),
+        ({"sum": "[*]", "equals": "b"}, "begins with a name"),
+        ({"sum": "a[*].b[*].c[*]", "equals": "b"}, "at most two stars"),
+        ({"sum": "a" * 3000, "equals": "b"}, "characters"),
+        ({"sum": "a[*]", "equals": "b", "tolerance": -1}, "tolerance"),
+        ({"sum": "a[*]", "equals": "b", "tolerance": "0.01"}, "tolerance"),
+        ({"sum": "a[*]", "equals": "b", "tolerance": float("nan")}, "tolerance"),
+        ({"sum": "a[*]", "equals": "b", "round": 2}, "sum does not go with round"),
+        ({"product": ["a"], "equals": "b"}, "list of 2 to 20 paths"),
+        ({"product": ["a[*]", "b"], "equals": "c"}, "use each"),
+        ({"product": ["a", "b"], "equals": "c", "each": "items"}, "each must have a star"),
+        ({"equals": "a"}, "list of 2 to 20 paths"),
+        ({"date_order": ["a", "b"], "tolerance": 1}, "date_order does not go with tolerance"),
+        ({"date_order": "a"}, "list of 2 to 20 paths"),
+        ({"required_if": "a"}, "required_if is"),
+        ({"required_if": {"path": "a", "if": {"path": "b"}}}, "required_if is"),
+        ({"required_if": {"path": "a", "if": {"path": "b", "equals": []}}}, "required_if is"),
+        ({"required_if": {"path": "a", "if": {"path": "b", "equals": 1}, "else": 1}}, "required_if is"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_place(rule, why):
+    with pytest.raises(Invalid, match=rf"x-fieldmark\.rules\[1\] cannot be used: .*{why}"):
+        check_rules(said(ITEMS, rule))
+
+
+def test_a_rule_about_a_field_that_the_schema_does_not_have_is_refused():
+    fields = {
+        "items": {"type": "array", "items": {"$ref": "#/$defs/row"}},
+        "subtotal": {"type": "number"},
+        "free": {"type": "object"},
+        "one": {"oneOf": [{"properties": {"a": {}}}]},
+    }
+    schema = {"properties": fields, "$defs": {"row": {"properties": {"total": {}}}}}
+    for good in (
+        ITEMS,
+        {"sum": "items[*].total", "equals": "free.anything"},
+        {"equals": ["one.b", "subtotal"]},
+        {"sum": ["total"], "equals": "total", "each": "items[*]"},
+    ):
+        check_rules({**schema, **said(good)})
+    for bad, name in (
+        ({"sum": "items[*].totl", "equals": "subtotal"}, r"items\[\*\]\.totl"),
+        ({"sum": "items[*].total", "equals": "sub_total"}, "sub_total"),
+        (ROWS, r"items\[\*\]\.quantity"),
+        (VAT, "vat_id"),
+    ):
+        with pytest.raises(Invalid, match=f"the schema has no field {name}"):
+            check_rules({**schema, **said(bad)})
+
+
+def test_rules_are_bounded_in_number_and_in_what_they_look_at():
+    with pytest.raises(Invalid, match="51 rules; at most 50"):
+        check_rules(said(*[ITEMS] * (MAX_RULES + 1)))
+    fields = {"items": items(*range(30_000)), "subtotal": sum(range(30_000))}
+    assert broken(said(*[ITEMS] * 3), fields) == []
+    with pytest.raises(Invalid, match="more than 500,000 values"):
+        broken(said(*[ITEMS] * MAX_RULES), fields)
+
+
+def test_no_more_faults_are_told_than_are_read():
+    wrong = [{"quantity": 2, "unit_price": 2, "total": 5}] * 1000
+    assert len(broken(said(ROWS), {"items": wrong})) == 20
+
+
+AMOUNTS = st.decimals(-(10**9), 10**9, places=2, allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(AMOUNTS, min_size=1, max_size=30))
+def test_sums_of_cents_are_exact(amounts):
+    fields = {"items": items(*map(float, amounts)), "subtotal": float(sum(amounts))}
+    assert broken(said(ITEMS), fields) == []
+    fields["subtotal"] = float(sum(amounts) + 1)
+    assert broken(said(ITEMS), fields)[0].endswith(": 1.00 more")

@@ -1,0 +1,316 @@
+"""Validation of fields: whole as the library has it, so far without ever refusing what can still become valid."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from fieldmark.domain.validation import grounded, so_far, whole
+from fieldmark.errors import Invalid
+
+
+def of(**properties) -> dict:
+    return {"type": "object", "properties": properties}
+
+
+NUMBER, TEXT = {"type": "number"}, {"type": "string"}
+
+# Small on purpose: few names and values, so that what is drawn often meets what is asked.
+NAMES = st.sampled_from(["a", "b", "c"])
+SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 2.5, "", "x", "xy"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(NAMES, VALUES, max_size=3)
+KINDS = st.sampled_from(["string", "number", "integer", "boolean", "object", "array", "null"])
+
+
+def _keywords(inner: st.SearchStrategy) -> st.SearchStrategy:
+    properties = st.dictionaries(NAMES, inner, max_size=3)
+    some = st.lists(inner, min_size=1, max_size=3)
+    small = st.integers(0, 3)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": KINDS | st.lists(KINDS, min_size=1, max_size=4, unique=True),
+            "enum": st.lists(VALUES, min_size=1, max_size=4),
+            "const": VALUES,
+            "pattern": st.sampled_from(["^x", "y$"]),
+            "minimum": small,
+            "exclusiveMaximum": small,
+            "maxLength": small,
+            "minLength": small,
+            "properties": properties,
+            "required": st.lists(NAMES, max_size=2, unique=True),
+            "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, max_size=2, unique=True), max_size=2),
+            "dependentSchemas": st.dictionaries(NAMES, inner, max_size=2),
+            "additionalProperties": inner,
+            "propertyNames": inner,
+            "minProperties": small,
+            "maxProperties": small,
+            "unevaluatedProperties": inner,
+            "items": inner,
+            "prefixItems": some,
+            "contains": inner,
+            "minContains": small,
+            "maxContains": small,
+            "minItems": small,
+            "maxItems": small,
+            "uniqueItems": st.booleans(),
+            "unevaluatedItems": inner,
+            "allOf": some,
+            "anyOf": some,
+            "oneOf": some,
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "else": inner,
+            "$ref": st.just("#/$defs/one"),
+        },
+    )
+
+
+SCHEMAS = st.recursive(st.booleans() | st.builds(lambda kind: {"type": kind}, KINDS), _keywords, max_leaves=8).filter(
+    lambda schema: isinstance(schema, dict)
+)
+
+
+def _with_definition(schema: dict, one: object) -> dict:
+    return {**schema, "$defs": {"one": one}}
+
+
+ROOTS = st.builds(_with_definition, SCHEMAS, st.builds(lambda kind: {"type": kind}, KINDS) | st.just({}))
+
+
+@st.composite
+def pruned(draw, value):
+    """`value` at an earlier time: with fewer properties at any depth, and lists without their last items."""
+    if isinstance(value, dict):
+        return {key: draw(pruned(item)) for key, item in value.items() if draw(st.booleans())}
+    if isinstance(value, list):
+        return [draw(pruned(item)) for item in value[: draw(st.integers(0, len(value)))]]
+    return value
+
+
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@MANY
+@given(schema=ROOTS, value=OBJECTS)
+def test_whole_finds_a_fault_exactly_where_the_library_does(schema, value):
+    assert (whole(schema, value) == []) == Draft202012Validator(schema).is_valid(value)
+
+
+@MANY
+@given(data=st.data(), schema=ROOTS, value=OBJECTS)
+def test_nothing_is_refused_that_can_still_become_valid(data, schema, value):
+    assume(whole(schema, value) == [])
+    assert so_far(schema, data.draw(pruned(value))) == []
+
+
+INVOICE = {
+    **of(
+        number={"type": "string", "pattern": "^RE"},
+        currency={"enum": ["EUR", "USD"]},
+        party={
+            "oneOf": [
+                {
+                    **of(kind={"const": "person"}, name=TEXT),
+                    "required": ["kind", "name"],
+                    "additionalProperties": False,
+                },
+                {**of(kind={"const": "firm"}, vat=TEXT), "required": ["kind", "vat"], "additionalProperties": False},
+            ]
+        },
+        period={"const": {"from": "2024-01-01", "to": "2024-12-31"}},
+        items={
+            "type": "array",
+            "minItems": 1,
+            "uniqueItems": True,
+            "contains": {"required": ["total"]},
+            "items": {**of(text=TEXT, total=NUMBER), "required": ["text", "total"], "additionalProperties": False},
+        },
+        country=TEXT,
+        vat_id={"$ref": "#/$defs/vat"},
+    ),
+    "$defs": {"vat": {"type": ["string", "null"]}},
+    "required": ["number", "items"],
+    "minProperties": 3,
+    "if": {"properties": {"country": {"const": "DE"}}, "required": ["country"]},
+    "then": {"properties": {"vat_id": {"type": "string"}}, "required": ["vat_id"]},
+    "else": {"properties": {"vat_id": {"type": "null"}}},
+    "not": {"required": ["draft"]},
+    "allOf": [{"dependentRequired": {"vat_id": ["country"]}}],
+    "unevaluatedProperties": False,
+}
+WHOLE = [
+    {
+        "number": "RE1",
+        "currency": "EUR",
+        "party": {"kind": "firm", "vat": "DE1"},
+        "period": {"from": "2024-01-01", "to": "2024-12-31"},
+        "items": [{"text": "a", "total": 1}, {"text": "a", "total": 2}],
+        "country": "DE",
+        "vat_id": "DE1",
+    },
+    {
+        "number": "RE2",
+        "party": {"kind": "person", "name": "Ann"},
+        "items": [{"text": "b", "total": 1}],
+        "country": "FR",
+        "vat_id": None,
+    },
+]
+
+
+@pytest.mark.parametrize("value", WHOLE)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_invoice_may_come_in_any_parts(value, data):
+    assert whole(INVOICE, value) == []
+    assert so_far(INVOICE, data.draw(pruned(value))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "words"),
+    [
+        ({"number": 12}, ("number",), "12 stands there, but text is wanted: in quotes"),
+        ({"number": "12"}, ("number",), '"12" does not match the pattern ^RE'),
+        ({"number": None}, ("number",), "leave a field out that the document leaves blank"),
+        ({"currency": "Euro"}, ("currency",), '"Euro" stands there, but allowed is only "EUR", "USD"'),
+        ({"currency": None}, ("currency",), "leave a field out that the document leaves blank"),
+        ({"period": {"from": "2023-01-01"}}, ("period",), "an object of 1 fields stands there"),
+        ({"items": {"0": 1}}, ("items",), "a list is wanted"),
+        ({"items": [{"total": "1.50"}]}, ("items", 0, "total"), "a JSON number, without quotes"),
+        ({"items": [{"total": None}]}, ("items", 0, "total"), "null stands there, but a number is wanted: leave"),
+        ({"items": [{"sum": 1}]}, ("items", 0, "sum"), "no such field here; it has text, total"),
+        ({"party": {"kind": "person", "vat": "1"}}, ("party", "vat"), "no such field here; it has kind, name"),
+        ({"party": {"kind": "club"}}, ("party",), "fits none of the forms allowed here: kind"),
+        ({"party": {"kind": "firm", "vat": 1}}, ("party", "vat"), "text is wanted"),
+        ({"country": "FR", "vat_id": "DE1"}, ("vat_id",), "null is wanted"),
+    ],
+)
+def test_what_no_growth_mends_is_a_fault_at_once(value, path, words):
+    (fault,) = so_far(INVOICE, value)
+    assert fault.path == path and words in fault.sentence
+    assert any(one.path == path for one in whole(INVOICE, value))
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad", "words"),
+    [
+        ({"format": "date"}, "2024-02-29", "2023-02-29", "YYYY-MM-DD"),
+        ({"format": "date"}, 5, "12.03.2024", "YYYY-MM-DD"),
+        ({"format": "email"}, "no mail", None, None),
+        ({"multipleOf": 0.01}, 19.99, 19.999, "a multiple of 0.01"),
+        ({"multipleOf": 0.1}, 1e100, 0.05, "a multiple of 0.1"),
+        ({"minimum": 0}, 0, -0.01, "at least 0 is wanted"),
+        ({"maximum": 5}, 5.0, 6, "at most 5 is wanted"),
+        ({"exclusiveMinimum": 0}, 0.1, 0, "more than 0 is wanted"),
+        ({"exclusiveMaximum": 5}, 4, 5, "less than 5 is wanted"),
+        ({"maxLength": 2}, "ab", "abc", "3 characters; at most 2"),
+        ({"minLength": 2}, "ab", "a", "1 characters; at least 2"),
+        ({"maxItems": 1}, [1], [1, 2], "2 items; at most 1"),
+        ({"maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}, "2 fields; at most 1"),
+        ({"uniqueItems": True}, [1, True, "1", {}, {}], [1, 2, 1.0], "in the list already, at [0]"),
+        ({"not": {"const": "n/a"}}, "x", "n/a", "rules out"),
+        ({"oneOf": [{"minimum": 1}, {"minimum": 2}]}, 1, 2, "several of the forms"),
+        ({"enum": [1, "1"]}, 1.0, True, "allowed is only"),
+        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, 1, [], "text or a number is wanted"),
+        (False, None, 1, "nothing may stand here"),
+    ],
+)
+def test_a_value_is_judged_at_once(schema, good, bad, words):
+    if schema is not False:
+        assert so_far(of(a=schema), {"a": good}) == []
+    if words is not None:
+        (fault,) = so_far(of(a=schema), {"a": bad})
+        assert fault.path[0] == "a" and words in fault.sentence
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        # What is evaluated by a branch that only the whole chooses.
+        ({"if": {"required": ["z"]}, "else": of(x=TEXT), "unevaluatedProperties": False}, {"x": "1"}),
+        ({"oneOf": [of(x=TEXT), {**of(x=TEXT), "required": ["y"]}]}, {"x": "1"}),
+        ({"not": {"required": ["x"]}}, {"y": 1}),
+        ({"not": of(x={"required": ["y"]})}, {"x": {}}),
+        (of(a={"maxContains": 1, "contains": {"required": ["x"]}}), {"a": [{"x": 1}, {}]}),
+        (of(a={"unevaluatedItems": False, "if": {"minItems": 2}, "else": {"items": NUMBER}}), {"a": [1]}),
+    ],
+)
+def test_what_only_the_whole_can_tell_is_no_fault_yet(schema, value):
+    assert whole(schema, value) == [] and so_far(schema, value) == []
+
+
+def test_what_only_lacks_is_a_fault_at_the_end():
+    schema = {
+        **of(a={**of(b=TEXT), "required": ["b"]}, c={"type": "array", "minItems": 2, "contains": TEXT}, e=TEXT),
+        "required": ["d"],
+        "dependentRequired": {"c": ["e"]},
+    }
+    value = {"a": {}, "c": [1]}
+    assert so_far(schema, value) == []
+    assert [fault.path for fault in whole(schema, value)] == [("a", "b"), ("c",), ("c",), ("d",), ("e",)]
+
+
+def test_faults_come_in_the_order_of_the_list():
+    faults = whole(of(a={"items": TEXT}), {"a": [1] * 12})
+    assert [fault.path for fault in faults] == [("a", index) for index in range(12)]
+
+
+def test_grounded_holds_for_what_stands_there_through_every_kind_of_branch():
+    said = {"x-fieldmark": {"grounded": True}}
+    schema = {
+        **of(
+            total=said,
+            tax={"x-fieldmark": {"grounded": False}},
+            vendor={"$ref": "#/$defs/vendor"},
+            items={"items": of(price={"anyOf": [{**NUMBER, **said}, {"type": "null"}]})},
+        ),
+        "$defs": {"vendor": said},
+        "if": {"required": ["total"]},
+        "then": of(date=said),
+        "additionalProperties": said,
+    }
+    fields = {"total": 1, "tax": 2, "vendor": {"name": "A"}, "items": [{"price": 1}, {"other": 1}], "date": 1, "z": 1}
+    assert sorted(map(str, grounded(schema, fields))) == sorted(
+        map(str, [("total",), ("vendor",), ("items", 0, "price"), ("date",), ("z",)])
+    )
+
+
+BRANCHING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fields"),
+    [
+        ({"$ref": "#/$defs/a0", "$defs": {**BRANCHING, "a40": {}}}, {}),
+        (of(a={"allOf": [{"uniqueItems": True}] * 2000}), {"a": [[n] for n in range(2000)]}),
+        (of(a={"items": {"enum": list(range(3000))}}), {"a": [2999] * 3000}),
+        (of(a={"items": {"pattern": "^(a|a)*$"}}), {"a": ["a" * 60 + "b"] * 100}),
+    ],
+)
+def test_a_schema_that_would_take_ages_is_given_up(schema, fields):
+    for validate in (whole, so_far):
+        with pytest.raises(Invalid, match="takes too long"):
+            validate(schema, fields)
+
+
+def test_a_reference_to_the_root_does_not_lead_to_patterns_without_end():
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **of(a={"$ref": "#"}, b={"pattern": "^(a|a)*$"}),
+    }
+    (fault,) = whole(schema, {"a": {"b": "a" * 60 + "b"}})
+    assert "takes too long" in fault.sentence
+
+
+def test_nothing_is_fetched():
+    with pytest.raises(Invalid, match="not in it"):
+        whole(of(a={"$ref": "http://127.0.0.1:9/schema"}), {"a": 1})

@@ -1,0 +1,124 @@
+"""CLIs that live on between runs, and runs on them, for tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psutil
+from claude_agent_sdk import Message
+from prometheus_client.parser import text_string_to_metric_families
+
+from desk import Desk, Worked, clis, home_of
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.spec import AgentSpec
+from fieldmark.metrics import Metrics
+from fieldmark.offline_model.messages import Body
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.clients import Clients, Warmth
+from fieldmark.runs.gate import Calls, Gate
+from fieldmark.runs.holder import Work
+from fieldmark.runs.options import ModelService
+from fieldmark.runs.runner import Limits, Runner
+from fieldmark.runs.sessions import Sessions
+
+MODEL = "claude-sonnet-5"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What keeps them, and the model they ask."""
+
+    model: OfflineModel
+    clients: Clients
+    metrics: Metrics
+    service: ModelService
+    limits: Limits
+
+    async def work(self, desk: Desk, run_id: UUID | None = None, **columns: Any) -> Worked:
+        """A run from its queueing to its end, and what the model was sent meanwhile."""
+        run_id = run_id or await desk.run(**columns)
+        before = len(self.model.requests)
+        await Runner(desk.database, self.service, self.limits, self.metrics, self.clients).execute(run_id)
+        return Worked(desk, run_id, self.model.requests[before:])
+
+    async def talk(self, desk: Desk, prompt: str, *, spec: AgentSpec = EXTRACTION, **options: Any) -> Talk:
+        """A conversation with a CLI as a run has it, without the run."""
+        desk = await desk.beside()
+        context = await desk.context()
+        gate = Gate(spec.toolkit, context)
+
+        async def nothing_before(call_id: str) -> None: ...
+
+        calls = Calls(gate, spec.toolkit, context, before=nothing_before)
+        work = Work(gate, calls, Sessions(desk.database, desk.scope))
+        chosen = {"model": MODEL, "max_turns": self.limits.max_turns, "session_id": uuid4(), **options}
+        before = len(self.model.requests)
+        async with self.clients.acquire(spec, desk.scope, work, **chosen) as client:
+            messages = [message async for message in client.converse(prompt)]
+            found = {cli.pid for cli in clis()}
+        return Talk(messages, self.model.requests[before:], found)
+
+    def counted(self) -> dict[tuple[str, ...], float]:
+        """{(name, label …): value} of what is told of CLIs."""
+        families = text_string_to_metric_families(self.metrics.text().decode())
+        samples = [sample for family in families for sample in family.samples]
+        return {
+            (sample.name.removeprefix("fieldmark_"), *sample.labels.values()): sample.value
+            for sample in samples
+            if "clis" in sample.name and not sample.name.endswith("_created")
+        }
+
+
+@dataclass(frozen=True)
+class Talk:
+    messages: list[Message]
+    requests: list[Body]
+    alive: set[int]
+
+
+@asynccontextmanager
+async def kept(answer: Any, *, seconds: int = 60, max_turns: int = 50, **warmth: Any) -> AsyncIterator[Kept]:
+    """Up to three CLIs that live on, none of them in advance, if `warmth` says nothing else."""
+    metrics = Metrics()
+    async with OfflineModel(answer) as model:
+        service = ModelService(model.base_url, "test-key", None)
+        clients = Clients(
+            service,
+            most_turns=max_turns,
+            seconds=seconds,
+            warmth=Warmth(**{"processes": 3, "spares": 0, **warmth}),
+            first=(EXTRACTION, MODEL),
+            metrics=metrics,
+        )
+        async with clients:
+            limits = Limits(model=MODEL, max_turns=max_turns, seconds=seconds)
+            yield Kept(model, clients, metrics, service, limits)
+
+
+def the_cli() -> psutil.Process:
+    """The only one alive."""
+    (found,) = clis()
+    return found
+
+
+def lies_in(cli: psutil.Process) -> str:
+    """All that is written in its folder."""
+    files = [path for path in home_of(cli).rglob("*") if path.is_file()]
+    return "\n".join(f"{path}\n{path.read_text(errors='replace')}" for path in files)
+
+
+def prefix(request: Body) -> str:
+    """What comes first in a request, as it is sent: tools, then the system's prompt."""
+    return json.dumps([request["tools"], request["system"]], ensure_ascii=False)
+
+
+def in_folder(folder: Path, spec: AgentSpec = EXTRACTION) -> None:
+    """Copy an agent's texts."""
+    for path in spec.folder.glob("*.md"):
+        (folder / path.name).write_text(path.read_text())

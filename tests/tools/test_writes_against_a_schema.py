@@ -1,0 +1,127 @@
+"""What a schema does to the writing tools: a write that breaks it is undone, an older fault is nobody's hindrance."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fieldmark.stores import extractions
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {
+    "type": "object",
+    "required": ["number", "total"],
+    "additionalProperties": False,
+    "properties": {
+        "number": {"type": "string"},
+        "total": {"type": "number", "x-fieldmark": {"grounded": True}},
+        "subtotal": {"type": "number"},
+        "tax": {"type": "number"},
+        "items": {"type": "array", "maxItems": 2, "items": {"properties": {"price": {"type": "number"}}}},
+    },
+    "x-fieldmark": {"rules": [{"sum": ["subtotal", "tax"], "equals": "total", "tolerance": 0.01}]},
+}
+
+
+@pytest.fixture
+async def strict(desk):
+    """A desk whose extraction has a schema."""
+    wear(desk, SCHEMA)
+    return desk
+
+
+def wear(desk, schema):
+    desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(schema), desk.extraction_id)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("extract_fields", {"fields": {"number": "1", "total": "10,00"}, "confidences": {}}, "total: "),
+        ("extract_fields", {"fields": {"number": "1", "fax": "2"}, "confidences": {}}, "fax: "),
+        ("extract_fields", {"fields": {"items": [{"price": 1}, {}, {}]}, "confidences": {}}, "items: "),
+        ("update_field", {"path": "items[0].price", "value": "1", "confidence": 1.0}, "items[0].price: "),
+        ("update_field", {"path": "number", "value": None, "confidence": 1.0}, "number: null stands there"),
+    ],
+)
+async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger(strict, tool, arguments, told):
+    context = await strict.context()
+    answer = await strict.call(context, tool, **arguments)
+    assert answer.is_error and answer.text.startswith("Nothing was stored") and f"\n- {told}" in answer.text
+    assert strict.extraction()["extracted_fields"] == {} and strict.extraction()["version"] == 0
+    assert strict.journal() == [] and strict.events(context.run_id) == []
+    (entry,) = strict.ledger(context.run_id)
+    assert (entry["tool"], entry["status"], entry["result"]) == (tool, "failed", answer.text)
+
+
+async def test_what_is_not_whole_yet_may_be_written(strict):
+    context = await strict.context()
+    for fields in ({"subtotal": 8.4}, {"items": [{}]}, {"total": 1}):
+        assert not (await strict.call(context, "extract_fields", fields=fields, confidences={})).is_error
+    assert not (await strict.call(context, "update_field", path="items[1].price", value=2, confidence=1.0)).is_error
+    assert not (await strict.call(context, "remove_field", path="total")).is_error
+    assert strict.extraction()["extracted_fields"] == {"subtotal": 8.4, "items": [{}, {"price": 2}]}
+
+
+async def test_an_older_fault_hinders_nobody(strict):
+    await strict.put({"total": "ten", "fax": 1, "items": [{"price": 1}, {"price": "x"}]})
+    context = await strict.context()
+    assert not (await strict.call(context, "update_field", path="number", value="1", confidence=1.0)).is_error
+    assert not (await strict.call(context, "remove_field", path="number")).is_error
+    again = await strict.call(context, "update_field", path="number", value=1, confidence=1.0)
+    assert again.is_error and "number: 1 stands there" in again.text and "total" not in again.text
+
+
+async def test_what_a_person_set_is_no_fault_of_the_agents_write(strict):
+    async with strict.database.as_user(strict.scope) as conn:
+        await extractions.update_field(conn, strict.extraction_id, ["total"], "ten", {}, {})
+    context = await strict.context()
+    answer = await strict.call(context, "extract_fields", fields={"total": 10, "number": "1"}, confidences={})
+    assert not answer.is_error and answer.text.startswith("Stored in part")
+    assert strict.extraction()["extracted_fields"] == {"total": "ten", "number": "1"}
+
+
+async def complete(desk, context):
+    return await desk.call(context, "complete_extraction")
+
+
+async def save(desk, fields, evidence=None):
+    async with desk.database.as_user(desk.scope) as conn:
+        await extractions.save_fields(conn, desk.extraction_id, fields, {}, evidence or {})
+    desk.sql("update public.extractions set locks = '{}' where id = %s", desk.extraction_id)
+
+
+async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict):
+    await save(strict, {"subtotal": 100.0, "tax": 19.0, "total": 120.0})
+    context = await strict.context()
+    await strict.call(context, "get_document_text")
+    assert (await complete(strict, context)).text.splitlines() == [
+        "The fields do not follow the schema yet:",
+        "- number: is missing, and the schema requires it",
+        "- total: 120.0 was not found in the document, and the schema demands that it is: read it again and write it "
+        "as the page prints it, with its quote; or remove it",
+        "- subtotal and tax add up to 119.00 but total says 120.00: 1.00 more",
+    ]
+    assert strict.extraction()["status"] == "in_progress"
+    await save(strict, {"number": "1", "total": 119.0}, {"total": {"state": "found", "page": 1}})
+    assert not (await complete(strict, context)).is_error
+    assert strict.extraction()["status"] == "completed"
+
+
+async def test_a_value_that_a_person_set_needs_no_finding(strict):
+    async with strict.database.as_user(strict.scope) as conn:
+        await extractions.save_fields(conn, strict.extraction_id, {"number": "1"}, {}, {})
+        await extractions.update_field(conn, strict.extraction_id, ["total"], 5, {}, {})
+    context = await strict.context()
+    await strict.call(context, "get_document_text")
+    assert not (await complete(strict, context)).is_error
+
+
+async def test_a_schema_that_nobody_checked_and_cannot_be_used_says_so(strict):
+    wear(strict, {"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}})
+    context = await strict.context()
+    answer = await strict.call(context, "extract_fields", fields={"a": 1}, confidences={})
+    assert answer.is_error and "only references inside it" in answer.text
+    assert strict.extraction()["extracted_fields"] == {}
