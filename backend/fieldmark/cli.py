@@ -1,4 +1,4 @@
-"""The command line: serve, extract, runs, approve, eval, worker, migrate, token.
+"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token.
 
 Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
 decided waits no more, or an evaluation got worse; 2 wrong usage; 3 the service cannot work (settings, database); 4
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.asking import Person
     from fieldmark.db.pool import Database
     from fieldmark.evaluation import Case
+    from fieldmark.exports.export import Format
     from fieldmark.runs.decisions import Decision, Proposal
     from fieldmark.scope import Scope
 
@@ -106,6 +107,36 @@ def extract(
         raise typer.Exit(FAILED)
     if waiting:
         raise typer.Exit(WAITS)
+
+
+@app.command("export")
+def export_extraction(
+    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
+    wanted: Annotated[str, typer.Option("--format", help="json, csv, xlsx or html.")] = "json",
+    list_name: Annotated[
+        str | None, typer.Option("--list", help="With csv: the rows of this list of objects, such as items.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it into this file; to standard output if left out.")] = None,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Write an extraction as JSON, CSV, a workbook, or an HTML page that shows where each value stands."""
+    from fieldmark.exports.export import FORMATS
+
+    if wanted not in FORMATS:
+        _stop(f"There is no format {wanted!r}. There are: {', '.join(FORMATS)}.", MISUSED)
+    if out is None and wanted == "xlsx" and sys.stdout.isatty():
+        _stop("A workbook is nothing for a terminal: name a file with --out.", MISUSED)
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
+    content = _run(_export(_settings("warning"), extraction, wanted, list_name, user))
+    if out is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        _stop(f"The extraction could not be written to {out}: {error.strerror}.", FAILED)
 
 
 @app.command("runs")
@@ -482,6 +513,24 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
     except (OSError, ValueError, FieldmarkError) as error:
         _stop(f"The schema {file} cannot be used: {error}", MISUSED)
     return schema
+
+
+# Exporting ----------------------------------------------------------------------------------------------------------
+
+
+async def _export(settings: Settings, extraction_id: UUID, wanted: Format, list_name: str | None, user: UUID) -> bytes:
+    from fieldmark.exports.export import export
+    from fieldmark.service import open_service
+
+    async with open_service(settings) as service:
+        scope = await _scope(service.database, user)
+        try:
+            made = await export(
+                service.database, service.files, service.reading_limits, scope, extraction_id, wanted, list_name
+            )
+        except (NotFound, Invalid) as fault:
+            _stop(str(fault), FAILED)
+    return made.content
 
 
 # Deciding -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class Strand:
     def span(self, start: int, end: int) -> Span:
         first = bisect_right(self.starts, start) - 1
         last = bisect_right(self.starts, end - 1, lo=first) - 1
-        return Span(self, first, last, start - self.starts[first], end - self.starts[last])
+        return Span(self, first, last, start - self.starts[first], end - self.starts[last], self.order[first])
 
     def size(self, position: int) -> int:
         """How many characters the word at a position has here."""
@@ -44,14 +44,11 @@ class Span:
     last: int
     head: int
     tail: int
+    word: int  # the first it covers, as the document counts them
 
     def indexes(self) -> Sequence[int]:
         """The words it covers, as the document counts them."""
         return self.strand.order[self.first : self.last + 1]
-
-    @property
-    def word(self) -> int:
-        return self.strand.order[self.first]
 
     @property
     def where(self) -> tuple[int, int]:
