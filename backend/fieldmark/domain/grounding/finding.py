@@ -22,7 +22,7 @@ from fieldmark.domain import fields as walking
 from fieldmark.domain import paths
 from fieldmark.domain.grounding import dates, folding, fuzzy, labels, layout, numbers
 from fieldmark.domain.grounding.layout import Box, Word
-from fieldmark.domain.grounding.strand import Span, Strand, strand
+from fieldmark.domain.grounding.strand import BREAK, Span, Strand, strand
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
@@ -58,24 +58,22 @@ _TRAILING = re.compile(r"[\W_]*$")
 # From so many characters on, a grouping of digits by spaces or dashes is only a way of writing: IBAN, telephone.
 _LONG = 8
 
-_SYMBOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "EUR": ("€",),
-    "GBP": ("£",),
-    "INR": ("₹", "rs"),
-    "KRW": ("₩",),
-    "ILS": ("₪",),
-    "RUB": ("₽",),
-    "TRY": ("₺",),
-    "UAH": ("₴",),
-    "VND": ("₫",),
-    "THB": ("฿",),
-    "PHP": ("₱",),
-    "NGN": ("₦",),
-    "PLN": ("zl",),
-    "CZK": ("kc",),
-    "MYR": ("rm",),
-    "USD": ("us$",),
-    "BRL": ("r$",),
+# Signs of one currency only: a $ may be many.
+_SIGNS: Final[Mapping[str, str]] = {
+    "EUR": "€",
+    "GBP": "£",
+    "INR": "₹",
+    "KRW": "₩",
+    "ILS": "₪",
+    "RUB": "₽",
+    "TRY": "₺",
+    "UAH": "₴",
+    "VND": "₫",
+    "THB": "฿",
+    "PHP": "₱",
+    "NGN": "₦",
+    "USD": "us$",
+    "BRL": "r$",
 }
 
 
@@ -222,10 +220,13 @@ class Grounds:
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))
-        taken: dict[paths.Path, _Rows] = {}
-        for row, own in rows.items():
-            among = taken.setdefault(row[:-1], _Rows()) if row else None
-            found.update(self._row(own, claims, among))
+        lists: dict[paths.Path, _Rows] = {}
+        for row, members in rows.items():
+            among = None
+            if row:
+                above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
+                among = lists.setdefault(row[:-1], _Rows(above[-1].last if above else (-1, -1)))
+            found.update(self._row(members, claims, among))
         return found
 
     def nearest(self, quote: str, page: int | None = None) -> str | None:
@@ -368,22 +369,35 @@ class Grounds:
             spans = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
             return _Found("date", spans, text) if spans else None
         hits = sorted({hit for day in moment.days for hit in self._dates.get(day, ())})[:_PLACES]
-        spans = [printed.span(*hit) for hit in hits]
+        spans = [printed.span(*hit) for hit in hits] or self._wrapped(moment.days)
         if moment.clock is None or not spans:
             return _Found("date", spans, text) if spans else None
         times = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
         beside: dict[Span, Span] = {}
         for span in spans:
-            at = bisect_left(times, span.first, key=lambda time: time.first)
+            at = bisect_left(times, span.word, key=lambda time: time.word)
             close = [
                 time for time in times[max(0, at - 1) : at + 2] if self._page_of[time.word] == self._page_of[span.word]
             ]
             if close:
-                beside[span] = min(close, key=lambda time: abs(time.first - span.first))
+                beside[span] = min(close, key=lambda time: abs(time.word - span.word))
         if beside:
             return _Found("date", [span for span in spans if span in beside], text, beside)
         # Midnight is how a date becomes a date with time.
         return _Found("date", spans, text) if moment.clock[:2] == (0, 0) and not moment.clock[2] else None
+
+    def _wrapped(self, days: Sequence[dates.Day]) -> list[Span]:
+        """Where a day is printed over the end of a line within a column."""
+        spans: list[Span] = []
+        for index in self._likely(str(days[0][0])):
+            for other in self._other_orders(index):
+                printed = strand(self._plain, other.order, folding.plain, gap="\n")
+                spans += [
+                    printed.span(start, end)
+                    for start, end, meant in dates.scan(printed.text)
+                    if not set(days).isdisjoint(meant)
+                ]
+        return spans[:_PLACES]
 
     def _clock_hits(self, clock: dates.Clock) -> list[tuple[int, int]]:
         return [(a, b) for a, b, read in self._clocks if any(dates.same_time(clock, one) for one in read)][:_PLACES]
@@ -405,11 +419,8 @@ class Grounds:
         needle = folding.bones(folded)
         if found or not needle:
             return found
-        if text in _SYMBOLS:
-            for symbol in _SYMBOLS[text]:
-                found = self._signs(symbol, text)
-                if found:
-                    return found
+        if text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
+            return found
         # In another order the same words stand, but for those that are broken at the end of a line.
         if "-\n" in self._printed.text or all(
             folding.bones(token) in self._reading.text for token in folded.split()[:_TOKENS]
@@ -461,7 +472,21 @@ class Grounds:
         if span.head and not _separable(self._plain[order[span.first]], span.head):
             return False
         last = order[span.last]
-        return span.tail == len(self._bones[last]) or _separable(self._plain[last], span.tail)
+        if span.tail != len(self._bones[last]):
+            return _separable(self._plain[last], span.tail)
+        return not self._goes_on(order, span.last) and (span.head > 0 or not self._goes_on(order, span.first - 1))
+
+    def _goes_on(self, order: Sequence[int], at: int) -> bool:
+        """Whether the word at a position is the first half of one that a line's end breaks."""
+        if not 0 <= at < len(order) - 1 or BREAK in (order[at], order[at + 1]):
+            return False
+        word, following = self._words[order[at]], self._words[order[at + 1]]
+        return (
+            self._plain[order[at]][-1:] == "-"
+            and word[0][-2:-1].isalpha()
+            and following[0][:1].islower()
+            and not layout.level(word, following)
+        )
 
     def _on_one_page(self, span: Span) -> bool:
         indexes = span.indexes()
@@ -502,11 +527,6 @@ class Grounds:
     def _signs(self, folded: str, text: str) -> _Found | None:
         """Where text without letters or digits stands: a currency's sign anywhere, the rest only as a word."""
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
-        if folded.isalpha():
-            spans = [
-                Span(self._reading, n, n, 0, len(folded), n) for n in self._standing(folded) if self._bones[n] == folded
-            ]
-            return _Found("normalised", spans, text) if spans else None
         printed = self._printed
         spans: list[Span] = []
         at = printed.text.find(folded)
@@ -578,7 +598,7 @@ class Grounds:
 
     def _is_glued(self, span: Span) -> bool:
         """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
-        if span.strand is not self._printed:
+        if span.strand.fold is not folding.plain:
             return False
         text, start = span.strand.text, span.strand.starts[span.first] + span.head
         end = span.strand.starts[span.last] + span.tail
@@ -605,7 +625,7 @@ class Grounds:
         for number, span in numbered[:_NEAR]:
             index = span.word
             before = ""
-            if span.head and span.strand is not self._printed:
+            if span.head and span.strand.fold is not folding.plain:
                 before = self._bones[index][: span.head]
             elif span.head:
                 before = folding.bones(self._plain[index][: span.head])
@@ -704,7 +724,7 @@ class Grounds:
         for line, places_there in places.items():
             scores[line] -= max(0, wanted[line] - len(places_there))
         free = scores.keys() - among.lines if len(leaves) > 1 else set(scores)
-        best = min(free or scores, key=lambda line: (-scores[line], line <= among.last, line))
+        best = min(free or scores, key=lambda line: (-scores[line], line < among.last, line))
         among.lines.add(best)
         among.last = best
         return best
@@ -736,14 +756,12 @@ class Grounds:
     def _place(self, found: _Found, span: Span) -> Place:
         pieces = self._pieces(span, found.sought)
         beside = found.beside.get(span) if found.beside else None
-        if beside is not None and beside.first == span.last:  # 2024-03-12T20:13
-            pieces = self._pieces(
-                Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word), found.sought
-            )
-        elif beside is not None and beside.first > span.last:
-            pieces += self._pieces(beside, found.sought)
-        elif beside is not None and beside.first < span.first:
-            pieces = self._pieces(beside, found.sought) + pieces
+        if beside is not None and beside.strand is span.strand and beside.first == span.last:  # 2024-03-12T20:13
+            whole = Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word)
+            pieces = self._pieces(whole, found.sought)
+        elif beside is not None:
+            apart = self._pieces(beside, found.sought)
+            pieces = pieces + apart if beside.word > span.word else apart + pieces
         words = self._words
         quote = " ".join([words[index][0][start:end] for index, start, end in pieces])
         match = "exact" if quote == found.sought and found.match != "quote" else found.match
@@ -757,18 +775,18 @@ class Grounds:
     def _pieces(self, span: Span, sought: str) -> list[tuple[int, int, int]]:
         """The words under a span as (index, first character, after the last); of the punctuation around the text only
         what was sought too."""
-        strand = span.strand
+        fold = span.strand.fold
         indexes = [index for index in span.indexes() if self._plain[index]]
         first, last = self._words[indexes[0]][0], self._words[indexes[-1]][0]
-        if (strand is not self._printed and first.isalnum() and first.isascii()) or not first:
+        if (fold is not folding.plain and first.isalnum() and first.isascii()) or not first:
             begin = span.head
         else:
-            begin = folding.origins(first, strand.fold)[span.head][0]
-        if (strand is not self._printed and last.isalnum() and last.isascii()) or not last:
+            begin = folding.origins(first, fold)[span.head][0]
+        if (fold is not folding.plain and last.isalnum() and last.isascii()) or not last:
             end = span.tail
         else:
-            end = folding.origins(last, strand.fold)[span.tail - 1][1]
-        if strand is not self._printed:
+            end = folding.origins(last, fold)[span.tail - 1][1]
+        if fold is not folding.plain:
             if begin:
                 begin -= _common_end(first[:begin], _match(_LEADING, sought))
             if end < len(last):
@@ -781,12 +799,13 @@ class Grounds:
 
 
 class _Rows:
-    """Which lines and places the rows of one list have taken."""
+    """Which lines and places the rows of one list have taken. `last` is the line after which the next is looked for: of
+    a list within a row, that row's."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: tuple[int, int]) -> None:
         self.lines: set[tuple[int, int]] = set()
         self.spans: set[tuple[int, int]] = set()
-        self.last: tuple[int, int] = (-1, -1)
+        self.last = last
 
 
 _NOWHERE: Final = 2
