@@ -17,6 +17,7 @@ Of LangExtract the characters of its interval are judged. Times are CPU seconds,
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import sys
@@ -220,7 +221,7 @@ def judge(
         score.misses.append(f"    {receipt.name} {name}: {value!r} -> {text!r}{' cut' if cut else ''} {match}")
 
 
-def on_receipts(folder: Path, misses: bool) -> None:
+def on_receipts(folder: Path, misses: bool, repeat: int) -> None:
     everything = list(receipts(folder))
     print(f"{len(everything)} receipts, {sum(len(r.words) for r in everything):,} words; long is {LONG} characters")
     ways: dict[str, Callable[..., None]] = {"ours": ours}
@@ -238,8 +239,11 @@ def on_receipts(folder: Path, misses: bool) -> None:
         print(title)
         scores: dict[str, Score] = {}
         for name, way in ways.items():
-            scores[name] = Score()
-            way(everything, wanted, scores[name])
+            # The quickest of some times: other work on the machine only ever adds.
+            tries = [Score() for _ in range(repeat)]
+            for one in tries:
+                way(everything, wanted, one)
+            scores[name] = min(tries, key=lambda score: score.seconds)
             print(f"  {name:46} {scores[name]}")
             if misses and name == "ours":
                 print("\n".join(scores[name].misses))
@@ -296,10 +300,14 @@ def on_pdfs(folder: Path, misses: bool) -> None:
     worst = 0.0
     complaints: list[str] = []
     for path in sorted(folder.glob("*.pdf")):
-        truth = folder / f"{path.stem}.truth.json"
-        if not truth.exists():
+        truth, table = folder / f"{path.stem}.truth.json", folder / f"{path.stem}.truth.csv"
+        if table.exists():  # of the first page
+            rows = list(csv.reader(table.read_text().splitlines(keepends=True)))
+            fields: Any = {"rows": [[cell for cell in row if cell.strip()] for row in rows]}
+        elif truth.exists():
+            fields = json.loads(truth.read_text())
+        else:
             continue
-        fields = json.loads(truth.read_text())
         if (
             isinstance(fields, list) and "cells" in fields[0]
         ):  # a table's cells: their texts, on the page where they are
@@ -416,6 +424,40 @@ def inside(place: Place, line: tuple[float, float, float, float]) -> bool:
     )
 
 
+def on_foreign_values(folder: Path, misses: bool) -> None:
+    """Values that are not those of the receipt: three other receipts' values, and its own with one digit changed. What
+    is found and not printed, as is_printed sees it, is invented."""
+    everything = list(receipts(folder))
+    asked: dict[str, Score] = {"of other receipts": Score(), "with one digit changed": Score()}
+    for at, receipt in enumerate(everything):
+        grounds = Grounds([PageWords(1, receipt.words)])
+        for shift in (97, 194, 291):
+            for name, value in as_schema(everything[(at + shift) % len(everything)].values).items():
+                sought(asked["of other receipts"], receipt, grounds, name, value)
+        for name, value in receipt.values.items():
+            digits = [n for n, character in enumerate(value) if character.isdigit()]
+            if digits:
+                n = digits[at % len(digits)]
+                changed = value[:n] + str((int(value[n]) + 1 + at % 8) % 10) + value[n + 1 :]
+                sought(asked["with one digit changed"], receipt, grounds, name, as_schema({name: changed})[name])
+    for name, score in asked.items():
+        print(
+            f"values {name}: {score.values}, of them {score.located} found, {score.wrong} of those not as they are "
+            f"({100 * score.wrong / score.values:.2f} %)"
+        )
+        if misses:
+            print("\n".join(score.misses))
+
+
+def sought(score: Score, receipt: Receipt, grounds: Grounds, name: str, value: Any) -> None:
+    place = grounds.find(value, label=(name,))
+    score.values += 1
+    score.located += place is not None
+    if place is not None and not is_printed(value, receipt.text):
+        score.wrong += 1
+        score.misses.append(f"    {receipt.name} {name}: {value!r} -> {place.quote!r} {place.match}")
+
+
 def on_a_long_document(folder: Path, repeat: int) -> None:
     """300 pages of three receipts each, and an extraction of 50 rows of four fields."""
     everything = list(receipts(folder))
@@ -451,7 +493,8 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    on_receipts(options.samples / "sroie", options.misses)
+    on_receipts(options.samples / "sroie", options.misses, options.repeat)
+    on_foreign_values(options.samples / "sroie", options.misses)
     on_pdfs(options.samples, options.misses)
     on_scans(options.samples, options.misses)
     on_a_long_document(options.samples / "sroie", options.repeat)

@@ -593,9 +593,10 @@ begin
   return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
 end $$;
 
+-- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
-  p_evidence jsonb default null
+  p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
 language plpgsql set search_path = ''
 as $$
@@ -614,13 +615,18 @@ begin
   if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
   perform private.check_json(p_value, 'A value');
   v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
   v_name := private.name_at(v_wanted, v_path);
   v_row := private.written(
     v_was, v_wanted,
-    case when p_confidence is null then '{}' else jsonb_build_object(v_name, p_confidence) end,
-    case when p_evidence is null then '{}' else jsonb_build_object(v_name, p_evidence) end);
+    case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
+    p_evidence);
   return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
     || private.told(v_was, v_row, v_wanted);
 end $$;
@@ -747,12 +753,12 @@ grant execute on function
   to authenticated;
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid), public.restore_extraction(uuid, integer)
   from public, anon;
 grant execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid), public.restore_extraction(uuid, integer)
   to authenticated;
 

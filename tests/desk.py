@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -70,7 +71,9 @@ class Desk:
         async with self.database.as_user(self.scope) as conn:
             taken = await runs.take(conn, run_id)
         assert taken is not None
-        return ToolContext(self.database, self.scope, run_id, taken["attempt"], self.document_id, self.extraction_id)
+        correcting = taken["task"] == "correct"
+        ids = (run_id, taken["attempt"], self.document_id, self.extraction_id)
+        return ToolContext(self.database, self.scope, *ids, correcting=correcting)
 
     async def admit(self, context: ToolContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
         """Enter a call in the ledger as the gate does."""
@@ -189,6 +192,16 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
+def words_of(text: str) -> list[list[Any]]:
+    """The words of a page as they are kept: a line below the other, a character as wide as the other."""
+    lines = text.splitlines()
+    return [
+        [word[0], word.start() / 200, n / (len(lines) + 1), word.end() / 200, (n + 0.8) / (len(lines) + 1)]
+        for n, line in enumerate(lines)
+        for word in list(re.finditer(r"\S+", line[:200]))
+    ]
+
+
 @asynccontextmanager
 async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequence[str]) -> AsyncIterator[Desk]:
     """A desk with a document of these pages."""
@@ -203,7 +216,7 @@ async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequ
             byte_size=1,
         )
         rows = [
-            {"number": n, "width": 600, "height": 800, "text": text, "words": [], "engine": "text"}
+            {"number": n, "width": 600, "height": 800, "text": text, "words": words_of(text), "engine": "text"}
             for n, text in enumerate(pages, 1)
         ]
         await documents.add_pages(conn, document_id, scope.org_id, rows)

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
-from fieldmark.routes import agent, documents, extractions, health, metrics, runs, usage
+from fieldmark.routes import agent, documents, exports, extractions, health, metrics, runs, usage
 from fieldmark.routes.body_limit import BodyLimit
 from fieldmark.routes.problems import add_handlers
 from fieldmark.routes.request_log import RequestLog
@@ -76,7 +76,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "last-event-id"],
         )
     app.add_middleware(RequestLog)
-    routers = (agent, runs, documents, extractions, usage, health, metrics)
+    routers = (agent, runs, documents, extractions, exports, usage, health, metrics)
     for router in (module.router for module in routers):
         app.include_router(router)
     return app

@@ -1,8 +1,8 @@
-"""The command line: serve, extract, runs, approve, worker, migrate, token.
+"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token.
 
-Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, or what was to be
-decided waits no more; 2 wrong usage; 3 the service cannot work (settings, database); 4 nothing failed, but a run waits
-for a person's decision; 130 interrupted.
+Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
+decided waits no more, or an evaluation got worse; 2 wrong usage; 3 the service cannot work (settings, database); 4
+nothing failed, but a run waits for a person's decision; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from fieldmark.terminal import plain
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.asking import Person
     from fieldmark.db.pool import Database
+    from fieldmark.evaluation import Case
+    from fieldmark.exports.export import Format
     from fieldmark.runs.decisions import Decision, Proposal
     from fieldmark.scope import Scope
 
@@ -107,6 +109,36 @@ def extract(
         raise typer.Exit(WAITS)
 
 
+@app.command("export")
+def export_extraction(
+    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
+    wanted: Annotated[str, typer.Option("--format", help="json, csv, xlsx or html.")] = "json",
+    list_name: Annotated[
+        str | None, typer.Option("--list", help="With csv: the rows of this list of objects, such as items.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it into this file; to standard output if left out.")] = None,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Write an extraction as JSON, CSV, a workbook, or an HTML page that shows where each value stands."""
+    from fieldmark.exports.export import FORMATS
+
+    if wanted not in FORMATS:
+        _stop(f"There is no format {wanted!r}. There are: {', '.join(FORMATS)}.", MISUSED)
+    if out is None and wanted == "xlsx" and sys.stdout.isatty():
+        _stop("A workbook is nothing for a terminal: name a file with --out.", MISUSED)
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
+    content = _run(_export(_settings("warning"), extraction, wanted, list_name, user))
+    if out is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        _stop(f"The extraction could not be written to {out}: {error.strerror}.", FAILED)
+
+
 @app.command("runs")
 def list_runs(
     status: Annotated[
@@ -150,6 +182,55 @@ def approve(
     code = _run(_approve(settings, run, Decision(call or "", not reject, given, reason), user))
     if code:
         raise typer.Exit(code)
+
+
+@app.command("eval")
+def evaluate(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Documents, each with what is right for it: invoice.pdf, invoice.gold.json.")
+    ] = None,
+    corrections: Annotated[
+        bool, typer.Option("--corrections", help="Instead: the completed extractions that people have corrected.")
+    ] = False,
+    schema: Annotated[Path | None, typer.Option(help="Score this JSON Schema, instead of each case's own.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="Score these instructions.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON on standard output.")] = False,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
+    found on the page."""
+    from fieldmark.evaluation import cases_of, regressions
+
+    if (folder is None) is not corrections:
+        _stop("Name a folder, or say --corrections.", MISUSED)
+    if save is not None and not save.absolute().parent.is_dir():
+        _stop(f"Nothing can be written to {save}: name a file in a folder that exists.", MISUSED)
+    wanted = _read_schema(schema)
+    try:
+        cases = None if folder is None else cases_of(folder)
+        before = None if baseline is None else TypeAdapter(dict[str, Any]).validate_json(baseline.read_bytes())
+    except (Invalid, OSError, ValidationError) as error:
+        _stop(f"The baseline {baseline} cannot be used." if not isinstance(error, Invalid) else str(error), MISUSED)
+    report = _run(_evaluate(_settings("warning"), cases, wanted, instructions, user))
+    text = _as_lines([report])
+    if save is not None:
+        save.write_text(text, encoding="utf-8")
+    if as_json:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    else:
+        _show_report(report)
+    with _sentences():
+        worse = [] if before is None else regressions(before, report, tolerance)
+    for sentence in worse:
+        _err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
+    if worse or report["failed"]:
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -434,6 +515,24 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
     return schema
 
 
+# Exporting ----------------------------------------------------------------------------------------------------------
+
+
+async def _export(settings: Settings, extraction_id: UUID, wanted: Format, list_name: str | None, user: UUID) -> bytes:
+    from fieldmark.exports.export import export
+    from fieldmark.service import open_service
+
+    async with open_service(settings) as service:
+        scope = await _scope(service.database, user)
+        try:
+            made = await export(
+                service.database, service.files, service.reading_limits, scope, extraction_id, wanted, list_name
+            )
+        except (NotFound, Invalid) as fault:
+            _stop(str(fault), FAILED)
+    return made.content
+
+
 # Deciding -----------------------------------------------------------------------------------------------------------
 
 
@@ -497,6 +596,64 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
         _show(extraction)
         return 0
     return WAITS if waits else FAILED
+
+
+# Evaluating ---------------------------------------------------------------------------------------------------------
+
+
+async def _evaluate(
+    settings: Settings,
+    cases: list[Case] | None,
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    user: UUID,
+) -> dict[str, Any]:
+    from fieldmark import evaluation
+    from fieldmark.service import open_service
+    from fieldmark.worker import working
+
+    with _err.status("") as status:
+        _tell(status, "Starting…")
+        async with open_service(settings) as service:
+            scope = await _scope(service.database, user)
+            try:
+                found = cases if cases is not None else await evaluation.corrected_cases(service, scope)
+            except Invalid as fault:
+                _stop(str(fault), FAILED)
+            _say_offline(settings)
+            async with working(service):
+                return await evaluation.evaluate(
+                    service,
+                    scope,
+                    found,
+                    schema=schema,
+                    instructions=instructions,
+                    tell=lambda words: _tell(status, plain(words)),
+                )
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    from fieldmark.domain.scoring import MEASURES, Tally
+
+    table = Table(
+        title=f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}",
+        title_justify="left",
+    )
+    table.add_column("field", style="bold", overflow="fold")
+    for name in ("gold", *MEASURES, "extra"):
+        table.add_column(name, justify="right")
+    for name, tally in [*report["fields"].items(), ("in all", report["total"])]:
+        rates = [Tally(**tally).rate(measure) for measure in MEASURES]
+        shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
+        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
+    _out.print(table)
+    for fault in report["faults"][:50]:
+        wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
+        _err.print(
+            f"[dim]{plain(fault['document'])}[/dim] {plain(fault['path'])}: {plain(got)}, right is {plain(wanted)}"
+        )
+    for failure in report["failed"]:
+        _err.print(f"[red]✗[/red] {plain(failure['document'])}: {plain(failure['error'])}")
 
 
 # Serving ------------------------------------------------------------------------------------------------------------

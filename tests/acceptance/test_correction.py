@@ -17,6 +17,7 @@ FIELDS = {
     "discount": 5,
     "total": 7.5,
 }
+PRINTED = "Acme GmbH, VAT: DE1\nBolt 10.50\nNut 2.00\nDiscount: 5.00\nTotal: 7.50 EUR\n"
 WORDS = "the vendor is Acme Ltd, and remove the discount"
 
 SCORES = {"vendor.name": 0.8, "discount": 0.7, "total": 0.9}
@@ -42,7 +43,7 @@ def first_scripted_then_by_rules(body):
 @pytest.mark.parametrize("model", [scripted, first_scripted_then_by_rules], ids=["script", "rules"])
 async def test_exactly_what_was_named_changes(serve, clone, model):
     async with serve(model) as served:
-        document_id = await served.document()
+        document_id = await served.document(PRINTED)
         before = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
         assert before["status"] == "completed", before
         extraction_id = before["extraction"]["id"]
@@ -52,7 +53,11 @@ async def test_exactly_what_was_named_changes(serve, clone, model):
         corrected = {**FIELDS, "vendor": {**FIELDS["vendor"], "name": "Acme Ltd"}}
         del corrected["discount"]
         assert after["extraction"]["extracted_fields"] == corrected
-        assert after["extraction"]["confidence_scores"] == {"vendor.name": 1.0, "total": 0.9}
+        # What the person says stands on no page, and needs no score.
+        scores = after["extraction"]["confidence_scores"]
+        assert scores.keys() == {"vendor.vat", "items[0].price", "items[1].price", "total"} and scores["total"] > 0.9
+        assert after["extraction"]["evidence"]["vendor.name"]["state"] == "not_found"
+        assert after["extraction"]["evidence"]["total"]["quote"] == "7.50"
         assert after["extraction"]["version"] == before["extraction"]["version"] + 2
         rows = sql(
             clone.owner_url,

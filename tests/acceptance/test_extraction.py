@@ -40,8 +40,15 @@ async def test_a_document_becomes_fields(serve):
         extraction = result["extraction"]
         assert extraction["document_type"] == "invoice" and extraction["status"] == "completed"
         assert extraction["extracted_fields"] == {"number": "1", "vendor": {"name": "Acme"}}
-        assert extraction["confidence_scores"] == {"number": 0.9, "vendor.name": 0.8}
-        assert extraction["evidence"] == {"number": {"quote": "Invoice number: 1", "page": 1, "match": None}}
+        # What is shown is what was found on the page; what the agent says of it stands beside it.
+        assert extraction["confidence_scores"] == {"number": 1.0, "vendor.name": 0.0}
+        found, missing = extraction["evidence"]["number"], extraction["evidence"]["vendor.name"]
+        assert (found["state"], found["match"], found["page"], found["quote"]) == ("found", "exact", 1, "1")
+        ((x0, y0, x1, y1),) = found["boxes"]
+        assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1
+        assert found["claim"] == {"confidence": 0.9, "quote": "Invoice number: 1", "page": 1}
+        assert (missing["state"], missing["boxes"]) == ("not_found", [])
+        assert missing["claim"] == {"confidence": 0.8, "quote": None, "page": None}
         again = await served.http.get(f"/api/extractions/{extraction['id']}")
         assert again.json() == extraction
         events = await served.http.get(f"/api/runs/{result['run_id']}/events")

@@ -37,13 +37,13 @@ async def test_a_second_run_proposes_what_a_person_set_otherwise_and_writes_the_
         assert after["extracted_fields"] == {"vendor": {"name": "Acme GmbH"}, "total": 11, "note": "paid"}
         (proposal,) = after["proposals"]
         assert (proposal["path"], proposal["old"], proposal["new"]) == ("total", 11, 10)
-        assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.9}
+        assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.98}
         # The model was told, and nobody was told of a change.
         events = (await served.http.get(f"/api/runs/{run['run_id']}/events")).text
         assert 'a person set what stands at [\\"total\\"]' in events and '"changed"' not in events
         body = {"decisions": [{"id": proposal["id"], "accepted": True}]}
         accepted = (await served.http.post(f"{path}/proposals", json=body)).json()
-        assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.9
+        assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.98
         assert accepted["proposals"] == [] and accepted["locks"].keys() == {"total", "note"}
         entry = (await served.http.get(f"{path}/history", params={"path": "total", "limit": 1})).json()["items"][0]
         assert (entry["actor"], entry["old"], entry["new"]) == ("user", 11, 10)

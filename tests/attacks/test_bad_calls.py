@@ -151,11 +151,11 @@ async def test_several_writes_in_one_message_happen_one_after_the_other_and_once
 
 
 async def test_the_same_id_again_is_answered_and_not_done_again(desk):
-    same = '{"path": "total", "value": 1, "confidence": 1}'
+    same = '{"path": "number", "value": 1, "confidence": 1}'
     again = Call("update_field", same, "toolu_same")
     other = Call("update_field", same.replace('"value": 1', '"value": 2'), "toolu_same")
     worked = await desk.work(Script([[again], [again], [other], [text("Done.")]]))
     first, second, third = [event for event in worked.events if event.get("status") in ("complete", "error")]
-    assert first["output"] == second["output"] == 'Stored, version 1: {"total": 1}'
+    assert first["output"] == second["output"] == 'Stored, version 1: {"number": 1}'
     assert third["error"] == "This call was not admitted. This cannot be mended by calling again."
     assert desk.extraction()["version"] == 1 and len(worked.ledger) == 1

@@ -160,6 +160,20 @@ def test_equal_rows_take_the_lines_in_order() -> None:
     assert tops == [0.02, 0.02, 0.05, 0.05, 0.08, 0.08]
 
 
+def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
+    page = grounds("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
+    orders = [{"id": name, "taxes": [{"rate": 19, "kind": "tax"}]} for name in ("B2", "C3", "A1")]
+    findings = page.ground({"orders": orders}, {})
+    tops = [finding.place.boxes[0][1] for finding in findings.values() if finding.place]
+    assert [round((top - 0.02) / 0.03) for top in tops] == [2, 3, 3, 4, 5, 5, 0, 1, 1]
+
+
+def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line() -> None:
+    pages = grounds(*(f"Item{number}  1  2.00\nother  1  2.00" for number in range(400)))
+    findings = pages.ground({"items": [{"name": "Item390", "qty": 1, "price": 2.0}]}, {})
+    assert [(f.place.page, f.place.boxes[0][1]) for f in findings.values() if f.place] == [(391, 0.02)] * 3
+
+
 def test_a_list_of_scalars_takes_different_places() -> None:
     page = grounds("Serials A17 A18 A17")
     findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})

@@ -209,6 +209,8 @@ def test_text_that_is_a_number_or_a_date_is_found_in_another_printing(value: str
         ("Jan Jansen", "Jan Janssen en zonen"),
         ("12345678901234567890", "1234567890 1234567891"),
         ("true", "truely"),
+        ("Rech", "Rech-\nnung"),
+        ("nung", "Rech-\nnung"),
     ],
 )
 def test_no_other_text_and_no_piece_of_a_token_is_found(value: str, printing: str) -> None:
@@ -385,6 +387,18 @@ def test_text_wraps_within_its_column() -> None:
     assert (seller.quote, seller.match) == ("Acme Trading Company Ltd", "exact")
     assert seller.boxes == (pytest.approx((0.05, 0.05, 0.17, 0.07)), pytest.approx((0.05, 0.08, 0.16, 0.1)))
     assert [box[0] for box in buyer.boxes] == [0.6, 0.6]
+
+
+def test_a_date_wraps_within_its_column() -> None:
+    page = laid(
+        [("Start", 0.05), ("23rd", 0.3), ("July", 0.35), ("15th", 0.6), ("October", 0.65)],
+        [("2013", 0.3), ("2013", 0.6)],
+    )
+    place = page.find("2013-10-15")
+    assert place is not None
+    assert (place.quote, place.match) == ("15th October 2013", "date")
+    assert [box[0] for box in place.boxes] == [0.6, 0.6]
+    assert page.find("2013-07-15") is None
 
 
 def test_numbers_in_two_columns_are_two_numbers() -> None:

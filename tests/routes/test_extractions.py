@@ -78,7 +78,13 @@ async def test_setting_and_removing_fields(serve):
         assert removed["extracted_fields"]["items"] == [{"price": 2}, {"price": 9}]
         assert removed["locks"].keys() == {"vendor.address.city", "items[1].price"}
         assert (await one.set("total", None)).json()["extracted_fields"]["total"] is None
-        assert (await one.now())["confidence_scores"] == {} and (await one.now())["evidence"] == {}
+        # An agent's evidence is gone with its value; a person's value is looked for on the page, and needs no score.
+        now = await one.now()
+        states = {name: proof["state"] for name, proof in now["evidence"].items()}
+        assert states == {"vendor.address.city": "not_found", "items[1].price": "not_found", "total": "blank"}
+        assert now["confidence_scores"] == {} and all(proof["claim"] is None for proof in now["evidence"].values())
+        assert (await one.set("total", 10)).json()["evidence"]["total"]["quote"] == "10.00"
+        assert (await one.now())["confidence_scores"] == {"total": 0.98}
         refused = [
             await one.set("", 1),
             await one.set("a..b", 1),
@@ -94,10 +100,10 @@ async def test_setting_and_removing_fields(serve):
         ]
         for answer in refused:
             problem(answer, 422, answer.json()["code"])
-        assert (await one.now())["version"] == 5
+        assert (await one.now())["version"] == 6
         listed = (await one.http.get("/api/extractions", params={"document_id": removed["document_id"]})).json()
         assert listed["next"] is None and [item["id"] for item in listed["items"]] == [one.id]
-        assert (listed["items"][0]["version"], listed["items"][0]["proposals"]) == (5, 0)
+        assert (listed["items"][0]["version"], listed["items"][0]["proposals"]) == (6, 0)
         other = {"document_id": str(uuid4())}
         assert (await one.http.get("/api/extractions", params=other)).json() == {"items": [], "next": None}
         page = (await one.http.get("/api/extractions", params={"limit": 1})).json()

@@ -24,6 +24,7 @@ NAMED = [
     ("GET", "/api/documents/{document}/pages/1", None),
     ("GET", "/api/documents/{document}/pages/1.png", None),
     ("GET", "/api/extractions/{extraction}", None),
+    ("GET", "/api/extractions/{extraction}?version=0", None),
     ("GET", "/api/extractions/{extraction}/history", None),
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),

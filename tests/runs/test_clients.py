@@ -167,6 +167,9 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
         sent = json.dumps(worked.requests[0]["messages"])
         assert sent.count("Extract the fields") == 1 and "Canary-two" in sent and "broken off" in sent
         assert "Canary-one" not in worked.sent
+        # Also where no turn was charged yet, so that it may have as many as any other.
+        gone_on = await warm.talk(two, "Go on.", session_id=conversation, resumed=True)
+        assert "Canary-two" in str(gone_on.requests) and warm.counted()["clis_taken_total", "own"] == 2
 
 
 async def test_a_call_that_waited_for_a_person_is_done_in_a_cli_of_its_own(desks):

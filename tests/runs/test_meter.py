@@ -135,6 +135,21 @@ async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(desk):
         assert await metered(desk, *told) == [("a", 5, 1)]
 
 
+async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(desk):
+    def turn(name: str, stop_reason: str | None = "tool_use") -> list[StreamEvent]:
+        told = part("message_delta", delta={"stop_reason": stop_reason}, usage={"output_tokens": 1})
+        return [begun(name, input_tokens=5), told, part("message_stop")]
+
+    # A message that breaks off is asked for again, and none is counted twice.
+    told = [*turn("a"), *turn("a"), *turn("b", None), *turn("c")]
+    assert [name for name, _, _ in await metered(desk, *told, turns=2)] == ["a", "b", "c"]
+    with pytest.raises(Spent) as spent:
+        await metered(await desk.beside(), *told, begun("d", input_tokens=6), turns=2)
+    assert spent.value.outcome.code == "max_turns"
+    charged = desk.sql("select count(*) as n from public.usage where message_id = 'd' and input_tokens = 6")
+    assert charged == [{"n": 1}]  # what was asked for is paid for all the same
+
+
 async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged(desk):
     said = part("content_block_delta", delta={"text": "x" * 40})
     assert await metered(desk, begun("a", input_tokens=5), said, begun("b", input_tokens=6)) == [

@@ -45,8 +45,8 @@ class Caller:
         return self.call("save_extraction_fields", Jsonb(fields), *given)
 
     def update(self, path: list[str], value: Any, confidence: Any = None, evidence: Any = None) -> dict[str, Any]:
-        proof = None if evidence is None else Jsonb(evidence)
-        return self.call("update_extraction_field", path, Jsonb(value), confidence, proof)
+        proofs = None if evidence is None else Jsonb(evidence)
+        return self.call("update_extraction_field", path, Jsonb(value), confidence, None, proofs)
 
     def remove(self, path: list[str]) -> dict[str, Any]:
         return self.call("remove_extraction_field", path)
@@ -139,7 +139,7 @@ def test_updates_one_field_and_answers_what_now_stands(filled: Caller, path: lis
         else:
             at[key] = replaced
         at = at[key]
-    assert filled.update(path, value, 0.75, {"quote": "x"}) == {"path": name, "value": value, "version": 2}
+    assert filled.update(path, value, 0.75, {name: {"quote": "x"}}) == {"path": name, "value": value, "version": 2}
     row = filled.row()
     assert (row["extracted_fields"], row["version"]) == (expected, 2)
     assert row["confidence_scores"] == {name: 0.75}

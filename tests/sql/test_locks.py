@@ -57,10 +57,9 @@ class Table:
         return self.call("save_extraction_fields", Jsonb(fields), Jsonb(scores or {}), Jsonb(evidence or {}))
 
     def update(self, path: str, value: Any, score: float | None = None, evidence: Any = None) -> dict[str, Any]:
-        proof = None if evidence is None else Jsonb(evidence)
-        return self.call(
-            "update_extraction_field", path.split("."), Jsonb(value), None if score is None else str(score), proof
-        )
+        proof = None if evidence is None else Jsonb({path: evidence})
+        confidence = None if score is None else str(score)
+        return self.call("update_extraction_field", path.split("."), Jsonb(value), confidence, None, proof)
 
     def remove(self, path: str) -> dict[str, Any]:
         return self.call("remove_extraction_field", path.split("."))

@@ -12,6 +12,7 @@ STAYS = (
     "a person set what stands at {}, so it stays, and what you found waits there as a proposal for them. "
     "Do not try again; go on with the rest."
 )
+NOWHERE = "\nOn no page: {}. Is it what the document prints?"
 NAME_STAYS, VENDOR_STAYS = STAYS.format('["vendor.name"]'), STAYS.format('["vendor"]')
 
 
@@ -20,7 +21,7 @@ async def by_hand(desk):
     """Fields of which a person set the vendor's name."""
     await desk.put({"vendor": {"name": "Acme", "vat": "DE1"}, "total": 3})
     async with desk.database.as_user(desk.scope) as conn:
-        await extractions.update_field(conn, desk.extraction_id, ["vendor", "name"], "Acme Ltd", None, None)
+        await extractions.update_field(conn, desk.extraction_id, ["vendor", "name"], "Acme Ltd", {}, {})
     return desk
 
 
@@ -37,17 +38,20 @@ async def test_the_model_is_told_what_stays_and_watchers_what_changed(by_hand):
     assert answer.text == (
         f"Stored in part, version 3: {NAME_STAYS} What stands now: "
         '{"vendor": {"vat": "DE2", "name": "Acme Ltd"}, "total": 3}'
+        + NOWHERE.format('["vendor.name", "vendor.vat", "total"]')
     )
-    assert by_hand.events(context.run_id) == [
-        {"changed": [{"path": "vendor.vat", "value": "DE2", "confidence": 0.5, "evidence": None}], "version": 3}
-    ]
+    (event,) = by_hand.events(context.run_id)
+    assert event["changed"][0].pop("evidence")["state"] == "not_found"
+    assert [event] == [{"changed": [{"path": "vendor.vat", "value": "DE2", "confidence": 0}], "version": 3}]
     assert waiting(by_hand) == [("vendor.name", "Acme Ltd", "Acne", context.run_id)]
 
 
 async def test_nothing_is_said_to_be_stored_or_removed_that_is_not(by_hand):
     context = await by_hand.context()
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acne", confidence=1.0)
-    assert answer.text == (f'Not stored, version 2: {NAME_STAYS} What stands now: {{"vendor.name": "Acme Ltd"}}')
+    assert answer.text == (
+        f'Not stored, version 2: {NAME_STAYS} What stands now: {{"vendor.name": "Acme Ltd"}}'
+    ) + NOWHERE.format('["vendor.name"]')
     answer = await by_hand.call(context, "remove_field", path="vendor")
     assert answer.text == f"Not removed, version 2: {VENDOR_STAYS}" and not answer.is_error
     assert by_hand.extraction()["extracted_fields"]["vendor"] == {"name": "Acme Ltd", "vat": "DE1"}

@@ -15,7 +15,7 @@ from fieldmark.tools.toolkit import Failed, Retry, Tool, ToolInput, Toolkit, Too
 
 pytestmark = pytest.mark.anyio
 
-TOTAL = {"path": "total", "value": 1, "confidence": 1.0}
+TOTAL = {"path": "total", "value": 10, "confidence": 1.0}
 NOT_ADMITTED = "This call was not admitted. This cannot be mended by calling again."
 
 
@@ -32,15 +32,14 @@ async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, contex
     await desk.admit(context, "update_field", TOTAL, "call-1")
     answer = await call(context)
     (entry,) = desk.ledger(context.run_id)
-    assert (answer.text, answer.is_error) == ('Stored, version 1: {"total": 1}', False)
+    assert (answer.text, answer.is_error) == ('Stored, version 1: {"total": 10}', False)
     assert (entry["status"], entry["result"]) == ("done", answer.text) and entry["finished_at"]
-    assert desk.extraction()["extracted_fields"] == {"total": 1}
+    assert desk.extraction()["extracted_fields"] == {"total": 10}
     (row,) = desk.journal()
     assert (row["actor"], row["run_id"], row["call_id"]) == ("agent", context.run_id, "call-1")
-    assert (row["created_by"], row["path"], row["old"], row["new"]) == (desk.scope.user_id, ["total"], None, 1)
-    assert desk.events(context.run_id) == [
-        {"changed": [{"path": "total", "value": 1, "confidence": 1.0, "evidence": None}], "version": 1}
-    ]
+    assert (row["created_by"], row["path"], row["old"], row["new"]) == (desk.scope.user_id, ["total"], None, 10)
+    (event,) = desk.events(context.run_id)
+    assert event["version"] == 1 and [(one["path"], one["value"]) for one in event["changed"]] == [("total", 10)]
 
 
 async def test_what_it_has_not_admitted_is_not_written(desk, context):
@@ -160,7 +159,7 @@ class Nothing(ToolInput):
 
 def toolkit(failing: Exception | None) -> Toolkit:
     async def write_and_fail(conn, context, args) -> ToolResult:
-        stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", None, None)
+        stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", {}, {})
         if failing is not None:
             raise failing
         return ToolResult(str(stored["value"]), [{"path": "half"}], 1)

@@ -76,7 +76,7 @@ async def test_an_older_fault_hinders_nobody(strict):
 
 async def test_what_a_person_set_is_no_fault_of_the_agents_write(strict):
     async with strict.database.as_user(strict.scope) as conn:
-        await extractions.update_field(conn, strict.extraction_id, ["total"], "ten", None, None)
+        await extractions.update_field(conn, strict.extraction_id, ["total"], "ten", {}, {})
     context = await strict.context()
     answer = await strict.call(context, "extract_fields", fields={"total": 10, "number": "1"}, confidences={})
     assert not answer.is_error and answer.text.startswith("Stored in part")
@@ -113,7 +113,7 @@ async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict
 async def test_a_value_that_a_person_set_needs_no_finding(strict):
     async with strict.database.as_user(strict.scope) as conn:
         await extractions.save_fields(conn, strict.extraction_id, {"number": "1"}, {}, {})
-        await extractions.update_field(conn, strict.extraction_id, ["total"], 5, None, None)
+        await extractions.update_field(conn, strict.extraction_id, ["total"], 5, {}, {})
     context = await strict.context()
     await strict.call(context, "get_document_text")
     assert not (await complete(strict, context)).is_error

@@ -19,15 +19,15 @@ async def context(desk):
 
 async def test_updating_changes_one_field_and_reads_it_back(desk, context):
     answer = await desk.call(
-        context, "update_field", path="vendor.name", value="Acme Ltd", confidence=0.8, quote="Acme"
+        context, "update_field", path="vendor.name", value="Acme GmbH", confidence=0.8, quote="Vendor: Acme GmbH"
     )
-    assert answer.text == 'Stored, version 2: {"vendor.name": "Acme Ltd"}'
+    assert answer.text == 'Stored, version 2: {"vendor.name": "Acme GmbH"}'
     row = desk.extraction()
-    assert row["extracted_fields"]["vendor"] == {"name": "Acme Ltd", "vat": "DE1"}
-    assert row["confidence_scores"] == {"vendor.name": 0.8}
-    assert row["evidence"] == {"vendor.name": {"quote": "Acme", "page": None, "match": None}}
+    assert row["extracted_fields"]["vendor"] == {"name": "Acme GmbH", "vat": "DE1"}
+    assert row["confidence_scores"] == {"vendor.name": 1.0}
+    assert set(row["evidence"]) == {"vendor.name"}
     (change,) = desk.journal()[-1:]
-    assert (change["path"], change["old"], change["new"]) == (["vendor", "name"], "Acme", "Acme Ltd")
+    assert (change["path"], change["old"], change["new"]) == (["vendor", "name"], "Acme", "Acme GmbH")
 
 
 async def test_a_list_grows_at_its_end_and_nowhere_else(desk, context):
@@ -46,18 +46,19 @@ async def test_removing_takes_what_stands_there_and_says_what_it_was(desk, conte
 
 
 async def test_saving_merges_objects_and_replaces_the_rest(desk, context):
-    fields = {"vendor": {"city": "Ulm"}, "items": [{"price": 5}]}
+    fields = {"vendor": {"city": "Ulm"}, "items": [{"price": 10}]}
     scores = {"vendor.city": 0.7, "items[0].price": 0.6}
-    quote = {"items[0].price": {"quote": "5,00", "page": 1}}
+    quote = {"items[0].price": {"quote": "10.00", "page": 1}}
     answer = await desk.call(context, "extract_fields", fields=fields, confidences=scores, evidence=quote)
     row = desk.extraction()
     assert row["extracted_fields"] == {
         "vendor": {"name": "Acme", "vat": "DE1", "city": "Ulm"},
-        "items": [{"price": 5}],
+        "items": [{"price": 10}],
         "total": 3,
     }
-    assert row["confidence_scores"] == scores
-    assert row["evidence"] == {"items[0].price": {"quote": "5,00", "page": 1, "match": None}}
+    assert row["confidence_scores"] == {"vendor.city": 0.0, "items[0].price": 0.98}
+    assert row["evidence"]["items[0].price"]["claim"] == {"confidence": 0.6, "quote": "10.00", "page": 1}
+    assert row["evidence"]["vendor.city"]["claim"] == {"confidence": 0.7, "quote": None, "page": None}
     assert answer.text.startswith("Stored, version 2: ") and '"city": "Ulm"' in answer.text
 
 
@@ -65,7 +66,8 @@ async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
     fields = {"a b": 1, "a.b": {"c": 2}}
     scores = {'["a b"]': 0.5, '["a.b"]["c"]': 0.6}
     assert not (await desk.call(context, "extract_fields", fields=fields, confidences=scores)).is_error
-    assert desk.extraction()["confidence_scores"] == {"a b": 0.5, '["a.b"].c': 0.6}
+    claims = {name: proof["claim"]["confidence"] for name, proof in desk.extraction()["evidence"].items()}
+    assert claims == {"a b": 0.5, '["a.b"].c': 0.6}
 
 
 async def test_identifying_names_the_type(desk, context):

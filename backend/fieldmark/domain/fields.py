@@ -31,13 +31,19 @@ def value_at(fields: JsonValue, segments: Sequence[str | int]) -> JsonValue | No
     return fields
 
 
-def leaves(fields: JsonValue, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, JsonValue]]:
+def leaves(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[str, JsonValue]]:
     """(path name, value) of every scalar and every empty object or list below the root, in the order they stand."""
+    for path, value in walk(fields, above):
+        yield paths.name(path), value
+
+
+def walk(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
+    """(path, value) of what `leaves` yields."""
     if isinstance(fields, dict) and (fields or not above):
         for key, value in fields.items():
-            yield from leaves(value, (*above, key))
+            yield from walk(value, (*above, key))
     elif isinstance(fields, list) and fields:
         for index, value in enumerate(fields):
-            yield from leaves(value, (*above, index))
+            yield from walk(value, (*above, index))
     else:
-        yield paths.name(above), fields
+        yield above, fields

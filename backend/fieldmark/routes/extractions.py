@@ -21,8 +21,35 @@ from fieldmark.routes.problems import responses
 from fieldmark.scope import Scope
 from fieldmark.service import Service
 from fieldmark.stores import extractions
+from fieldmark.tools.evidence import DocumentWords, find
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
+
+
+class Claim(BaseModel):
+    """What the agent's model said of a value. Nobody has to believe it."""
+
+    confidence: float | None
+    quote: str | None
+    page: int | None
+
+
+class Evidence(BaseModel):
+    """Where a value stands in the document."""
+
+    state: Literal["found", "blank", "not_found"] = Field(
+        description="blank: there is no value, and the field's label is printed."
+    )
+    match: Literal["exact", "normalised", "number", "date", "fuzzy", "quote"] | None = Field(
+        description="How the page prints it. quote: only the agent's quote is there, as for a yes or no."
+    )
+    page: int | None
+    boxes: list[tuple[float, float, float, float]] = Field(
+        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
+    )
+    quote: str | None = Field(description="As the page prints it.")
+    places: int = Field(description="In how many places the value could stand.")
+    claim: Claim | None
 
 
 class Lock(BaseModel):
@@ -54,8 +81,13 @@ class Extraction(BaseModel):
     document_type: str | None
     status: Literal["in_progress", "completed"]
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
-    confidence_scores: dict[str, float] = Field(description='0..1 by path: {"vendor.name": 0.95}.')
-    evidence: dict[str, Any] = Field(description="Where a value was read, by path: {quote, page, match}.")
+    confidence_scores: dict[str, float] = Field(
+        description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
+        "agent wrote what is on no page. A blank has none, nor what a person set and is on no page."
+    )
+    evidence: dict[str, Evidence | Any] = Field(
+        description="Where each value stands, by path. (A front end that writes to the table may put anything here.)"
+    )
     locks: dict[str, Lock] = Field(description="Values that a person set, by path.")
     proposals: list[Proposal] = Field(description="Those that wait, oldest first.")
     version: int = Field(description="Rises with each change of the fields.")
@@ -228,13 +260,20 @@ async def set_field(
     extraction_id: UUID, body: FieldValue, scope: TheScope, service: TheService, if_match: IfMatch = None
 ) -> Extraction:
     """Set one field, which is then locked: agents propose another value instead of writing it. Missing objects on the
-    way are made, a list grows at its end."""
+    way are made, a list grows at its end. Where the value stands on a page is its evidence; where it does not, it needs
+    no confidence, because you say so."""
     path = paths.parse(body.path)
     if problem := problem_with(body.value):
         raise Invalid(problem)
+    async with service.database.as_user(scope) as conn:  # before the extraction is locked: it may take a while
+        extraction = await _now(conn, extraction_id)
+        grounds = await DocumentWords().grounds(conn, extraction.document_id)
     async with _changing(service, scope, extraction_id, if_match) as conn:
-        proof = None  # nobody looks for a person's value on the page
-        await extractions.update_field(conn, extraction_id, paths.to_sql(path), body.value, None, proof)
+        stands = (await _now(conn, extraction_id)).extracted_fields
+        shown = find(grounds, path, body.value, stands=stands, claims=None, of_a_person=True)
+        await extractions.update_field(
+            conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
+        )
         return await _now(conn, extraction_id)
 
 

@@ -135,7 +135,8 @@ class Meter:
             await self._settle(now)
 
     async def _settle(self, message: _Message) -> None:
-        if message.stop_reason is not None:  # one that broke off is asked for again, which is no new turn
+        # One that broke off is asked for again, which is no new turn.
+        if message.stop_reason is not None and message.id not in self._charged:
             self._turns -= 1
         refusal = await self._charge(message)
         # The last message's work is done already: it is not undone for what it cost.

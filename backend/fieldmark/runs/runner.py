@@ -93,7 +93,13 @@ class Runner:
 
     async def _go_through(self, scope: Scope, run: dict[str, Any], course: Course) -> None:
         context = ToolContext(
-            self._database, scope, run["id"], run["attempt"], run["document_id"], run["extraction_id"]
+            self._database,
+            scope,
+            run["id"],
+            run["attempt"],
+            run["document_id"],
+            run["extraction_id"],
+            correcting=run["task"] == "correct",
         )
         try:
             outcome = await self._until_cancelled(context, run, course)

@@ -120,6 +120,14 @@ async def pages(conn: AsyncConnection[Row], document_id: UUID, first: int = 1, l
     return await cursor.fetchall()
 
 
+async def words(conn: AsyncConnection[Row], document_id: UUID) -> list[Row]:
+    """{number, words} of every page, in order."""
+    cursor = await conn.execute(
+        "select number, words from public.document_pages where document_id = %s order by number", (document_id,)
+    )
+    return await cursor.fetchall()
+
+
 async def unread_pages(conn: AsyncConnection[Row], run_id: UUID) -> list[int]:
     """The pages with text that a run has not read to their end. None where it is not asked to read: a correction."""
     cursor = await conn.execute(

@@ -123,11 +123,27 @@ async def schema_of(conn: AsyncConnection[Row], extraction_id: UUID) -> dict[str
     return row["schema"] if row else None
 
 
+async def corrected(conn: AsyncConnection[Row], org_id: UUID, limit: int) -> list[Row]:
+    """The completed extractions in which a person has set a value, newest first, with their documents' names."""
+    cursor = await conn.execute(
+        "select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence from public.extractions as e "
+        "join public.documents as d on d.id = e.document_id "
+        "where e.org_id = %s and e.status = 'completed' and e.locks <> '{}' order by e.created_at desc limit %s",
+        (org_id, limit),
+    )
+    return await cursor.fetchall()
+
+
+async def remove(conn: AsyncConnection[Row], extraction_id: UUID) -> None:
+    """Delete an extraction with its runs."""
+    await conn.execute("delete from public.extractions where id = %s", (extraction_id,))
+
+
 async def save_fields(
     conn: AsyncConnection[Row],
     extraction_id: UUID,
     fields: dict[str, JsonValue],
-    confidences: dict[str, float],
+    confidences: Mapping[str, float],
     evidence: Mapping[str, JsonValue],
 ) -> dict[str, Any]:
     """Merge fields into the extraction; answers {value: all fields, version, changed: [{path, value, confidence,
@@ -144,15 +160,15 @@ async def update_field(
     extraction_id: UUID,
     path: Sequence[str],
     value: JsonValue,
-    confidence: float | None,
-    evidence: dict[str, JsonValue] | None,
+    confidences: Mapping[str, float],
+    evidence: Mapping[str, JsonValue],
 ) -> dict[str, Any]:
-    """Write one value at a path; answers {path: its name, value: as stored, version, changed, proposed?} as
-    `save_fields` does."""
+    """Write one value at a path, with confidences and evidence by path name; answers {path: its name, value: as stored,
+    version, changed, proposed?} as `save_fields` does."""
     return await _call(
         conn,
-        "select public.update_extraction_field(%s, %s::text[], %s, %s::numeric, %s::jsonb) as answer",
-        (extraction_id, list(path), Jsonb(value), confidence, None if evidence is None else Jsonb(evidence)),
+        "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer",
+        (extraction_id, list(path), Jsonb(value), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
     )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from dataclasses import replace
+from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, value_at
+from fieldmark.domain.grounding import Claim
 from fieldmark.domain.schema import problems, refusals
 from fieldmark.domain.words import ranges
 from fieldmark.errors import InvalidPath
 from fieldmark.stores import calls, documents, extractions
+from fieldmark.tools.evidence import Evidence, find, quotes_elsewhere
 from fieldmark.tools.toolkit import (
     MAX_RESULT_BYTES,
     Confidence,
@@ -25,8 +28,6 @@ from fieldmark.tools.toolkit import (
     ToolResult,
 )
 
-Given = TypeVar("Given")
-
 FieldPath = Annotated[
     str,
     Field(
@@ -35,10 +36,12 @@ FieldPath = Annotated[
         description='Where the field stands: vendor.name, items[2].price, or ["a.b"].c for keys with dots.',
     ),
 ]
-Quote = Annotated[str, Field(max_length=2000, description="The words on the page that show the value, as printed.")]
+Quote = Annotated[
+    str, Field(max_length=2000, description="The words on the page that show the value, word for word as printed.")
+]
 
 
-class Evidence(ToolInput):
+class Quoted(ToolInput):
     """Where a value was read."""
 
     quote: Quote
@@ -69,7 +72,7 @@ class ExtractFields(ToolInput):
         dict[str, Confidence], Field(description='By path of the field: {"vendor.name": 0.95, "items[0].price": 0.9}.')
     ]
     evidence: Annotated[
-        dict[str, Evidence] | None, Field(description='By path: {"vendor.name": {"quote": "Acme Ltd", "page": 1}}.')
+        dict[str, Quoted] | None, Field(description='By path: {"vendor.name": {"quote": "Acme Ltd", "page": 1}}.')
     ] = None
 
 
@@ -121,25 +124,30 @@ async def identify_document(conn: Connection, context: ToolContext, args: Identi
 
 
 async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFields) -> ToolResult:
-    confidences = _by_name(args.fields, args.confidences, "confidences")
-    evidence = _by_name(args.fields, args.evidence or {}, "evidence")
-    proofs = {name: _proof(given.quote, given.page) for name, given in evidence.items()}
+    claims = _claims(
+        args.fields,
+        {name: Claim(confidence=confidence) for name, confidence in args.confidences.items()},
+        {name: Claim(given.quote, given.page) for name, given in (args.evidence or {}).items()},
+    )
     before = await _in_progress(conn, context)
-    stored = await extractions.save_fields(conn, context.extraction_id, args.fields, confidences, proofs)
+    shown = await _looked_for(conn, context, before, (), args.fields, claims)
+    stored = await extractions.save_fields(conn, context.extraction_id, args.fields, shown.confidences, shown.evidence)
     await _check_write(conn, context, before, stored)
     kept = {key: stored["value"].get(key) for key in args.fields}
-    return ToolResult(_read_back(kept, stored), stored["changed"], stored["version"])
+    return ToolResult(_read_back(kept, stored, shown.not_found), stored["changed"], stored["version"])
 
 
 async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
-    segments = _parsed(args.path)
-    proof = _proof(args.quote, None) if args.quote else None
+    path = _parsed(args.path)
+    claims = {paths.name(path): Claim(args.quote, None, args.confidence)}
     before = await _in_progress(conn, context)
+    shown = await _looked_for(conn, context, before, path, args.value, claims)
     stored = await extractions.update_field(
-        conn, context.extraction_id, paths.to_sql(segments), args.value, args.confidence, proof
+        conn, context.extraction_id, paths.to_sql(path), args.value, shown.confidences, shown.evidence
     )
     await _check_write(conn, context, before, stored)
-    return ToolResult(_read_back({stored["path"]: stored["value"]}, stored), stored["changed"], stored["version"])
+    kept = {stored["path"]: stored["value"]}
+    return ToolResult(_read_back(kept, stored, shown.not_found), stored["changed"], stored["version"])
 
 
 async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
@@ -207,28 +215,48 @@ def _parsed(path: str) -> tuple[str | int, ...]:
         raise Retry(str(error)) from None
 
 
-def _by_name(fields: dict[str, JsonValue], given: dict[str, Given], what: str) -> dict[str, Given]:
-    """`given` keyed by canonical path names; Retry for a key at which `fields` has no value."""
-    named = {paths.name(_parsed(key)): value for key, value in given.items()}
-    for name in named:
-        if value_at(fields, paths.parse(name)) is NOTHING:
-            raise Retry(f"{what} names {name}, but fields holds no value there.")
-    return named
+def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
+    """What the model says, by canonical path names; Retry for a path at which `fields` has no value."""
+    claims: dict[str, Claim] = {}
+    for key, claim in (item for one in given for item in one.items()):
+        path = _parsed(key)
+        if value_at(fields, path) is NOTHING:
+            raise Retry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")
+        name = paths.name(path)
+        before = claims.get(name)
+        claims[name] = claim if before is None else replace(claim, confidence=before.confidence)
+    return claims
 
 
-def _proof(quote: str | None, page: int | None) -> dict[str, JsonValue]:
-    # The agent's claim as it stands: nobody has looked for it on the page.
-    return {"quote": quote, "page": page, "match": None}
+async def _looked_for(
+    conn: Connection,
+    context: ToolContext,
+    before: dict[str, Any],
+    path: paths.Path,
+    value: JsonValue,
+    claims: dict[str, Claim],
+) -> Evidence:
+    """Where the values that are to be written stand; Retry if a quote is on no page."""
+    grounds = await context.words.grounds(conn, context.document_id)
+    faults = quotes_elsewhere(grounds, claims)
+    if faults:
+        raise Retry(
+            "Nothing was stored: a quote must be what the page prints, word for word.\n"
+            + "\n".join(f"- {fault}" for fault in faults[:10])
+        )
+    stands: dict[str, JsonValue] = before["extracted_fields"]
+    return find(grounds, path, value, stands=stands, claims=claims, of_a_person=context.correcting)
 
 
-def _read_back(values: dict[str, Any], stored: dict[str, Any]) -> str:
+def _read_back(values: dict[str, Any], stored: dict[str, Any], not_found: list[str]) -> str:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
     have set what it would change."""
+    missing = f"\nOn no page: {_short(not_found)}. Is it what the document prints?" if not_found else ""
     if "proposed" not in stored:
-        return f"Stored, version {stored['version']}: {_short(values, MAX_RESULT_BYTES - 200)}"
+        return f"Stored, version {stored['version']}: {_short(values, MAX_RESULT_BYTES - 3000)}{missing}"
     how = "Stored in part" if stored["changed"] else "Not stored"
-    stands = _short(values, MAX_RESULT_BYTES - 3000)
-    return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}"
+    stands = _short(values, MAX_RESULT_BYTES - 6000)
+    return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}{missing}"
 
 
 def _stays(proposed: list[str]) -> str:

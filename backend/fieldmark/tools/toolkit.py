@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from fieldmark.domain.values import canonical, problem_with
 from fieldmark.errors import FieldmarkError, Invalid
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, runs
+from fieldmark.tools.evidence import DocumentWords
 
 log = structlog.get_logger()
 
@@ -52,6 +53,9 @@ class ToolContext:
     attempt: int
     document_id: UUID
     extraction_id: UUID
+    # Whether a person tells the agent what is right, whatever the document says.
+    correcting: bool = False
+    words: DocumentWords = field(default_factory=DocumentWords, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 A job comes as JSON in the first argument. Answers are JSON lines: `{"pages": n, "media_type"}` first, then for reading
 `{"page": {…}}` for each page and `{"done": true, "scans": [numbers left for OCR]}`, for drawing `{"png": size}` and
-that many bytes; or, at any time, `{"error": sentence, "not_found"?: true, "detail"?: what a developer wants to know}`.
+that many bytes for each page asked for and `{"done": true}`; or, at any time, `{"error": sentence, "not_found"?: true,
+"detail"?: what a developer wants to know}`.
 Whatever the work needs is imported and loaded first; then the process is sealed; only then the file is parsed.
 """
 
@@ -22,9 +23,6 @@ from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.seal import end_with, limit, seal
 from fieldmark.errors import FieldmarkError, NotFound
 
-# A page image is for eyes, not for print: 100 megapixels of one would only fill the browser's memory.
-MAX_DRAWN_PIXELS = 16_000_000
-MAX_DRAWN_SIDE = 4000
 OCR_THREADS = 2
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
 OCR_MEMORY_BYTES = 1536 * MIB
@@ -99,7 +97,13 @@ def _prepared(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: B
         out.flush()
 
     if job["task"] == "draw":
-        return _drawing(job["number"], job["dpi"], kind, limits, begin, send_png)
+        drawing = _drawing(job["numbers"], job["dpi"], job["longest_side"], kind, limits, begin, send_png)
+
+        def draw(data: bytes) -> None:
+            drawing(data)
+            send({"done": True})
+
+        return draw
     if kind == sniff.PDF:
         return _pdf_reading(job["scans"], limits, begin, send)
     if kind in sniff.IMAGES:
@@ -215,7 +219,13 @@ def _load_encodings() -> None:
 
 
 def _drawing(
-    number: int, dpi: float, kind: str, limits: Limits, begin: Callable[[int], None], send_png: Callable[[bytes], None]
+    numbers: list[int],
+    dpi: float,
+    longest_side: int,
+    kind: str,
+    limits: Limits,
+    begin: Callable[[int], None],
+    send_png: Callable[[bytes], None],
 ) -> Task:
     from PIL import Image
 
@@ -228,22 +238,26 @@ def _drawing(
 
     def check(page_count: int) -> None:
         begin(page_count)
-        if not 1 <= number <= page_count:
-            raise NotFound(f"The document has no page {number}; it has {page_count}.")
+        for number in numbers:
+            if not 1 <= number <= page_count:
+                raise NotFound(f"The document has no page {number}; it has {page_count}.")
 
     def draw(data: bytes) -> None:
         if kind in sniff.IMAGES:
             images = Images(data, kind, limits)
             check(images.page_count)
-            return send_png(image_png(images.frame(number, MAX_DRAWN_SIDE)[0]))
-        at = number
-        if paginate:
+            for number in numbers:
+                send_png(image_png(images.frame(number, longest_side)[0]))
+        elif paginate:
             pages = paginate(data)
             check(len(pages))
-            data, at = draw_text_page(pages[number - 1]), 1
-        pdf = Pdf(data, limits)
-        if not paginate:
+            for number in numbers:
+                sheet = Pdf(draw_text_page(pages[number - 1]), limits)
+                send_png(png(*sheet.draw_page(1, dpi, longest_side * longest_side)))
+        else:
+            pdf = Pdf(data, limits)
             check(pdf.page_count)
-        return send_png(png(*pdf.draw_page(at, dpi, MAX_DRAWN_PIXELS)))
+            for number in numbers:
+                send_png(png(*pdf.draw_page(number, dpi, longest_side * longest_side)))
 
     return draw

@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from math import inf
@@ -67,23 +67,40 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
     return Reading(media_type, [pages[number] for number in sorted(pages)])
 
 
-async def draw_page(path: Path, media_type: str, number: int, limits: Limits, dpi: float) -> bytes:
-    """One page as a PNG. Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file`."""
+async def draw_pages(
+    path: Path, media_type: str, numbers: Sequence[int], limits: Limits, dpi: float, longest_side: int, max_bytes: int
+) -> list[bytes]:
+    """Pages as PNGs, in the order asked for, as many of them as are together no longer than `max_bytes`.
+
+    Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file`.
+    """
     if media_type not in MEDIA_TYPES:
         raise NotFound(f"A file of type {media_type} has no page images.")
-    job = {"task": "draw", "filename": "", "media_type": media_type, "number": number, "dpi": dpi}
+    job = {
+        "task": "draw",
+        "filename": "",
+        "media_type": media_type,
+        "numbers": list(numbers),
+        "dpi": dpi,
+        "longest_side": longest_side,
+    }
+    drawn: list[bytes] = []
     async with _Clock(limits) as clock, _subprocess(path, job, limits) as process:
         async for message in _messages(process, limits):
             if "pages" in message:
-                clock.allow(1)
-            else:
+                clock.allow(len(numbers))
+            elif "png" in message and len(drawn) < len(numbers):
                 with _distrusted():
                     size = int(message["png"])
                 png = await _exactly(process, size)
                 if not png.startswith(b"\x89PNG\r\n\x1a\n"):
                     raise Unreadable("The page could not be drawn.")
-                return png
-    raise Unreadable("The page could not be drawn.")
+                if sum(map(len, drawn)) + len(png) > max_bytes:
+                    return drawn
+                drawn.append(png)
+    if len(drawn) < len(numbers):
+        raise Unreadable("The page could not be drawn.")
+    return drawn
 
 
 class _Clock:

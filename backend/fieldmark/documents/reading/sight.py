@@ -131,6 +131,8 @@ class Sight:
         taken = [0] * rows
         contested = [0] * rows
         found: list[int] = []
+        lines: dict[tuple[int, int], bytes] = {}
+        mask = _mask(columns)
         number = int.from_bytes
         for index, (_, _, text, direction, (left, top, right, bottom)) in enumerate(runs):
             x0, y0 = max(int(left * scale), 0), max(int(top * scale), 0)
@@ -139,16 +141,21 @@ class Sight:
                 found.append(index)
                 continue
             if direction % 2 == 0:
-                span, spread = x1 - x0, (right - left) * scale / len(text)
-                seen = 0
-                for at in range(y0 * columns + x0, y1 * columns + x0, columns):
-                    seen |= number(ink[at : at + span], "little")
+                spread = (right - left) * scale / len(text)
+                # Most words of a line are equally high: their rows are put together once, over the page's width.
+                line = lines.get((y0, y1))
+                if line is None:
+                    seen = 0
+                    for at in range(y0 * columns, y1 * columns, columns):
+                        seen |= number(ink[at : at + columns], "little")
+                    line = lines[y0, y1] = (seen & mask).to_bytes(columns, "little")
+                line = line[x0:x1]
             else:
-                span, spread = y1 - y0, (bottom - top) * scale / len(text)
+                spread = (bottom - top) * scale / len(text)
                 seen = 0
                 for at in range(y0 * columns + x0, y0 * columns + x1):
-                    seen |= number(ink[at : at + span * columns : columns], "little")
-            line = (seen & _mask(span)).to_bytes(span, "little")
+                    seen |= number(ink[at : at + (y1 - y0) * columns : columns], "little")
+                line = (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
             if bytes(max(2, int(spread * 0.9 + 1))) in line or not any(line):
                 found.append(index)
             edge = (y1 - y0) // 5 + 1  # which those of the lines above and below may overlap

@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise
+from operator import add
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import regex
@@ -21,7 +22,7 @@ from fieldmark.domain import fields as walking
 from fieldmark.domain import paths
 from fieldmark.domain.grounding import dates, folding, fuzzy, labels, layout, numbers
 from fieldmark.domain.grounding.layout import Box, Word
-from fieldmark.domain.grounding.strand import Span, Strand, strand
+from fieldmark.domain.grounding.strand import BREAK, Span, Strand, strand
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
@@ -40,7 +41,7 @@ WEIGHTS: Final[Mapping[Match, float]] = {
 LONGEST_WORD = 2_000  # characters; a longer run without a space is no word, and grounds nothing
 LONGEST_VALUE = 20_000  # characters
 MOST_CHARACTERS = 20_000_000  # of a document; what comes after grounds nothing
-_HITS = 10_000  # occurrences of one value's characters that are looked at
+_HITS = 2_000  # occurrences of one value's characters that are looked at
 _PLACES = 1_000  # places of one value that are kept and counted
 _LABELS = 16  # printings of one label on a page that are looked at
 _NEAR = 200  # places of one value of which the nearest to the label is sought
@@ -57,24 +58,22 @@ _TRAILING = re.compile(r"[\W_]*$")
 # From so many characters on, a grouping of digits by spaces or dashes is only a way of writing: IBAN, telephone.
 _LONG = 8
 
-_SYMBOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "EUR": ("€",),
-    "GBP": ("£",),
-    "INR": ("₹", "rs"),
-    "KRW": ("₩",),
-    "ILS": ("₪",),
-    "RUB": ("₽",),
-    "TRY": ("₺",),
-    "UAH": ("₴",),
-    "VND": ("₫",),
-    "THB": ("฿",),
-    "PHP": ("₱",),
-    "NGN": ("₦",),
-    "PLN": ("zl",),
-    "CZK": ("kc",),
-    "MYR": ("rm",),
-    "USD": ("us$",),
-    "BRL": ("r$",),
+# Signs of one currency only: a $ may be many.
+_SIGNS: Final[Mapping[str, str]] = {
+    "EUR": "€",
+    "GBP": "£",
+    "INR": "₹",
+    "KRW": "₩",
+    "ILS": "₪",
+    "RUB": "₽",
+    "TRY": "₺",
+    "UAH": "₴",
+    "VND": "₫",
+    "THB": "฿",
+    "PHP": "₱",
+    "NGN": "₦",
+    "USD": "us$",
+    "BRL": "r$",
 }
 
 
@@ -158,7 +157,6 @@ class _Ranked(NamedTuple):
     kind: float  # of nearness to the label; _NOWHERE if not near it
     elsewhere: bool  # than on the claimed page
     distance: float
-    glued: bool
     number: int
     span: Span
 
@@ -170,7 +168,9 @@ class Grounds:
         self._words: list[Word] = []
         self._pages: list[int] = []  # numbers
         self._firsts: list[int] = []  # index of each page's first word
+        self._page_of: list[int] = []  # by word: the index of its page
         for page in pages:
+            self._page_of += [len(self._pages)] * len(page.words)
             self._pages.append(page.number)
             self._firsts.append(len(self._words))
             self._words.extend(page.words)
@@ -209,17 +209,24 @@ class Grounds:
     def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """A finding for every leaf of the fields, by path name. The leaves of a row prefer one line, and different rows
         different lines. `claims` are by path name too."""
+        return self.ground_leaves(walking.leaves(dict(fields)), claims)
+
+    def ground_leaves(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        """As `ground`, for leaves by path name, which need not be all of their document."""
         found: dict[str, Finding] = {}
         rows: dict[paths.Path, list[tuple[paths.Path, str, JsonValue]]] = {}
-        for name, value in walking.leaves(dict(fields)):
+        for name, value in leaves:
             path = paths.parse(name) if name else ()
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))
-        taken: dict[paths.Path, _Rows] = {}
-        for row, leaves in rows.items():
-            among = taken.setdefault(row[:-1], _Rows()) if row else None
-            found.update(self._row(leaves, claims, among))
+        lists: dict[paths.Path, _Rows] = {}
+        for row, members in rows.items():
+            among = None
+            if row:
+                above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
+                among = lists.setdefault(row[:-1], _Rows(above[-1].last if above else (-1, -1)))
+            found.update(self._row(members, claims, among))
         return found
 
     def nearest(self, quote: str, page: int | None = None) -> str | None:
@@ -256,15 +263,15 @@ class Grounds:
     def _printed(self) -> Strand:
         return strand(self._plain, range(len(self._plain)), folding.plain, gap="\n")
 
+    @cached_property
+    def _lined_starts(self) -> list[int]:
+        return list(map(add, self._reading.starts, count()))
+
     def _standing(self, token: str) -> list[int]:
         """The words that are nothing but a token, and those that begin with it and a colon ("Date:12/03/2024")."""
         if token not in self._tokens:
-            starts, printed = self._reading.starts, self._printed
-            words = range(len(starts))
-            found = {
-                bisect_left(words, at, key=lambda index: starts[index] + index)
-                for at in _every(self._lined, f"\n{token}\n")
-            }
+            printed = self._printed
+            found = {bisect_left(self._lined_starts, at) for at in _every(self._lined, f"\n{token}\n")}
             found.update(bisect_left(printed.starts, at) for at in _every("\n" + printed.text, f"\n{token}:"))
             self._tokens[token] = sorted(found)
         return self._tokens[token]
@@ -362,19 +369,35 @@ class Grounds:
             spans = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
             return _Found("date", spans, text) if spans else None
         hits = sorted({hit for day in moment.days for hit in self._dates.get(day, ())})[:_PLACES]
-        spans = [printed.span(*hit) for hit in hits]
+        spans = [printed.span(*hit) for hit in hits] or self._wrapped(moment.days)
         if moment.clock is None or not spans:
             return _Found("date", spans, text) if spans else None
         times = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
         beside: dict[Span, Span] = {}
         for span in spans:
-            close = [time for time in times if self._page(time.word) == self._page(span.word)]
+            at = bisect_left(times, span.word, key=lambda time: time.word)
+            close = [
+                time for time in times[max(0, at - 1) : at + 2] if self._page_of[time.word] == self._page_of[span.word]
+            ]
             if close:
-                beside[span] = min(close, key=lambda time: abs(time.first - span.first))
+                beside[span] = min(close, key=lambda time: abs(time.word - span.word))
         if beside:
             return _Found("date", [span for span in spans if span in beside], text, beside)
         # Midnight is how a date becomes a date with time.
         return _Found("date", spans, text) if moment.clock[:2] == (0, 0) and not moment.clock[2] else None
+
+    def _wrapped(self, days: Sequence[dates.Day]) -> list[Span]:
+        """Where a day is printed over the end of a line within a column."""
+        spans: list[Span] = []
+        for index in self._likely(str(days[0][0])):
+            for other in self._other_orders(index):
+                printed = strand(self._plain, other.order, folding.plain, gap="\n")
+                spans += [
+                    printed.span(start, end)
+                    for start, end, meant in dates.scan(printed.text)
+                    if not set(days).isdisjoint(meant)
+                ]
+        return spans[:_PLACES]
 
     def _clock_hits(self, clock: dates.Clock) -> list[tuple[int, int]]:
         return [(a, b) for a, b, read in self._clocks if any(dates.same_time(clock, one) for one in read)][:_PLACES]
@@ -396,11 +419,8 @@ class Grounds:
         needle = folding.bones(folded)
         if found or not needle:
             return found
-        if text in _SYMBOLS:
-            for symbol in _SYMBOLS[text]:
-                found = self._signs(symbol, text)
-                if found:
-                    return found
+        if text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
+            return found
         # In another order the same words stand, but for those that are broken at the end of a line.
         if "-\n" in self._printed.text or all(
             folding.bones(token) in self._reading.text for token in folded.split()[:_TOKENS]
@@ -429,7 +449,7 @@ class Grounds:
             for index in self._standing(needle):
                 if self._bones[index] != needle:
                     continue
-                span = Span(on, index, index, 0, len(needle))
+                span = Span(on, index, index, 0, len(needle), index)
                 if self._agrees(span, folded, needle):
                     spans.append(span)
             if spans:
@@ -452,11 +472,25 @@ class Grounds:
         if span.head and not _separable(self._plain[order[span.first]], span.head):
             return False
         last = order[span.last]
-        return span.tail == len(self._bones[last]) or _separable(self._plain[last], span.tail)
+        if span.tail != len(self._bones[last]):
+            return _separable(self._plain[last], span.tail)
+        return not self._goes_on(order, span.last) and (span.head > 0 or not self._goes_on(order, span.first - 1))
+
+    def _goes_on(self, order: Sequence[int], at: int) -> bool:
+        """Whether the word at a position is the first half of one that a line's end breaks."""
+        if not 0 <= at < len(order) - 1 or BREAK in (order[at], order[at + 1]):
+            return False
+        word, following = self._words[order[at]], self._words[order[at + 1]]
+        return (
+            self._plain[order[at]][-1:] == "-"
+            and word[0][-2:-1].isalpha()
+            and following[0][:1].islower()
+            and not layout.level(word, following)
+        )
 
     def _on_one_page(self, span: Span) -> bool:
         indexes = span.indexes()
-        return self._page(indexes[0]) == self._page(indexes[-1])
+        return self._page_of[indexes[0]] == self._page_of[indexes[-1]]
 
     def _agrees(self, span: Span, folded: str, needle: str) -> bool:
         """Whether text of the same letters and digits says the same: 1.5 is not 15, nor C++ C."""
@@ -466,7 +500,9 @@ class Grounds:
             parts[-1] = parts[-1][: _bone_at(parts[-1], span.tail - 1) + 1]
         if span.head:
             parts[0] = parts[0][_bone_at(parts[0], span.head) :]
-        printed = "\n".join(parts)
+        printed = " ".join(parts)
+        if printed == folded:
+            return True
         if ("+" in printed or "#" in printed or "+" in folded or "#" in folded) and _languages(printed) != _languages(
             folded
         ):
@@ -491,11 +527,6 @@ class Grounds:
     def _signs(self, folded: str, text: str) -> _Found | None:
         """Where text without letters or digits stands: a currency's sign anywhere, the rest only as a word."""
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
-        if folded.isalpha():
-            spans = [
-                Span(self._reading, n, n, 0, len(folded)) for n in self._standing(folded) if self._bones[n] == folded
-            ]
-            return _Found("normalised", spans, text) if spans else None
         printed = self._printed
         spans: list[Span] = []
         at = printed.text.find(folded)
@@ -518,7 +549,7 @@ class Grounds:
         counts: Counter[int] = Counter()
         tokens = {folding.bones_of(token) for token in value.split()[:_TOKENS]}
         for token in tokens:
-            counts.update({self._page(index) for index in self._standing(token)})
+            counts.update({self._page_of[index] for index in self._standing(token)})
         return [page for page, count in counts.most_common(_PAGES) if count >= least * len(tokens)]
 
     def _other_orders(self, index: int) -> list[Strand]:
@@ -536,10 +567,6 @@ class Grounds:
     def _range(self, page: int) -> range:
         return range(self._firsts[page], self._firsts[page + 1] if page + 1 < len(self._firsts) else len(self._words))
 
-    def _page(self, word: int) -> int:
-        """The index of the page that a word is on."""
-        return bisect_right(self._firsts, word) - 1
-
     # Which place the field means
 
     def _choose(
@@ -549,23 +576,29 @@ class Grounds:
             return None
         span = found.spans[0]
         if len(found.spans) > 1:
-            span = min(self._ranked(found, label, quote, page)).span
+            span = self._likeliest([(one[:4], one.span) for one in self._ranked(found, label, quote, page)])
         return self._place(found, span)
+
+    def _likeliest(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
+        """The span with the least key; of equal ones the first that has no letters on it."""
+        least = min(key for key, _ in keyed)
+        equal = [span for key, span in keyed if key == least]
+        return next((span for span in equal[:_LABELS] if not self._is_glued(span)), equal[0])
 
     def _ranked(self, found: _Found, label: Sequence[str | int], quote: str | None, page: int | None) -> list[_Ranked]:
         near = self._near_label(found.spans, label, page)
         quoted = self._quoted(quote)
         ranked: list[_Ranked] = []
         for number, span in enumerate(found.spans):
-            outside = not any(first <= span.word <= last for first, last in quoted)
+            outside = not quoted or not any(first <= span.word <= last for first, last in quoted)
             kind, distance = near.get(number, (_NOWHERE, 0.0))
-            elsewhere = page is not None and self._pages[self._page(span.word)] != page
-            ranked.append(_Ranked(outside, kind, elsewhere, distance, self._is_glued(span), number, span))
+            elsewhere = page is not None and self._pages[self._page_of[span.word]] != page
+            ranked.append(_Ranked(outside, kind, elsewhere, distance, number, span))
         return ranked
 
     def _is_glued(self, span: Span) -> bool:
         """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
-        if span.strand is not self._printed:
+        if span.strand.fold is not folding.plain:
             return False
         text, start = span.strand.text, span.strand.starts[span.first] + span.head
         end = span.strand.starts[span.last] + span.tail
@@ -588,11 +621,11 @@ class Grounds:
         best: dict[int, tuple[float, float]] = {}
         numbered = list(enumerate(spans))
         if len(numbered) > _NEAR:
-            numbered.sort(key=lambda one: self._pages[self._page(one[1].word)] != page)
+            numbered.sort(key=lambda one: self._pages[self._page_of[one[1].word]] != page)
         for number, span in numbered[:_NEAR]:
             index = span.word
             before = ""
-            if span.head and span.strand is not self._printed:
+            if span.head and span.strand.fold is not folding.plain:
                 before = self._bones[index][: span.head]
             elif span.head:
                 before = folding.bones(self._plain[index][: span.head])
@@ -600,7 +633,7 @@ class Grounds:
                 best[number] = (0.0, 0.0)  # "Date:12/03/2024" in one word
                 continue
             word = self._words[index]
-            for weakness, first, last, box in printed.get(self._page(index), ()):
+            for weakness, first, last, box in printed.get(self._page_of[index], ()):
                 how = None if first <= index <= last else labels.distance(box, word)
                 if how is not None:
                     key = (how[0] + weakness / 10, how[1])
@@ -621,7 +654,7 @@ class Grounds:
                 ]
                 parts = [(4 * weakness + 2, n, n) for word in words for n in self._standing(word)] if words[1:] else []
                 for weak, first, last in whole + parts:
-                    on = hits[self._page(first)]
+                    on = hits[self._page_of[first]]
                     if len(on) < _LABELS:
                         on.append((weak, first, last, _union(self._words[first : last + 1])))
             self._label_hits[key] = hits
@@ -656,11 +689,13 @@ class Grounds:
                 result[name] = Finding("blank" if blank else "not_found", None)
                 continue
             if line is None:
-                span = min(ranked[name]).span
+                span = self._likeliest([(one[:4], one.span) for one in ranked[name]])
             else:
-                _, span = min(
-                    ((one.outside, *self._from_line(one.span, line), one.span.where in taken, *one), one.span)
-                    for one in ranked[name]
+                span = self._likeliest(
+                    [
+                        ((one.outside, *self._from_line(one.span, line), one.span.where in taken, *one[1:4]), one.span)
+                        for one in self._about(ranked[name], line)
+                    ]
                 )
                 taken.add(span.where)
             result[name] = Finding("found", self._place(candidates, span))
@@ -689,10 +724,18 @@ class Grounds:
         for line, places_there in places.items():
             scores[line] -= max(0, wanted[line] - len(places_there))
         free = scores.keys() - among.lines if len(leaves) > 1 else set(scores)
-        best = min(free or scores, key=lambda line: (-scores[line], line <= among.last, line))
+        best = min(free or scores, key=lambda line: (-scores[line], line < among.last, line))
         among.lines.add(best)
         among.last = best
         return best
+
+    def _about(self, ranked: Sequence[_Ranked], line: tuple[int, int]) -> Sequence[_Ranked]:
+        """Of very many places those about a line, and those within the quote."""
+        if len(ranked) <= _ABOUT:
+            return ranked
+        within = [one for one in ranked if not one.outside]
+        at = bisect_left(ranked, line, key=lambda one: self._line(one.span.word))
+        return within or ranked[max(0, at - _ABOUT // 2) : at + _ABOUT // 2]
 
     def _from_line(self, span: Span, line: tuple[int, int]) -> tuple[bool, int]:
         """How far a span is from a row's line: below it counts as nearer than above."""
@@ -701,7 +744,7 @@ class Grounds:
         return page != line[0], 2 * away if away >= 0 else -3 * away
 
     def _line(self, word: int) -> tuple[int, int]:
-        page = self._page(word)
+        page = self._page_of[word]
         if page not in self._lines:
             own = self._range(page)
             found = layout.lines(self._words, own.start, own.stop)
@@ -713,17 +756,18 @@ class Grounds:
     def _place(self, found: _Found, span: Span) -> Place:
         pieces = self._pieces(span, found.sought)
         beside = found.beside.get(span) if found.beside else None
-        if beside is not None and beside.first == span.last:  # 2024-03-12T20:13
-            pieces = self._pieces(Span(span.strand, span.first, beside.last, span.head, beside.tail), found.sought)
-        elif beside is not None and beside.first > span.last:
-            pieces += self._pieces(beside, found.sought)
-        elif beside is not None and beside.first < span.first:
-            pieces = self._pieces(beside, found.sought) + pieces
-        quote = " ".join(self._words[index][0][start:end] for index, start, end in pieces)
+        if beside is not None and beside.strand is span.strand and beside.first == span.last:  # 2024-03-12T20:13
+            whole = Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word)
+            pieces = self._pieces(whole, found.sought)
+        elif beside is not None:
+            apart = self._pieces(beside, found.sought)
+            pieces = pieces + apart if beside.word > span.word else apart + pieces
+        words = self._words
+        quote = " ".join([words[index][0][start:end] for index, start, end in pieces])
         match = "exact" if quote == found.sought and found.match != "quote" else found.match
-        sure = min((self._words[index][5] for index, _, _ in pieces if len(self._words[index]) > 5), default=1.0)
-        boxes = _line_boxes([(self._words[index], start, end) for index, start, end in pieces])
-        return Place(self._pages[self._page(pieces[0][0])], boxes, quote, match, sure, len(found.spans))
+        sure = min([words[index][5] for index, _, _ in pieces if len(words[index]) > 5], default=1.0)
+        boxes = _line_boxes([(words[index], start, end) for index, start, end in pieces])
+        return Place(self._pages[self._page_of[pieces[0][0]]], boxes, quote, match, sure, len(found.spans))
 
     def _covered(self, span: Span, sought: str) -> str:
         return "".join(self._words[index][0][start:end] for index, start, end in self._pieces(span, sought))
@@ -731,42 +775,45 @@ class Grounds:
     def _pieces(self, span: Span, sought: str) -> list[tuple[int, int, int]]:
         """The words under a span as (index, first character, after the last); of the punctuation around the text only
         what was sought too."""
-        strand = span.strand
+        fold = span.strand.fold
         indexes = [index for index in span.indexes() if self._plain[index]]
         first, last = self._words[indexes[0]][0], self._words[indexes[-1]][0]
-        if (strand is not self._printed and first.isalnum() and first.isascii()) or not first:
+        if (fold is not folding.plain and first.isalnum() and first.isascii()) or not first:
             begin = span.head
         else:
-            begin = folding.origins(first, strand.fold)[span.head][0]
-        if (strand is not self._printed and last.isalnum() and last.isascii()) or not last:
+            begin = folding.origins(first, fold)[span.head][0]
+        if (fold is not folding.plain and last.isalnum() and last.isascii()) or not last:
             end = span.tail
         else:
-            end = folding.origins(last, strand.fold)[span.tail - 1][1]
-        if strand is not self._printed:
+            end = folding.origins(last, fold)[span.tail - 1][1]
+        if fold is not folding.plain:
             if begin:
                 begin -= _common_end(first[:begin], _match(_LEADING, sought))
             if end < len(last):
                 end += _common_start(last[end:], _match(_TRAILING, sought))
-        pieces = [(index, 0, len(self._words[index][0])) for index in indexes]
+        words = self._words
+        pieces = [(index, 0, len(words[index][0])) for index in indexes]
         pieces[0] = (pieces[0][0], begin, pieces[0][2])
         pieces[-1] = (pieces[-1][0], pieces[-1][1], end)
         return pieces
 
 
 class _Rows:
-    """Which lines and places the rows of one list have taken."""
+    """Which lines and places the rows of one list have taken. `last` is the line after which the next is looked for: of
+    a list within a row, that row's."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: tuple[int, int]) -> None:
         self.lines: set[tuple[int, int]] = set()
         self.spans: set[tuple[int, int]] = set()
-        self.last: tuple[int, int] = (-1, -1)
+        self.last = last
 
 
 _NOWHERE: Final = 2
 _SPACE: Final = 0.75  # in heights of a line: the widest space within a number
 _SHORT: Final = 3
 _ROW_PLACES: Final = 400
-_NEAREST_LENGTH: Final = 200
+_ABOUT: Final = 64
+_NEAREST_LENGTH: Final = 100
 
 
 def _bounded(texts: Sequence[str]) -> list[str]:
@@ -855,11 +902,16 @@ def _line_boxes(pieces: Sequence[tuple[Word, int, int]]) -> tuple[Box, ...]:
         x0, y0, x1, y1 = word[1:5] if start == 0 and end == len(word[0]) else layout.part(word, start, end)
         if previous is not None and (layout.level(previous, word) or layout.upright(previous, word)):
             a0, b0, a1, b1 = boxes[-1]
-            boxes[-1] = (min(a0, x0), min(b0, y0), max(a1, x1), max(b1, y1))
+            boxes[-1] = (
+                a0 if a0 < x0 else x0,
+                b0 if b0 < y0 else y0,
+                a1 if a1 > x1 else x1,
+                b1 if b1 > y1 else y1,
+            )
         else:
             boxes.append((x0, y0, x1, y1))
         previous = word
-    return tuple((_edge(x0), _edge(y0), _edge(x1), _edge(y1)) for x0, y0, x1, y1 in boxes)
+    return tuple([(_edge(x0), _edge(y0), _edge(x1), _edge(y1)) for x0, y0, x1, y1 in boxes])
 
 
 def _edge(value: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 
 # The bound: one character in this many may be inserted, lost or replaced; shorter text allows none.
 CHARACTERS_AN_EDIT = 10
@@ -13,7 +12,8 @@ LONGEST = 2_000
 # The work: so many places of a piece, and so many candidates, are looked at.
 _HITS_A_PIECE = 64
 _CANDIDATES = 24
-_MOST_STARTS = 2_000
+_BEGINNINGS = 4
+_MOST_STARTS = 1_000
 
 # What OCR takes for each other between letters and digits. Any other change of a digit is another value.
 _LOOKS_LIKE = str.maketrans("oildsbzgqt", "0110582997")
@@ -39,7 +39,7 @@ def stands(needle: str, text: str, starts: Sequence[int]) -> list[tuple[int, int
     for shift in _shifts(needle, text, edits):
         first = bisect_left(starts, shift - edits)
         near = starts[first : bisect_right(starts, shift + edits)]
-        for start in sorted(near, key=lambda at: abs(at - shift)):
+        for start in sorted(near, key=lambda at: abs(at - shift))[:_BEGINNINGS]:
             if start in seen:
                 continue
             seen.add(start)
@@ -49,7 +49,7 @@ def stands(needle: str, text: str, starts: Sequence[int]) -> list[tuple[int, int
                 for size, edited in enumerate(away, 1)
                 if edited <= least and _ends(start + size, text, starts)
             ]
-            fitting = [one for one in sorted(ends) if same_digits(needle, text[start : one[1]])][:1]
+            fitting = [one for one in sorted(ends)[:_BEGINNINGS] if same_digits(needle, text[start : one[1]])][:1]
             for edited, end in fitting:
                 if edited < least:
                     best, least = [], edited
@@ -61,19 +61,13 @@ def stands(needle: str, text: str, starts: Sequence[int]) -> list[tuple[int, int
 
 def same_digits(wanted: str, printed: str) -> bool:
     """Whether the edits leave the digits as they are, but for a letter taken for the digit that looks like it."""
-    if not any(character.isdigit() for character in wanted + printed):
+    if [c for c in wanted if c.isdigit()] == [c for c in printed if c.isdigit()]:
         return True
-    for tag, a0, a1, b0, b1 in SequenceMatcher(None, wanted, printed, autojunk=False).get_opcodes():
-        a, b = wanted[a0:a1], printed[b0:b1]
-        if tag == "equal" or not any(character.isdigit() for character in a + b):
-            continue
-        if len(a) != len(b) or any(
-            x.isdigit() == y.isdigit() or x.translate(_LOOKS_LIKE) != y.translate(_LOOKS_LIKE)
-            for x, y in zip(a, b, strict=True)
-            if x.isdigit() or y.isdigit()
-        ):
-            return False
-    return True
+    return len(wanted) == len(printed) and all(
+        a == b or (a.isdigit() != b.isdigit() and a.translate(_LOOKS_LIKE) == b.translate(_LOOKS_LIKE))
+        for a, b in zip(wanted, printed, strict=True)
+        if a.isdigit() or b.isdigit()
+    )
 
 
 def _shifts(needle: str, text: str, edits: int) -> Iterator[int]:
@@ -89,7 +83,7 @@ def _shifts(needle: str, text: str, edits: int) -> Iterator[int]:
                 break
             votes[at - offset] += 1
             at = text.find(part, at + 1)
-    for shift, _ in votes.most_common(_CANDIDATES):
+    for shift, _ in votes.most_common(max(4, min(_CANDIDATES, 5_000 // len(needle)))):
         yield shift
 
 

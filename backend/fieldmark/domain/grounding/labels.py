@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from fieldmark.domain.grounding.folding import bones_of
 from fieldmark.domain.grounding.layout import Word, level
@@ -16,8 +17,12 @@ _BELOW = 3.0
 def label_words(path: Sequence[str | int]) -> list[tuple[str, ...]]:
     """The words of a path's last two keys, the last first: `vendor.taxNumber` gives (tax, number), (vendor,)."""
     keys = [step for step in path if isinstance(step, str)][-2:]
-    found = [tuple(bones_of(word) for word in _CAMEL.split(key) if bones_of(word)) for key in reversed(keys)]
-    return [words for words in found if words]
+    return [words for key in reversed(keys) if (words := _words(key))]
+
+
+@lru_cache(maxsize=1024)
+def _words(key: str) -> tuple[str, ...]:
+    return tuple(bones for word in _CAMEL.split(key) if (bones := bones_of(word)))
 
 
 def distance(label: Word, value: Word) -> tuple[int, float] | None:

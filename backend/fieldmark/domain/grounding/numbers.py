@@ -73,7 +73,7 @@ def magnitudes(body: str) -> tuple[str, ...]:
     if len(body) > MAX_DIGITS:
         return ()
     if body.isdigit():
-        return (_join(body, ""),)
+        return () if len(body) > 2 and body.startswith("0") else (_join(body, ""),)  # 0123 is an identifier
     found: list[str] = []
     last = max(body.rfind(mark) for mark in ".,'·")
     whole, part = body[:last], body[last + 1 :]

@@ -26,7 +26,7 @@ class Strand:
     def span(self, start: int, end: int) -> Span:
         first = bisect_right(self.starts, start) - 1
         last = bisect_right(self.starts, end - 1, lo=first) - 1
-        return Span(self, first, last, start - self.starts[first], end - self.starts[last])
+        return Span(self, first, last, start - self.starts[first], end - self.starts[last], self.order[first])
 
     def size(self, position: int) -> int:
         """How many characters the word at a position has here."""
@@ -44,14 +44,11 @@ class Span:
     last: int
     head: int
     tail: int
+    word: int  # the first it covers, as the document counts them
 
     def indexes(self) -> Sequence[int]:
         """The words it covers, as the document counts them."""
         return self.strand.order[self.first : self.last + 1]
-
-    @property
-    def word(self) -> int:
-        return self.strand.order[self.first]
 
     @property
     def where(self) -> tuple[int, int]:
@@ -61,7 +58,7 @@ class Span:
 
 def strand(parts: Sequence[str], order: Sequence[int], fold: Callable[[str], str], gap: str = "") -> Strand:
     """Lay folded words, `parts` by index, in an order."""
-    laid = parts if isinstance(order, range) else ["\n" if index == BREAK else parts[index] for index in order]
+    laid = parts if isinstance(order, range) else ["\0" if index == BREAK else parts[index] for index in order]
     starts = list(accumulate(map(len, laid), initial=0))
     starts.pop()
     if gap:

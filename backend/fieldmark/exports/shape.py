@@ -1,0 +1,133 @@
+"""What every export shows: the extraction's leaves with where they stand, and its lists of objects as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from fieldmark.domain import paths
+from fieldmark.domain.fields import walk
+
+STATES = ("found", "blank", "not_found")
+MAX_TABLES = 50  # lists of objects that get a table of their own; the leaves of all others are listed all the same
+MAX_COLUMNS = 200
+MAX_BOXES = 100  # of one leaf
+
+Box = tuple[float, float, float, float]
+
+
+class Leaf(NamedTuple):
+    """A scalar, or an empty object or list. `boxes` are 0..1 of the page; `state` is one of STATES or None."""
+
+    path: paths.Path
+    name: str
+    value: JsonValue
+    confidence: float | None
+    state: str | None
+    page: int | None
+    boxes: list[Box]
+    quote: str | None
+    by_person: bool
+    proposals: list[JsonValue]  # what agents would have written instead
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A list of objects: `rows` are (the item's path, its leaves by column); `name` is `items`, `items[].taxes`, …"""
+
+    name: str
+    columns: list[str] = field(default_factory=list[str])
+    rows: dict[str, dict[str, Leaf]] = field(default_factory=dict[str, dict[str, Leaf]])
+
+
+def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
+    """The leaves of an extraction, as `stores.extractions.get` answers it, in the order they stand."""
+    scores, evidence = _object(extraction.get("confidence_scores")), _object(extraction.get("evidence"))
+    locks = _object(extraction.get("locks"))
+    proposed: dict[str, list[JsonValue]] = {}
+    for proposal in extraction.get("proposals") or ():
+        if not proposal.get("removed"):
+            proposed.setdefault(str(proposal["path"]), []).append(proposal["new"])
+    found: list[Leaf] = []
+    for path, value in walk(extraction["extracted_fields"]):
+        name = paths.name(path)
+        given = _object(evidence.get(name))
+        score, state, page, quote = scores.get(name), given.get("state"), given.get("page"), given.get("quote")
+        found.append(
+            Leaf(
+                path,
+                name,
+                value,
+                float(score) if isinstance(score, int | float) else None,
+                state if state in STATES else None,
+                page if type(page) is int and page > 0 else None,
+                _boxes(given.get("boxes")),
+                quote if isinstance(quote, str) and quote else None,
+                name in locks,
+                proposed.get(name, []),
+            )
+        )
+    return found
+
+
+def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
+    """The lists of objects among the leaves. A list within a list's item is a table of its own; a list of scalars there
+    is a column for each place."""
+    tables: dict[str, Table] = {}
+    for leaf in leaves:
+        at = _item_in(leaf.path)
+        if at is None:
+            continue
+        name = "".join("[]" if isinstance(step, int) else f".{step}" for step in leaf.path[: at - 1]).lstrip(".")
+        table = tables.get(name)
+        if table is None:
+            if len(tables) == MAX_TABLES:
+                continue
+            table = tables[name] = Table(name)
+        column = paths.name(leaf.path[at:])
+        row = table.rows.setdefault(paths.name(leaf.path[:at]), {})
+        if column not in table.columns:
+            if len(table.columns) == MAX_COLUMNS:
+                continue
+            table.columns.append(column)
+        row[column] = leaf
+    for table in tables.values():
+        # The database keeps no order of keys; the page has one.
+        across = {name: _left_of(name, table) for name in table.columns}
+        table.columns.sort(key=across.__getitem__)
+    return list(tables.values())
+
+
+def _left_of(column: str, table: Table) -> float:
+    """Where the first value of a column that was found begins; past the page's edge if none was."""
+    return next((row[column].boxes[0][0] for row in table.rows.values() if column in row and row[column].boxes), 2.0)
+
+
+def _item_in(path: paths.Path) -> int | None:
+    """Where the path goes on below the innermost item of a list of objects that it leads through."""
+    for at in range(len(path) - 1, 0, -1):
+        if isinstance(path[at], str) and isinstance(path[at - 1], int):
+            return at
+    return None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _boxes(given: Any) -> list[Box]:
+    """Only what is a box on the page: evidence may have been written past the tools."""
+    boxes: list[Box] = []
+    for box in given[:MAX_BOXES] if isinstance(given, list) else ():  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(box, list) and len(box) == 4 and all(_is_number(side) for side in box):  # pyright: ignore
+            x0, y0, x1, y1 = (float(side) for side in box)  # pyright: ignore
+            if 0 <= x0 <= x1 <= 1 and 0 <= y0 <= y1 <= 1:
+                boxes.append((x0, y0, x1, y1))
+    return boxes

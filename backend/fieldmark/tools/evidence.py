@@ -1,0 +1,107 @@
+"""Evidence: where on the pages the values of a write stand, found before they are written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.grounding import Claim, Finding, Grounds, PageWords
+from fieldmark.domain.paths import Path
+from fieldmark.stores import documents
+
+
+@dataclass(slots=True)
+class DocumentWords:
+    """The words of a run's document, fetched with its first write and kept while it runs: a document that was read does
+    not change."""
+
+    _grounds: Grounds | None = None
+
+    async def grounds(self, conn: Connection, document_id: UUID) -> Grounds:
+        if self._grounds is None:
+            pages = await documents.words(conn, document_id)
+            # Half a second for hundreds of pages, in which others are to go on.
+            self._grounds = await asyncio.to_thread(
+                Grounds, [PageWords(page["number"], page["words"]) for page in pages]
+            )
+        return self._grounds
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What is shown for the leaves of a write, by path name, as the extraction keeps it."""
+
+    confidences: dict[str, float] = field(default_factory=dict[str, float])
+    evidence: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    not_found: list[str] = field(default_factory=list[str])
+
+
+def find(
+    grounds: Grounds,
+    at: Path,
+    value: JsonValue,
+    *,
+    stands: Mapping[str, JsonValue],
+    claims: Mapping[str, Claim] | None,
+    of_a_person: bool = False,
+) -> Evidence:
+    """Look for every leaf of a value that is to be written at a path (of an object at the root: for each field).
+
+    `stands` is what stands in the extraction so far: the rest of a row tells its line. `claims` are the model's, by
+    path name, for leaves or what they stand in; None if no model says anything. The confidence is the evidence's, and
+    0 for what is on no page; what a person says needs none, and has none there. Nor has a blank.
+    """
+    written = dict(leaves(value, at))
+    claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
+    found = grounds.ground_leaves([*_rest_of_row(at, stands, written), *written.items()], claimed)
+    result = Evidence()
+    for name in written:
+        finding: Finding = found[name]
+        result.evidence[name] = finding.as_json(claimed.get(name))
+        if finding.state == "found":
+            result.confidences[name] = finding.confidence
+        elif finding.state == "not_found" and not of_a_person:
+            result.confidences[name] = 0
+            result.not_found.append(name)
+    return result
+
+
+def quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
+    """A sentence for each quote that is on no page, with what is printed there that is most like it."""
+    faults: list[str] = []
+    for name, claim in claims.items():
+        if claim.quote is None or not claim.quote.strip() or grounds.find_quote(claim.quote, claim.page):
+            continue
+        nearest = grounds.nearest(claim.quote, claim.page)
+        where = "the page" if claim.page else "the document"
+        like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
+        faults.append(f"{name}: {like} {claim.quote[:200]!r}.")
+    return faults
+
+
+def _rest_of_row(
+    at: Path, stands: Mapping[str, JsonValue], written: Mapping[str, Any]
+) -> Iterator[tuple[str, JsonValue]]:
+    depth = max((n for n, step in enumerate(at, 1) if isinstance(step, int)), default=0)
+    if 0 < depth < len(at):
+        row = value_at(dict(stands), at[:depth])
+        if not isinstance(row, Nothing):
+            yield from ((name, leaf) for name, leaf in leaves(row, at[:depth]) if name not in written)
+
+
+def _nearest_claim(claims: Mapping[str, Claim], name: str) -> Claim:
+    """What the model says of a leaf, or else of what it stands in."""
+    path = paths.parse(name)
+    for size in range(len(path), 0, -1):
+        claim = claims.get(paths.name(path[:size]))
+        if claim is not None:
+            return claim
+    return Claim()

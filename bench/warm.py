@@ -1,0 +1,350 @@
+"""What it is worth that agent processes live on between runs, and that they mix nothing up.
+
+Later runs of one organisation, one at a time and 16 at once, beside a bare ClaudeSDKClient per request and a raw loop
+(both as in bench/extraction.py); how long a first run waits for the agent's first word while a spare process is there;
+and with --canaries so many runs of 50 organisations over a few processes: the document, its name and the instructions
+of each hold a word of its own, which is searched in every request to the model and in every row of every table.
+
+    pip install '.[bench]' && python bench/warm.py [--runs 20] [--first 20] [--at-once 5] [--canaries 1000]
+
+Ends with 1 if one run's word, session, call or cost was found at another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import json
+import os
+import random
+import re
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psutil
+import psycopg
+from psycopg.rows import dict_row
+
+import extraction
+from fieldmark.db.embedded import running
+from fieldmark.db.pool import Database
+from fieldmark.offline_model.messages import Body, Turn, call, text
+from fieldmark.offline_model.script import answers_so_far
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.routes.auth import enter
+from fieldmark.routes.tokens import LocalTokens
+from fieldmark.scope import Scope
+from fieldmark.stores import documents
+from processes import bounded, child, free_port, heed_signals, said
+
+SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
+ORGANISATIONS = 50
+CUSTOMERS = 8
+IN_A_ROW = (1, 9)
+DEADLINE_SECONDS = 1800
+CANARY = re.compile(r"canary-[0-9a-f]{32}")
+TOKENS = {"input_tokens": 1000, "output_tokens": 10}
+TURNS = 4
+
+
+def settings(home: str, base_url: str, port: int, **more: str) -> dict[str, str]:
+    return {
+        "FIELDMARK_HOME": home,
+        "ANTHROPIC_API_KEY": "bench",
+        "ANTHROPIC_BASE_URL": base_url,
+        "FIELDMARK_PORT": str(port),
+        "FIELDMARK_LOG_LEVEL": "warning",
+        "DATABASE_URL": "",
+        "SUPABASE_URL": "",
+        **more,
+    }
+
+
+async def sample(http: httpx.AsyncClient) -> dict[str, float]:
+    """What the service tells of its agent processes: {name{label}: value}."""
+    lines = (await http.get("/metrics")).text.splitlines()
+    told = [line.rsplit(" ", 1) for line in lines if re.match(r"fieldmark_(warm_|live_)?clis", line)]
+    return {name.removeprefix("fieldmark_"): float(value) for name, value in told if "_created" not in name}
+
+
+@dataclass
+class Customer:
+    """A user with an organisation of its own, and a document of its own for each run."""
+
+    scope: Scope
+    http: httpx.AsyncClient
+
+    async def document(self, database: Database, words: str, name: str = "a.txt") -> UUID:
+        """A document that is read already: how that is done is not what is measured here."""
+        document_id = uuid4()
+        page = {"number": 1, "width": 600, "height": 800, "text": words, "words": [], "engine": "text"}
+        async with database.as_user(self.scope) as conn:
+            path = f"{self.scope.org_id}/{document_id}/a.txt"
+            await documents.add(
+                conn, document_id=document_id, org_id=self.scope.org_id, filename=name, storage_path=path, byte_size=1
+            )
+            await documents.add_pages(conn, document_id, self.scope.org_id, [page])
+            await documents.finish_reading(conn, document_id, media_type="text/plain", page_count=1)
+        return document_id
+
+
+async def customers(database: Database, home: str, base_url: str, count: int) -> list[Customer]:
+    tokens = LocalTokens(Path(home))
+    made = []
+    for _ in range(count):
+        user_id = uuid4()
+        org_id = await enter(database, user_id)
+        assert org_id is not None
+        headers = {"Authorization": f"Bearer {tokens.sign(user_id)}"}
+        made.append(
+            Customer(Scope(user_id, org_id), httpx.AsyncClient(base_url=base_url, headers=headers, timeout=120))
+        )
+    return made
+
+
+# The first word ------------------------------------------------------------------------------------------------------
+
+
+async def first_words(home: str, times: int) -> None:
+    async def answer(body: Body) -> list[Any]:
+        if answers_so_far(body) == 0:
+            return [text("I read it."), call("get_document_text")]
+        return [text("Done.")]
+
+    took = []
+    async with OfflineModel(answer) as model:
+        with running(Path(home), 18) as embedded:
+            port = free_port()
+            with child(*SERVE, **settings(home, model.base_url, port)) as server:
+                await asyncio.to_thread(said, server)
+                async with Database(embedded.app_url, size=2) as database:
+                    for who in await customers(database, home, f"http://127.0.0.1:{port}", times + 1):
+                        body = {"document_id": str(await who.document(database, "Total: 1"))}
+                        while not (await sample(who.http)).get('warm_clis{state="spare"}'):
+                            await asyncio.sleep(0.05)
+                        await asyncio.sleep(0.2)  # what connecting it left to do is not this run's
+                        took.append(await first_word(who.http, body))
+                        await who.http.aclose()
+    took = sorted(took[1:])
+    p95 = took[min(len(took) - 1, round(0.95 * len(took)))]
+    print(f"request to the first word, a spare process there, {times} organisations' first runs:")
+    print(f"    p50 {statistics.median(took) * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, most {took[-1] * 1000:.0f} ms")
+
+
+async def first_word(http: httpx.AsyncClient, body: dict[str, str]) -> float:
+    begun, first = time.perf_counter(), 0.0
+    accept = {"Accept": "text/event-stream"}
+    async with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith('data: {"text"') and not first:
+                first = time.perf_counter() - begun
+    assert first
+    return first
+
+
+# Canaries ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Found:
+    """What the model was sent, by the canary of the run that it belongs to."""
+
+    requests: collections.Counter[str] = field(default_factory=collections.Counter)
+    of_session: dict[str, str] = field(default_factory=dict)
+    prefixes: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+
+    def answer(self, body: Body) -> Turn:
+        canaries = set(CANARY.findall(json.dumps(body)))
+        if len(canaries) != 1:
+            self.faults.append(f"a request holds {len(canaries)} canaries: {sorted(canaries)}")
+        canary = min(canaries, default="")
+        session = json.loads(body["metadata"]["user_id"])["session_id"]
+        if self.of_session.setdefault(session, canary) != canary:
+            self.faults.append(f"session {session} is that of {self.of_session[session]} and of {canary}")
+        self.requests[canary] += 1
+        self.prefixes.add(json.dumps([body["tools"], body["system"]]))
+        turns = [
+            [call("get_document_text")],
+            [call("extract_fields", {"fields": {"vendor": canary}, "confidences": {"vendor": 0.9}})],
+            [call("complete_extraction")],
+            [text(f"Done with {canary}.")],
+        ]
+        return Turn(turns[min(answers_so_far(body), 3)], usage=TOKENS)
+
+
+async def canaries(home: str, runs: int, seed: int) -> int:
+    found, chance = Found(), random.Random(seed)
+    expected: dict[str, tuple[UUID, UUID]] = {}  # canary: its organisation, its run
+    async with OfflineModel(found.answer) as model:
+        with running(Path(home), 18) as embedded:
+            port = free_port()
+            more = {
+                "FIELDMARK_MAX_LIVE_AGENTS": str(CUSTOMERS),
+                "FIELDMARK_WARM_PROCESSES": str(CUSTOMERS + 6),
+                "FIELDMARK_WARM_SPARES": "2",
+                "FIELDMARK_WARM_RUNS": "10",
+                "FIELDMARK_MODEL_PRICE": "3/15",
+            }
+            with child(*SERVE, **settings(home, model.base_url, port, **more)) as server:
+                await asyncio.to_thread(said, server)
+                memory = Memory(server.pid)
+                async with Database(embedded.app_url, size=CUSTOMERS + 2) as database:
+                    people = await customers(database, home, f"http://127.0.0.1:{port}", ORGANISATIONS)
+                    free = list(people)
+                    begun = time.monotonic()
+
+                    async def work() -> None:
+                        while len(expected) < runs:
+                            who = free.pop(chance.randrange(len(free)))
+                            for _ in range(chance.randint(*IN_A_ROW)):
+                                if len(expected) >= runs:
+                                    break
+                                canary = f"canary-{uuid4().hex}"
+                                expected[canary] = (who.scope.org_id, UUID(int=0))
+                                document = await who.document(database, f"Vendor: {canary}", f"{canary}.txt")
+                                body = {"document_id": str(document), "instructions": f"/model {canary}"}
+                                ended = (await who.http.post("/api/agent/extract", json=body)).json()
+                                if ended.get("status") != "completed":
+                                    found.faults.append(f"a run did not complete: {ended}")
+                                    continue
+                                expected[canary] = (who.scope.org_id, UUID(ended["run_id"]))
+                                memory.look(len(expected) / runs)
+                            free.append(who)
+
+                    await asyncio.gather(*[work() for _ in range(CUSTOMERS)])
+                    took = time.monotonic() - begun
+                    told = await sample(people[0].http)
+                    search(embedded.owner_url, expected, found)
+                    for who in people:
+                        await who.http.aclose()
+    print(f"{len(expected)} runs of {ORGANISATIONS} organisations in {took:.0f} s, {CUSTOMERS} at once, seed {seed}")
+    print(f"    processes: {', '.join(f'{name} {value:.0f}' for name, value in told.items() if value)}")
+    print(f"    memory of service and processes: {memory}")
+    print(f"    {sum(found.requests.values())} requests, {len(found.of_session)} sessions, ", end="")
+    print(f"{len(found.prefixes)} prefix of tools and system prompt, {len(found.faults)} faults")
+    for fault in found.faults[:20]:
+        print(f"    {fault}", file=sys.stderr)
+    return 1 if found.faults or len(found.prefixes) != 1 else 0
+
+
+class Memory:
+    """What a process and its children hold (PSS), by how far the work has come."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._at: dict[int, float] = {}
+
+    def look(self, share: float) -> None:
+        tenth = int(share * 10)
+        if tenth in self._at:
+            return
+        total = 0.0
+        for process in (self._root, *self._root.children(recursive=True)):
+            try:
+                total += process.memory_full_info().pss / 1e6
+            except psutil.Error:
+                continue
+        self._at[tenth] = total
+
+    def __str__(self) -> str:
+        return ", ".join(f"{10 * tenth} % {mb:.0f} MB" for tenth, mb in sorted(self._at.items()))
+
+
+def search(owner_url: str, expected: dict[str, tuple[UUID, UUID]], found: Found) -> None:
+    """Every row of every table: a canary stands with its own organisation and its own run, and nowhere else."""
+    rows = 0
+    with psycopg.connect(owner_url, row_factory=dict_row) as owner:
+        run_of_session = {
+            str(row["session_id"]): row["id"] for row in owner.execute("select id, session_id from public.runs")
+        }
+        if len(run_of_session) != len(expected):
+            found.faults.append(f"{len(run_of_session)} sessions of {len(expected)} runs")
+        tables = owner.execute(
+            """select c.oid::regclass::text as name, array_agg(a.attname::text) as columns
+               from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+               where c.relkind = 'r' and n.nspname in ('public', 'queue', 'private') and a.attnum > 0
+               group by c.oid"""
+        ).fetchall()
+        seen: collections.Counter[str] = collections.Counter()
+        for table in tables:
+            columns = set(table["columns"])
+            org = "t.org_id" if "org_id" in columns else "null::uuid"
+            run = (
+                "t.id"
+                if table["name"] in ("runs", "public.runs")
+                else "t.run_id"
+                if "run_id" in columns
+                else "null::uuid"
+            )
+            session = "t.session_id::text" if table["name"].endswith("agent_sessions") else "null::text"
+            query = f"select {org} as org, {run} as run, {session} as session, t::text as row from {table['name']} t"
+            for row in owner.execute(query):
+                rows += 1
+                held = set(CANARY.findall(row["row"]))
+                seen[table["name"]] += bool(held)
+                if len(held) > 1:
+                    found.faults.append(f"a row of {table['name']} holds {sorted(held)}")
+                run_id = row["run"] or run_of_session.get(row["session"] or "")
+                if row["session"] and run_id is None:
+                    found.faults.append(f"a row of {table['name']} is of session {row['session']}, which no run has")
+                for canary in held:
+                    org_id, of = expected[canary]
+                    if row["org"] is not None and row["org"] != org_id:
+                        found.faults.append(f"{canary} stands in {table['name']} of another organisation")
+                    if run_id is not None and run_id != of:
+                        found.faults.append(f"{canary} stands in {table['name']} of another run")
+        costs = owner.execute(
+            """select run_id, count(*) as messages, sum(cost_usd) as cost, count(distinct org_id) as orgs,
+                 min(org_id::text) as org
+               from public.usage group by run_id"""
+        ).fetchall()
+        org_of = {run: str(org) for org, run in expected.values()}
+        price = TURNS * (TOKENS["input_tokens"] * 3 + TOKENS["output_tokens"] * 15) / 1e6
+        for cost in costs:
+            if cost["messages"] != TURNS or abs(float(cost["cost"]) - price) > 1e-9 or cost["orgs"] != 1:
+                found.faults.append(f"run {cost['run_id']} was charged {cost['messages']} messages, {cost['cost']} USD")
+            if org_of.get(cost["run_id"]) != cost["org"]:
+                found.faults.append(f"run {cost['run_id']} was charged to another organisation")
+        if len(costs) != len(expected):
+            found.faults.append(f"{len(costs)} of {len(expected)} runs were charged")
+    for canary in expected:
+        if found.requests[canary] != TURNS:
+            found.faults.append(f"{canary} was in {found.requests[canary]} requests and not in {TURNS}")
+    where = ", ".join(f"{name} {count}" for name, count in sorted(seen.items()) if count)
+    print(f"searched {rows} rows of {len(tables)} tables; canaries in {where}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20, help="one at a time, of each kind (0: none)")
+    parser.add_argument("--first", type=int, default=20, help="first runs beside a spare process (0: none)")
+    parser.add_argument("--at-once", type=int, default=5, help="how often 16 at once (0: not at all)")
+    parser.add_argument("--canaries", type=int, default=0, help="runs of 50 organisations (0: none)")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.runs:
+        extraction.main(options.runs, 1)
+    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as home, bounded(DEADLINE_SECONDS, Path(home)):
+        if options.first:
+            asyncio.run(first_words(home, options.first))
+    if options.at_once:
+        os.environ["FIELDMARK_MAX_LIVE_AGENTS"] = os.environ["FIELDMARK_WARM_PROCESSES"] = "16"
+        extraction.main(options.at_once, 16)
+    if not options.canaries:
+        return 0
+    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as home, bounded(DEADLINE_SECONDS, Path(home)):
+        return asyncio.run(canaries(home, options.canaries, options.seed))
+
+
+if __name__ == "__main__":
+    heed_signals()
+    sys.exit(main())

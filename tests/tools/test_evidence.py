@@ -1,0 +1,123 @@
+"""What is written is looked for on the page in the same transaction, and a quote that is not there is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from desk import laid_out
+
+pytestmark = pytest.mark.anyio
+
+FIRST = "Invoice 4711\nDate: 26.10.2022\nVendor: Acme GmbH\nDiscount:\n"
+SECOND = "Bolt M8   2   4,50   9,00\nNut M8    1   9,00   9,00\nTotal 963,12 EUR\nTax exempt: yes\n"
+
+
+@pytest.fixture
+async def desk(database, clone, make_user):
+    async with laid_out(database, clone.owner_url, await make_user(), [FIRST, SECOND]) as desk:
+        yield desk
+
+
+@pytest.fixture
+async def context(desk):
+    return await desk.context()
+
+
+async def save(desk, context, fields, **more):
+    return await desk.call(context, "extract_fields", fields=fields, **({"confidences": {}} | more))
+
+
+def shown(desk, path):
+    proof = desk.extraction()["evidence"][path]
+    return proof["state"], proof["match"], proof["page"], proof["quote"]
+
+
+async def test_every_leaf_says_where_it_stands(desk, context):
+    fields = {
+        "number": "4711",
+        "date": "2022-10-26",
+        "vendor": {"name": "ACME GMBH"},
+        "total": 963.12,
+        "discount": None,
+    }
+    answer = await save(desk, context, fields, confidences={"total": 0.5, "vendor": 0.25})
+    assert not answer.is_error and "On no page" not in answer.text
+    assert shown(desk, "number") == ("found", "exact", 1, "4711")
+    assert shown(desk, "date") == ("found", "date", 1, "26.10.2022")
+    assert shown(desk, "vendor.name") == ("found", "normalised", 1, "Acme GmbH")
+    assert shown(desk, "total") == ("found", "number", 2, "963,12")
+    assert shown(desk, "discount") == ("blank", None, None, None)
+    row = desk.extraction()
+    assert row["confidence_scores"].keys() == row["evidence"].keys() - {"discount"}
+    # The model's number is its claim; for a leaf that it does not name, that of what the leaf stands in.
+    assert row["evidence"]["total"]["claim"]["confidence"] == 0.5
+    assert row["evidence"]["vendor.name"]["claim"]["confidence"] == 0.25
+    assert row["evidence"]["number"]["claim"]["confidence"] is None
+    event = desk.events(context.run_id)[-1]
+    assert {one["path"]: one["evidence"] for one in event["changed"]} == row["evidence"]
+
+
+async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_told(desk, context):
+    answer = await save(desk, context, {"total": 963.11, "vendor": {"name": "Globex"}}, confidences={"total": 1.0})
+    assert not answer.is_error
+    assert answer.text.endswith('On no page: ["total", "vendor.name"]. Is it what the document prints?')
+    row = desk.extraction()
+    assert row["confidence_scores"] == {"total": 0, "vendor.name": 0}
+    assert shown(desk, "total") == ("not_found", None, None, None)
+
+
+@pytest.mark.parametrize("page", [None, 2])
+async def test_a_quote_that_is_not_printed_is_refused_with_what_is(desk, context, page):
+    quote = {"total": {"quote": "Total 963.11 EUR", "page": page}}
+    answer = await save(desk, context, {"total": 963.11, "number": "4711"}, evidence=quote)
+    assert answer.is_error and answer.text.startswith("Nothing was stored: a quote must be what the page prints")
+    assert "963,12" in answer.text and "you wrote 'Total 963.11 EUR'" in answer.text
+    assert desk.extraction()["version"] == 0
+    # Mended, it is stored.
+    quote["total"]["quote"] = "Total 963,12 EUR"
+    assert not (await save(desk, context, {"total": 963.12}, evidence=quote)).is_error
+    assert shown(desk, "total") == ("found", "number", 2, "963,12")
+
+
+async def test_an_update_with_such_a_quote_is_refused_too(desk, context):
+    answer = await desk.call(context, "update_field", path="total", value=1, confidence=1.0, quote="Total one")
+    assert answer.is_error and desk.extraction()["version"] == 0
+    answer = await desk.call(context, "update_field", path="total", value=963.12, confidence=1.0, quote="total  963,12")
+    assert not answer.is_error
+
+
+async def test_only_a_quote_grounds_a_yes_or_no(desk, context):
+    evidence = {"tax_exempt": {"quote": "Tax exempt: yes"}}
+    await save(desk, context, {"tax_exempt": True, "signed": True}, evidence=evidence)
+    assert shown(desk, "tax_exempt") == ("found", "quote", 2, "Tax exempt: yes")
+    assert shown(desk, "signed")[0] == "not_found"
+
+
+async def test_the_rest_of_its_row_tells_where_a_cell_stands(desk, context):
+    rows = [{"name": "Bolt M8", "count": 2, "price": 4.5}, {"name": "Nut M8", "count": 1, "price": 9}]
+    await save(desk, context, {"items": rows})
+    for n in (0, 1):
+        answer = await desk.call(context, "update_field", path=f"items[{n}].total", value=9.0, confidence=1.0)
+        assert not answer.is_error
+    proofs = desk.extraction()["evidence"]
+    for n in (0, 1):
+        (name,), (total,) = proofs[f"items[{n}].name"]["boxes"], proofs[f"items[{n}].total"]["boxes"]
+        assert name[1] == total[1], n  # on one line
+
+
+async def test_an_object_written_at_a_path_is_looked_for_leaf_by_leaf(desk, context):
+    row = {"name": "Nut M8", "prices": {"one": 9}}
+    answer = await desk.call(context, "update_field", path="items[0]", value=row, confidence=0.75)
+    assert not answer.is_error
+    proofs = desk.extraction()["evidence"]
+    assert proofs.keys() == desk.extraction()["confidence_scores"].keys() == {"items[0].name", "items[0].prices.one"}
+    assert {proof["claim"]["confidence"] for proof in proofs.values()} == {0.75}
+
+
+async def test_what_a_person_says_needs_no_score(desk):
+    context = await desk.context(await desk.run("correct"))
+    await desk.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
+    await desk.call(context, "update_field", path="total", value=963.12, confidence=1.0)
+    row = desk.extraction()
+    assert row["confidence_scores"] == {"total": 0.98}
+    assert row["evidence"]["vendor.name"]["state"] == "not_found"
