@@ -485,11 +485,24 @@ def _show(extraction: dict[str, Any]) -> None:
     table.add_column("field", style="bold")
     table.add_column("value", overflow="fold")
     table.add_column("confidence", justify="right")
+    table.add_column("where", overflow="fold")
     for path, value in leaves(extraction["extracted_fields"]):
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         score = extraction["confidence_scores"].get(path)
-        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}")
+        proof = extraction["evidence"].get(path)
+        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}", _where(proof, shown))
     _out.print(table)
+
+
+def _where(proof: dict[str, Any] | None, shown: str) -> str:
+    """Where a value stands, and how it is printed there if not as it is shown."""
+    if proof is None:
+        return ""
+    if proof["state"] != "found":
+        return "[dim]left blank[/dim]" if proof["state"] == "blank" else "[red]on no page[/red]"
+    quote = proof["quote"]
+    printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
+    return f"page {proof['page']}{printed}"
 
 
 def _as_lines(done: list[dict[str, Any]]) -> str:

@@ -289,6 +289,15 @@ async def remove_field(
         return await _now(conn, extraction_id)
 
 
+@router.post("/{extraction_id}/complete", responses=_CHANGES)
+async def complete(extraction_id: UUID, scope: TheScope, service: TheService, if_match: IfMatch = None) -> Extraction:
+    """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
+    rule of the schema, say."""
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.complete(conn, extraction_id)
+        return await _now(conn, extraction_id)
+
+
 @router.post("/{extraction_id}/restore", responses=_CHANGES)
 async def restore_version(
     extraction_id: UUID, body: RestoreRequest, scope: TheScope, service: TheService, if_match: IfMatch = None
