@@ -270,7 +270,7 @@ async def set_field(
         grounds = await DocumentWords().grounds(conn, extraction.document_id)
     async with _changing(service, scope, extraction_id, if_match) as conn:
         stands = (await _now(conn, extraction_id)).extracted_fields
-        shown = find(grounds, path, body.value, stands=stands, claims=None, of_a_person=True)
+        shown = await find(grounds, path, body.value, stands=stands, claims=None, of_a_person=True)
         await extractions.update_field(
             conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
         )

@@ -42,6 +42,7 @@ LONGEST_WORD = 2_000  # characters; a longer run without a space is no word, and
 LONGEST_VALUE = 20_000  # characters
 MOST_CHARACTERS = 20_000_000  # of a document; what comes after grounds nothing
 _HITS = 2_000  # occurrences of one value's characters that are looked at
+_MISREADINGS = 2_000  # texts of a document's fields that are looked for as misread: each costs milliseconds
 _PLACES = 1_000  # places of one value that are kept and counted
 _LABELS = 16  # printings of one label on a page that are looked at
 _NEAR = 200  # places of one value of which the nearest to the label is sought
@@ -186,6 +187,7 @@ class Grounds:
         self._lined = f"\n{bones}\n"
         self._tokens: dict[str, list[int]] = {}
         self._found: dict[tuple[type, object], _Found | None] = {}
+        self._misreadings = _MISREADINGS
         self._label_hits: dict[tuple[tuple[str, ...], ...], _Labels] = {}
         self._lines: dict[int, dict[int, int]] = {}
         self._orders: dict[int, list[Strand]] = {}
@@ -429,8 +431,9 @@ class Grounds:
                 spans = self._stands(other, needle, folded)
                 if spans:
                     return _Found("normalised", spans, text)
-        if not fuzzy.allowed(needle):
+        if not fuzzy.allowed(needle) or not self._misreadings:
             return None
+        self._misreadings -= 1
         for one in chain([self._reading], self._in_other_orders(folded)):
             hits = fuzzy.stands(needle, one.text, one.starts)
             spans = [span for a, b in hits if self._on_one_page(span := one.span(a, b))]
