@@ -57,6 +57,8 @@ LOCAL_USER = UUID("00000000-0000-4000-8000-000000000001")
 
 FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
 
+MAX_WARNINGS = 5
+
 Result = TypeVar("Result")
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -349,6 +351,7 @@ async def _extract(
                         _tell(status, "Reading the document…")
                         extraction, waits = await _to_the_end(service.database, scope, run_id, status, person)
                         waiting += waits
+                        await _warn(service.database, scope, run_id)
                         if extraction is not None:
                             done.append(extraction)
                             if not as_json:
@@ -417,6 +420,21 @@ async def _to_the_end(
     if run is None or row is None or run["status"] != "completed":
         return None, False
     return Extraction.model_validate(row).model_dump(mode="json"), False
+
+
+async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
+    """Say what the run's document hides from whoever looks at it."""
+    from fieldmark.routes.documents import warning
+    from fieldmark.stores import documents, runs
+
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        pages = await documents.hidden(conn, run["document_id"]) if run else []
+    for page in pages[:MAX_WARNINGS]:
+        said = warning(page)
+        _err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
+    if len(pages) > MAX_WARNINGS:
+        _err.print(f"  [yellow]! {len(pages) - MAX_WARNINGS} more pages hold such words.[/yellow]")
 
 
 async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Proposal, person: Person) -> bool:
