@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.domain.grounding import WEIGHTS, Claim, Grounds, PageWords
-from printed import grounds
+from printed import grounds, laid
 
 INVOICE = """\
 Acme Corp.,          Invoice No:123
@@ -207,3 +207,18 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
         assert empty.find("2018-12-25") is None
         assert empty.nearest("Acme") is None
         assert empty.ground({"a": {"b": [1, "x", None]}}, {})["a.b[0]"].state == "not_found"
+
+
+def test_text_does_not_run_over_the_end_of_a_page() -> None:
+    assert grounds("Paid to Acme", "Trading Company").find("Acme Trading") is None
+
+
+def test_a_number_that_stands_alone_is_meant_rather_than_one_with_a_unit() -> None:
+    place = grounds("Grass 3m wide   3").find(3)
+    assert place is not None
+    assert (place.places, place.boxes[0][0]) == (2, 0.17)
+
+
+def test_groups_of_an_identifier_stand_close_together() -> None:
+    assert laid([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
+    assert laid([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
