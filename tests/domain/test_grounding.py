@@ -169,9 +169,14 @@ def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
 
 
 def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line() -> None:
-    pages = grounds(*(f"Item{number}  1  2.00\nother  1  2.00" for number in range(400)))
-    findings = pages.ground({"items": [{"name": "Item390", "qty": 1, "price": 2.0}]}, {})
-    assert [(f.place.page, f.place.boxes[0][1]) for f in findings.values() if f.place] == [(391, 0.02)] * 3
+    filler = "\n".join(["1  2.00  1  2.00"] * 10)
+    pages = grounds(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
+    findings = pages.ground({"items": [{"name": "Item90", "qty": 1, "price": 2.0}], "deposit": 2}, {})
+    found = [(finding.place.page, finding.place.boxes[0][1]) for finding in findings.values() if finding.place]
+    assert found == [(91, 0.02), (91, 0.02), (91, 0.02), (101, 0.02)]
+    claimed = pages.ground({"charge": 2}, {"charge": Claim(page=95)})["charge"].place
+    assert claimed is not None
+    assert (claimed.page, claimed.places) == (95, 2101)
 
 
 def test_a_list_of_scalars_takes_different_places() -> None:

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, count, pairwise
+from functools import cached_property, lru_cache
+from itertools import chain, count, islice, pairwise
 from operator import add
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -41,9 +41,9 @@ WEIGHTS: Final[Mapping[Match, float]] = {
 LONGEST_WORD = 2_000  # characters; a longer run without a space is no word, and grounds nothing
 LONGEST_VALUE = 20_000  # characters
 MOST_CHARACTERS = 20_000_000  # of a document; what comes after grounds nothing
-_HITS = 2_000  # occurrences of one value's characters that are looked at
+_HITS = 2_000  # occurrences of one value's characters, cut off from longer words, that are looked at
 _MISREADINGS = 2_000  # texts of a document's fields that are looked for as misread: each costs milliseconds
-_PLACES = 1_000  # places of one value that are kept and counted
+_PLACES = 10_000  # places of one value that are kept and counted
 _LABELS = 16  # printings of one label on a page that are looked at
 _NEAR = 200  # places of one value of which the nearest to the label is sought
 _PAGES = 4  # pages that are read in other orders too for one value
@@ -52,6 +52,7 @@ _TOKENS = 200  # words of one value by which its page is sought
 
 _JUNCTION = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 _POINTS = frozenset(".,'·:")
+_LETTERS_END = re.compile(r"[^\W\d_]*\Z")
 _BONE = regex.compile(r"[\p{L}\p{M}\p{N}]")
 _MARK = regex.compile(r"\p{M}")
 _LEADING = re.compile(r"^[\W_]*")
@@ -457,15 +458,14 @@ class Grounds:
                     spans.append(span)
             if spans:
                 return spans
-        text, at = on.text, on.text.find(needle)
-        for _ in range(_HITS):
-            if at < 0 or len(spans) == _PLACES:
-                break
+        text, at, misses = on.text, on.text.find(needle), 0
+        while at >= 0 and len(spans) < _PLACES and misses < _HITS:
             span = on.span(at, at + len(needle))
             if self._whole(span) and self._on_one_page(span) and self._agrees(span, folded, needle):
                 spans.append(span)
                 at = text.find(needle, at + len(needle))
             else:
+                misses += 1
                 at = text.find(needle, at + 1)
         return spans
 
@@ -579,7 +579,7 @@ class Grounds:
             return None
         span = found.spans[0]
         if len(found.spans) > 1:
-            span = self._likeliest([(one[:4], one.span) for one in self._ranked(found, label, quote, page)])
+            span = self._likeliest([(one[:4], one.span) for one in self._ranked(found.spans, label, quote, page)])
         return self._place(found, span)
 
     def _likeliest(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
@@ -588,16 +588,36 @@ class Grounds:
         equal = [span for key, span in keyed if key == least]
         return next((span for span in equal[:_LABELS] if not self._is_glued(span)), equal[0])
 
-    def _ranked(self, found: _Found, label: Sequence[str | int], quote: str | None, page: int | None) -> list[_Ranked]:
-        near = self._near_label(found.spans, label, page)
+    def _ranked(
+        self, spans: Sequence[Span], label: Sequence[str | int], quote: str | None, page: int | None
+    ) -> list[_Ranked]:
         quoted = self._quoted(quote)
+        if len(spans) > _RANKED:
+            spans = self._fewer(spans, quoted, label, page)
+        near = self._near_label(spans, label, page)
         ranked: list[_Ranked] = []
-        for number, span in enumerate(found.spans):
+        for number, span in enumerate(spans):
             outside = not quoted or not any(first <= span.word <= last for first, last in quoted)
             kind, distance = near.get(number, (_NOWHERE, 0.0))
             elsewhere = page is not None and self._pages[self._page_of[span.word]] != page
             ranked.append(_Ranked(outside, kind, elsewhere, distance, number, span))
         return ranked
+
+    def _fewer(
+        self, spans: Sequence[Span], quoted: Sequence[tuple[int, int]], label: Sequence[str | int], page: int | None
+    ) -> Sequence[Span]:
+        """Of very many places those in the quote, else on the claimed page, else on pages with the label, else the
+        first."""
+        labelled = self._labels(labels.label_words(label))
+        for those in (
+            (span for span in spans if any(first <= span.word <= last for first, last in quoted)),
+            (span for span in spans if self._pages[self._page_of[span.word]] == page),
+            (span for span in spans if self._page_of[span.word] in labelled),
+        ):
+            fewer = list(islice(those, _RANKED))
+            if fewer:
+                return fewer
+        return spans[:_RANKED]
 
     def _is_glued(self, span: Span) -> bool:
         """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
@@ -624,7 +644,8 @@ class Grounds:
         best: dict[int, tuple[float, float]] = {}
         numbered = list(enumerate(spans))
         if len(numbered) > _NEAR:
-            numbered.sort(key=lambda one: self._pages[self._page_of[one[1].word]] != page)
+            at = self._page_of
+            numbered.sort(key=lambda one: (self._pages[at[one[1].word]] != page, at[one[1].word] not in printed))
         for number, span in numbered[:_NEAR]:
             index = span.word
             before = ""
@@ -675,14 +696,12 @@ class Grounds:
         found = {
             name: self._candidates(value, claims[name].quote if name in claims else None) for _, name, value in leaves
         }
-        ranked = {
-            name: self._ranked(candidates, path, claims[name].quote, claims[name].page)
-            if name in claims
-            else self._ranked(candidates, path, None, None)
+        rare = {
+            name: self._ranked(candidates.spans, path, *_said(claims.get(name)))
             for path, name, _ in leaves
-            if (candidates := found[name]) is not None
+            if (candidates := found[name]) is not None and len(candidates.spans) <= _ROW_PLACES
         }
-        line = self._line_of(list(ranked.values()), among) if among is not None else None
+        line = self._line_of(list(rare.values()), among) if among is not None else None
         taken: set[tuple[int, int]] = among.spans if among is not None else set()
         result: dict[str, Finding] = {}
         for path, name, value in leaves:
@@ -691,13 +710,20 @@ class Grounds:
                 blank = value in (None, "", [], {}) and not isinstance(value, (bool, int)) and self._is_printed(path)
                 result[name] = Finding("blank" if blank else "not_found", None)
                 continue
+            quote, page = _said(claims.get(name))
+            if name in rare:
+                ranked = rare[name]
+            elif line is None or quote:
+                ranked = self._ranked(candidates.spans, path, quote, page)
+            else:
+                ranked = self._ranked(self._about(candidates.spans, line), path, quote, page)
             if line is None:
-                span = self._likeliest([(one[:4], one.span) for one in ranked[name]])
+                span = self._likeliest([(one[:4], one.span) for one in ranked])
             else:
                 span = self._likeliest(
                     [
                         ((one.outside, *self._from_line(one.span, line), one.span.where in taken, *one[1:4]), one.span)
-                        for one in self._about(ranked[name], line)
+                        for one in ranked
                     ]
                 )
                 taken.add(span.where)
@@ -711,8 +737,6 @@ class Grounds:
         places: defaultdict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
         wanted: Counter[tuple[int, int]] = Counter()
         for ranked in leaves:
-            if len(ranked) > _ROW_PLACES:
-                continue
             on: dict[tuple[int, int], float] = {}
             for one in ranked:
                 line = self._line(one.span.word)
@@ -732,13 +756,10 @@ class Grounds:
         among.last = best
         return best
 
-    def _about(self, ranked: Sequence[_Ranked], line: tuple[int, int]) -> Sequence[_Ranked]:
-        """Of very many places those about a line, and those within the quote."""
-        if len(ranked) <= _ABOUT:
-            return ranked
-        within = [one for one in ranked if not one.outside]
-        at = bisect_left(ranked, line, key=lambda one: self._line(one.span.word))
-        return within or ranked[max(0, at - _ABOUT // 2) : at + _ABOUT // 2]
+    def _about(self, spans: Sequence[Span], line: tuple[int, int]) -> Sequence[Span]:
+        """Of very many places those about a line."""
+        at = bisect_left(spans, line, key=lambda span: self._line(span.word))
+        return spans[max(0, at - _ABOUT // 2) : at + _ABOUT // 2]
 
     def _from_line(self, span: Span, line: tuple[int, int]) -> tuple[bool, int]:
         """How far a span is from a row's line: below it counts as nearer than above."""
@@ -816,6 +837,7 @@ _SPACE: Final = 0.75  # in heights of a line: the widest space within a number
 _SHORT: Final = 3
 _ROW_PLACES: Final = 400
 _ABOUT: Final = 64
+_RANKED: Final = 400
 _NEAREST_LENGTH: Final = 100
 
 
@@ -826,6 +848,10 @@ def _bounded(texts: Sequence[str]) -> list[str]:
         left -= len(text)
         found.append(text.replace("\n", " ") if len(text) <= LONGEST_WORD and left >= 0 else "")
     return found
+
+
+def _said(claim: Claim | None) -> tuple[str | None, int | None]:
+    return (claim.quote, claim.page) if claim else (None, None)
 
 
 def _every(text: str, part: str) -> Iterator[int]:
@@ -840,12 +866,12 @@ def _every(text: str, part: str) -> Iterator[int]:
 
 def _bone_at(plain: str, number: int) -> int:
     """Where in a plain word its letter or digit of a number (from 0) stands."""
-    if plain.isalnum() and plain.isascii():
-        return number
-    for at, bone in enumerate(_BONE.finditer(plain)):
-        if at == number:
-            return bone.start()
-    return len(plain)
+    return number if plain.isascii() and plain.isalnum() else _bones_at(plain)[number]
+
+
+@lru_cache(maxsize=256)
+def _bones_at(plain: str) -> list[int]:
+    return [bone.start() for bone in _BONE.finditer(plain)]
 
 
 def _separable(plain: str, bone: int) -> bool:
@@ -858,7 +884,11 @@ def _separable(plain: str, bone: int) -> bool:
         # "EUR9.00": a currency may be glued to its amount.
         if a.isdigit() == b.isdigit():
             return False
-        letters = re.match(r"[^\W\d_]*", plain[right:]) if a.isdigit() else re.search(r"[^\W\d_]*\Z", plain[: left + 1])
+        letters = (
+            re.match(r"[^\W\d_]*", plain[right : right + 6])
+            if a.isdigit()
+            else _LETTERS_END.search(plain, max(0, left - 5), left + 1)
+        )
         return letters is not None and letters[0] in numbers.CURRENCIES
     if a.isdigit() and b.isdigit():
         return len(between) > 1 and not between.isspace()
