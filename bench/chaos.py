@@ -559,7 +559,8 @@ class Chaos:
             self._count(f"worker, {moment}", self._processes.kill(worker))
 
     def _worker_at(self, moment: str) -> int | None:
-        """The pid of the worker whose run just came there: found by its CLI, which names the conversation."""
+        """The pid of the worker whose run just came there: found by its CLI, which names its first conversation; one
+        that was kept from an earlier run does not tell, and any worker is taken."""
         until = time.monotonic() + 5
         with psycopg.connect(self._owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
             owner.execute("set statement_timeout = '3s'")

@@ -249,16 +249,13 @@ def main(runs: int, at_once: int) -> None:
         ):
             token = said(server)
             with child(me, "ours", f"http://127.0.0.1:{port}", token) as ours_process:
-                database = next(
-                    (p.pid for p in psutil.process_iter() if p.name() == "postgres" and "-D" in p.cmdline()
-                     and p.create_time() >= psutil.Process(server.pid).create_time()), None,
-                )  # fmt: skip
+                database = int((Path(home) / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
                 subjects = {
                     "Fieldmark (API, queue, ledger, journal, events, stream)": (ours_process, Watched(server.pid)),
                     "(a) bare ClaudeSDKClient, tools in memory": (bare_process, Watched(bare_process.pid)),
                     "(b) raw anthropic loop, tools in memory": (raw_process, Watched(raw_process.pid)),
                 }
-                postgres = Watched(database) if database else None
+                postgres = Watched(database)
                 for process, _ in subjects.values():
                     assert said(process) == "ready"
                 walls: dict[str, list[float]] = {name: [] for name in subjects}
@@ -269,7 +266,7 @@ def main(runs: int, at_once: int) -> None:
                 for turn in range(runs + warming_up):
                     for name, (process, watched) in subjects.items():
                         before = watched.cpu()
-                        before_postgres = postgres.cpu() if postgres else 0.0
+                        before_postgres = postgres.cpu()
                         watched.watching.set()
                         assert process.stdin is not None
                         process.stdin.write(f"{at_once}\n")
@@ -281,7 +278,7 @@ def main(runs: int, at_once: int) -> None:
                             walls[name].append(wall)
                             singles[name].append(single)
                             cpus[name].append(watched.cpu() - before)
-                            if watched is subjects[next(iter(subjects))][1] and postgres:
+                            if watched is subjects[next(iter(subjects))][1]:
                                 postgres_cpu.append(postgres.cpu() - before_postgres)
                 base = "(a) bare ClaudeSDKClient, tools in memory"
                 print(f"{runs} times {at_once} at once each, interleaved; median")
@@ -294,8 +291,7 @@ def main(runs: int, at_once: int) -> None:
                         f"peak {peak:.0f} MB ({watched.peak / subjects[base][1].peak:.2f} x a)"
                         + (f", one of them {statistics.median(singles[name]):.2f} s" if at_once > 1 else "")
                     )
-                if postgres_cpu:
-                    print(f"    and Postgres itself: CPU {statistics.median(postgres_cpu):.2f} s a run")
+                print(f"    and Postgres itself: CPU {statistics.median(postgres_cpu):.2f} s a time")
 
 
 if __name__ == "__main__":

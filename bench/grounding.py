@@ -17,6 +17,7 @@ Of LangExtract the characters of its interval are judged. Times are CPU seconds,
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import sys
@@ -299,10 +300,14 @@ def on_pdfs(folder: Path, misses: bool) -> None:
     worst = 0.0
     complaints: list[str] = []
     for path in sorted(folder.glob("*.pdf")):
-        truth = folder / f"{path.stem}.truth.json"
-        if not truth.exists():
+        truth, table = folder / f"{path.stem}.truth.json", folder / f"{path.stem}.truth.csv"
+        if table.exists():  # of the first page
+            rows = list(csv.reader(table.read_text().splitlines(keepends=True)))
+            fields: Any = {"rows": [[cell for cell in row if cell.strip()] for row in rows]}
+        elif truth.exists():
+            fields = json.loads(truth.read_text())
+        else:
             continue
-        fields = json.loads(truth.read_text())
         if (
             isinstance(fields, list) and "cells" in fields[0]
         ):  # a table's cells: their texts, on the page where they are

@@ -30,20 +30,27 @@ create index extraction_proposals_extraction_id on public.extraction_proposals (
 
 -- Whom a lock binds ---------------------------------------------------------------------------------------------------
 
--- The person in whose words the agent that writes here corrects, or null. Told by the run's own row.
-create function private.correcting() returns uuid
+-- The person whose word stands behind what an agent writes here, or null: who approved the very call, else whose correction
+-- the run is. Told by the rows of the call and of the run.
+create function private.person_behind() returns uuid
 language sql stable set search_path = ''
 as $$
-  select created_by from public.runs
-  where id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and task = 'correct' and private.is_agent()
+  select coalesce(
+    (
+      select decided_by from public.calls
+      where run_id = run.id and id = current_setting('fieldmark.call_id', true) and admitted_by = 'person'
+    ),
+    case when task = 'correct' then created_by end)
+  from public.runs as run
+  where id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and private.is_agent()
 $$;
 
--- The names of the locks that bind whoever writes here: no person, and an agent not in the correction of whose lock it is.
+-- The names of the locks that bind whoever writes here: no person, and an agent not with the word of whose lock it is.
 create function private.binding(p_locks jsonb) returns text[]
 language sql stable set search_path = ''
 as $$
   select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
-  where (select private.is_agent()) and value ->> 'by' <> coalesce((select private.correcting())::text, '')
+  where (select private.is_agent()) and value ->> 'by' <> coalesce((select private.person_behind())::text, '')
 $$;
 
 -- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back. A leaf by
@@ -116,7 +123,7 @@ create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) ret
 language plpgsql stable set search_path = ''
 as $$
 declare
-  v_by uuid := case when private.is_agent() then private.correcting() else auth.uid() end;
+  v_by uuid := case when private.is_agent() then private.person_behind() else auth.uid() end;
   v_lock jsonb := jsonb_build_object('by', v_by, 'at', now());
 begin
   return (
@@ -252,7 +259,7 @@ create policy "members read the proposals for their extractions" on public.extra
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.correcting(), private.binding(jsonb), private.held(public.extractions, jsonb, text[]),
+  private.person_behind(), private.binding(jsonb), private.held(public.extractions, jsonb, text[]),
   private.at_or_below(jsonb, text, boolean)
   to authenticated;
 revoke execute on function

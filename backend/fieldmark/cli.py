@@ -1,8 +1,8 @@
-"""The command line: serve, extract, export, runs, approve, worker, migrate, token.
+"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token.
 
-Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, or what was to be
-decided waits no more; 2 wrong usage; 3 the service cannot work (settings, database); 4 nothing failed, but a run waits
-for a person's decision; 130 interrupted.
+Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
+decided waits no more, or an evaluation got worse; 2 wrong usage; 3 the service cannot work (settings, database); 4
+nothing failed, but a run waits for a person's decision; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from fieldmark.terminal import plain
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.asking import Person
     from fieldmark.db.pool import Database
+    from fieldmark.evaluation import Case
     from fieldmark.exports.export import Format
     from fieldmark.runs.decisions import Decision, Proposal
     from fieldmark.scope import Scope
@@ -55,6 +56,8 @@ app = typer.Typer(
 LOCAL_USER = UUID("00000000-0000-4000-8000-000000000001")
 
 FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
+
+MAX_WARNINGS = 5
 
 Result = TypeVar("Result")
 
@@ -183,6 +186,55 @@ def approve(
         raise typer.Exit(code)
 
 
+@app.command("eval")
+def evaluate(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Documents, each with what is right for it: invoice.pdf, invoice.gold.json.")
+    ] = None,
+    corrections: Annotated[
+        bool, typer.Option("--corrections", help="Instead: the completed extractions that people have corrected.")
+    ] = False,
+    schema: Annotated[Path | None, typer.Option(help="Score this JSON Schema, instead of each case's own.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="Score these instructions.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON on standard output.")] = False,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
+    found on the page."""
+    from fieldmark.evaluation import cases_of, regressions
+
+    if (folder is None) is not corrections:
+        _stop("Name a folder, or say --corrections.", MISUSED)
+    if save is not None and not save.absolute().parent.is_dir():
+        _stop(f"Nothing can be written to {save}: name a file in a folder that exists.", MISUSED)
+    wanted = _read_schema(schema)
+    try:
+        cases = None if folder is None else cases_of(folder)
+        before = None if baseline is None else TypeAdapter(dict[str, Any]).validate_json(baseline.read_bytes())
+    except (Invalid, OSError, ValidationError) as error:
+        _stop(f"The baseline {baseline} cannot be used." if not isinstance(error, Invalid) else str(error), MISUSED)
+    report = _run(_evaluate(_settings("warning"), cases, wanted, instructions, user))
+    text = _as_lines([report])
+    if save is not None:
+        save.write_text(text, encoding="utf-8")
+    if as_json:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    else:
+        _show_report(report)
+    with _sentences():
+        worse = [] if before is None else regressions(before, report, tolerance)
+    for sentence in worse:
+        _err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
+    if worse or report["failed"]:
+        raise typer.Exit(FAILED)
+
+
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
@@ -299,6 +351,7 @@ async def _extract(
                         _tell(status, "Reading the document…")
                         extraction, waits = await _to_the_end(service.database, scope, run_id, status, person)
                         waiting += waits
+                        await _warn(service.database, scope, run_id)
                         if extraction is not None:
                             done.append(extraction)
                             if not as_json:
@@ -369,6 +422,21 @@ async def _to_the_end(
     return Extraction.model_validate(row).model_dump(mode="json"), False
 
 
+async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
+    """Say what the run's document hides from whoever looks at it."""
+    from fieldmark.routes.documents import warning
+    from fieldmark.stores import documents, runs
+
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        pages = await documents.hidden(conn, run["document_id"]) if run else []
+    for page in pages[:MAX_WARNINGS]:
+        said = warning(page)
+        _err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
+    if len(pages) > MAX_WARNINGS:
+        _err.print(f"  [yellow]! {len(pages) - MAX_WARNINGS} more pages hold such words.[/yellow]")
+
+
 async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Proposal, person: Person) -> bool:
     from fieldmark.runs import decisions
 
@@ -435,11 +503,24 @@ def _show(extraction: dict[str, Any]) -> None:
     table.add_column("field", style="bold")
     table.add_column("value", overflow="fold")
     table.add_column("confidence", justify="right")
+    table.add_column("where", overflow="fold")
     for path, value in leaves(extraction["extracted_fields"]):
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         score = extraction["confidence_scores"].get(path)
-        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}")
+        proof = extraction["evidence"].get(path)
+        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}", _where(proof, shown))
     _out.print(table)
+
+
+def _where(proof: dict[str, Any] | None, shown: str) -> str:
+    """Where a value stands, and how it is printed there if not as it is shown."""
+    if proof is None:
+        return ""
+    if proof["state"] != "found":
+        return "[dim]left blank[/dim]" if proof["state"] == "blank" else "[red]on no page[/red]"
+    quote = proof["quote"]
+    printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
+    return f"page {proof['page']}{printed}"
 
 
 def _as_lines(done: list[dict[str, Any]]) -> str:
@@ -546,6 +627,64 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
         _show(extraction)
         return 0
     return WAITS if waits else FAILED
+
+
+# Evaluating ---------------------------------------------------------------------------------------------------------
+
+
+async def _evaluate(
+    settings: Settings,
+    cases: list[Case] | None,
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    user: UUID,
+) -> dict[str, Any]:
+    from fieldmark import evaluation
+    from fieldmark.service import open_service
+    from fieldmark.worker import working
+
+    with _err.status("") as status:
+        _tell(status, "Starting…")
+        async with open_service(settings) as service:
+            scope = await _scope(service.database, user)
+            try:
+                found = cases if cases is not None else await evaluation.corrected_cases(service, scope)
+            except Invalid as fault:
+                _stop(str(fault), FAILED)
+            _say_offline(settings)
+            async with working(service):
+                return await evaluation.evaluate(
+                    service,
+                    scope,
+                    found,
+                    schema=schema,
+                    instructions=instructions,
+                    tell=lambda words: _tell(status, plain(words)),
+                )
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    from fieldmark.domain.scoring import MEASURES, Tally
+
+    table = Table(
+        title=f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}",
+        title_justify="left",
+    )
+    table.add_column("field", style="bold", overflow="fold")
+    for name in ("gold", *MEASURES, "extra"):
+        table.add_column(name, justify="right")
+    for name, tally in [*report["fields"].items(), ("in all", report["total"])]:
+        rates = [Tally(**tally).rate(measure) for measure in MEASURES]
+        shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
+        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
+    _out.print(table)
+    for fault in report["faults"][:50]:
+        wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
+        _err.print(
+            f"[dim]{plain(fault['document'])}[/dim] {plain(fault['path'])}: {plain(got)}, right is {plain(wanted)}"
+        )
+    for failure in report["failed"]:
+        _err.print(f"[red]✗[/red] {plain(failure['document'])}: {plain(failure['error'])}")
 
 
 # Serving ------------------------------------------------------------------------------------------------------------

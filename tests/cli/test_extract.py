@@ -42,7 +42,7 @@ def test_a_sample_ends_as_a_table(home: Home):
     done = home.run("extract", INVOICE)
     assert done.code == 0
     assert "INV/2023/03/0008" in done.out and "279.84" in done.out and "confidence" in done.out
-    assert done.out.startswith("invoice · extraction ")
+    assert done.out.startswith("invoice · extraction ") and "page 1" in done.out
     # Each step on the other stream: a line each, and nothing that only a terminal understands.
     for words in ("Starting…", "offline model", "Reading the document…", "✓ Saving invoice_number", "Completing"):
         assert words in done.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.domain.grounding import WEIGHTS, Claim, Grounds, PageWords
-from printed import grounds
+from printed import grounds, laid
 
 INVOICE = """\
 Acme Corp.,          Invoice No:123
@@ -160,6 +160,25 @@ def test_equal_rows_take_the_lines_in_order() -> None:
     assert tops == [0.02, 0.02, 0.05, 0.05, 0.08, 0.08]
 
 
+def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
+    page = grounds("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
+    orders = [{"id": name, "taxes": [{"rate": 19, "kind": "tax"}]} for name in ("B2", "C3", "A1")]
+    findings = page.ground({"orders": orders}, {})
+    tops = [finding.place.boxes[0][1] for finding in findings.values() if finding.place]
+    assert [round((top - 0.02) / 0.03) for top in tops] == [2, 3, 3, 4, 5, 5, 0, 1, 1]
+
+
+def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line() -> None:
+    filler = "\n".join(["1  2.00  1  2.00"] * 10)
+    pages = grounds(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
+    findings = pages.ground({"items": [{"name": "Item90", "qty": 1, "price": 2.0}], "deposit": 2}, {})
+    found = [(finding.place.page, finding.place.boxes[0][1]) for finding in findings.values() if finding.place]
+    assert found == [(91, 0.02), (91, 0.02), (91, 0.02), (101, 0.02)]
+    claimed = pages.ground({"charge": 2}, {"charge": Claim(page=95)})["charge"].place
+    assert claimed is not None
+    assert (claimed.page, claimed.places) == (95, 2101)
+
+
 def test_a_list_of_scalars_takes_different_places() -> None:
     page = grounds("Serials A17 A18 A17")
     findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})
@@ -188,3 +207,18 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
         assert empty.find("2018-12-25") is None
         assert empty.nearest("Acme") is None
         assert empty.ground({"a": {"b": [1, "x", None]}}, {})["a.b[0]"].state == "not_found"
+
+
+def test_text_does_not_run_over_the_end_of_a_page() -> None:
+    assert grounds("Paid to Acme", "Trading Company").find("Acme Trading") is None
+
+
+def test_a_number_that_stands_alone_is_meant_rather_than_one_with_a_unit() -> None:
+    place = grounds("Grass 3m wide   3").find(3)
+    assert place is not None
+    assert (place.places, place.boxes[0][0]) == (2, 0.17)
+
+
+def test_groups_of_an_identifier_stand_close_together() -> None:
+    assert laid([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
+    assert laid([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None

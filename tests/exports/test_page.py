@@ -130,6 +130,14 @@ def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
     assert root.xpath("string(//title)") == text and root.xpath("string(//*[local-name()='svg'])") == text
 
 
+@pytest.mark.parametrize(
+    "box", [[0, 0, 2, 1], [-0.1, 0, 1, 1], [0.5, 0, 0.4, 1], ["0", 0, 1, 1], [0, 0, 1], "0011", None]
+)
+def test_a_box_that_is_none_is_not_drawn(box: Any) -> None:
+    row = extraction({"a": 1}, evidence={"a": {"state": "found", "page": 1, "boxes": [box, [0.1, 0.1, 0.2, 0.2]]}})
+    assert len(page(row).xpath("//a[contains(@class,'box')]")) == 1
+
+
 def test_controls_and_marks_that_turn_text_around_are_shown_as_such() -> None:
     root = page(extraction({"a": "x\u202eevil\x00\x1b[31m\ud800"}))
     assert "x\ufffdevil\ufffd\ufffd[31m\ufffd" in root.text_content()

@@ -165,13 +165,13 @@ def test_titles_of_sheets_are_titles_whatever_the_list_is_called() -> None:
 
 
 def test_thousands_of_leaves_and_lists_stay_within_bounds() -> None:
-    fields: dict[str, Any] = {"items": [{f"k{at}": at, "n": at} for at in range(1_000)]}
+    fields: dict[str, Any] = {"items": [{f"k{at}": at, "n": at} for at in range(300)]}
     fields |= {f"list{at}": [{"a": 1}] for at in range(100)}
     row = extraction(fields)
     found_sheets = sheets(as_xlsx(row))
-    assert len(found_sheets["Fields"]) == 2_101 and len(found_sheets) == 51
-    assert len(found_sheets["items"]) == 1_001 and len(found_sheets["items"][0]) == 201
-    assert len(rows(as_csv(row, None))) == 2_101
+    assert len(found_sheets["Fields"]) == 701 and len(found_sheets) == 51
+    assert len(found_sheets["items"]) == 301 and len(found_sheets["items"][0]) == 201
+    assert len(rows(as_csv(row, None))) == 701
 
 
 @pytest.mark.parametrize(

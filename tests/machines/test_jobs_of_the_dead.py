@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from procrastinate.jobs import Job, Status
 
 from desk import desk, until
 from fieldmark.runs.queue import RUNS, open_queue
+from fieldmark.worker import MAX_TRIES
 from standing import Clone
 
 __all__ = ["desk"]
@@ -97,3 +99,24 @@ async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_i
             assert jobs(desk) == ["doing"] and not ending.done()
         await ending
         assert jobs(desk) == []
+
+
+@pytest.mark.parametrize(
+    ("deaths", "reason"),
+    [(MAX_TRIES - 1, "original"), (MAX_TRIES, "reading it failed")],
+)
+async def test_a_document_whose_reading_was_begun_too_often_is_given_up(serve, clone, deaths, reason):
+    """One time fewer it is read, and then it shows that there is nothing to read here."""
+    async with serve() as served:
+        document_id, org_id = uuid4(), served.scope.org_id
+        with psycopg.connect(clone.owner_url, options="-c search_path=queue") as owner:
+            owner.execute(
+                """insert into public.documents (id, org_id, created_by, filename, storage_path, byte_size)
+                   values (%(id)s, %(org)s, %(user)s, 'a.txt',
+                     concat(%(org)s::uuid, '/', %(id)s::uuid, '/a.txt'), 1)""",
+                {"id": document_id, "org": org_id, "user": served.scope.user_id},
+            )
+            owner.execute("update procrastinate_jobs set attempts = %s", [deaths])
+        await served.read(document_id)
+        document = (await served.http.get(f"/api/documents/{document_id}")).json()
+        assert document["status"] == "failed" and reason in document["error"]

@@ -111,6 +111,15 @@ async def test_setting_and_removing_fields(serve):
         assert (await one.http.get("/api/extractions", params={"before": one.id})).json()["items"] == []
 
 
+async def test_a_person_completes_what_an_agent_may_not(serve):
+    async with edited(serve) as one:
+        answer = await one.http.post(f"{one.path}/complete", headers={"If-Match": '"1"'})
+        assert answer.status_code == 200 and answer.json()["status"] == (await one.now())["status"] == "completed"
+        problem(await one.http.post(f"{one.path}/complete", headers={"If-Match": '"7"'}), 409, "conflict")
+        async with one.served.client() as stranger:
+            problem(await stranger.post(f"{one.path}/complete"), 404, "not_found")
+
+
 async def test_who_has_seen_an_older_version_changes_nothing(serve):
     async with edited(serve) as one:
         await one.set("total", 4)

@@ -30,6 +30,8 @@ NAMED = [
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
     ("POST", "/api/extractions/{extraction}/restore", {"version": 0}),
+    ("POST", "/api/extractions/{extraction}/complete", {}),
+    ("GET", "/api/extractions/{extraction}/export", None),
     ("GET", "/api/runs/{run}", None),
     ("GET", "/api/runs/{run}/events", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),

@@ -224,6 +224,30 @@ def test_an_agent_cannot_change_what_a_person_set_and_the_rest_of_its_call_is_wr
 
 
 @pytest.mark.parametrize(
+    ("admitted_by", "decided_by", "can"),
+    [("person", "member", True), ("person", "colleague", False), ("policy", "member", False)],
+)
+def test_an_approved_call_is_the_word_of_who_approved_it(
+    table: Table, admitted_by: str, decided_by: str, can: bool
+) -> None:
+    table.update("total", 6)
+    table.agent()
+    table.connection.execute(
+        "insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by) "
+        "values (current_setting('fieldmark.run_id')::uuid, 'call', %s, 'update_field', '{}', repeat('0', 64), "
+        "'admitted', %s)",
+        [table.house.org, admitted_by],
+    )
+    table.connection.execute("update calls set decided_by = %s where id = 'call'", [getattr(table.house, decided_by)])
+    answer = table.update("total", 7)
+    assert ("proposed" not in answer) == can
+    assert table.fields["total"] == (7 if can else 6)
+    table.update("vendor.name", "Acme Ltd")
+    locked = table.row("locks").get("vendor.name", {}).get("by")
+    assert locked == (str(getattr(table.house, decided_by)) if admitted_by == "person" else None)
+
+
+@pytest.mark.parametrize(
     ("task", "of", "can"),
     [("correct", "member", True), ("correct", "colleague", False), ("extract", "member", False)],
 )

@@ -270,7 +270,7 @@ CALLABLE = {
         "private.written",
         "private.told",
         "private.is_agent",
-        "private.correcting",
+        "private.person_behind",
         "private.binding",
         "private.held",
         "private.at_or_below",

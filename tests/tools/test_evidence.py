@@ -121,3 +121,10 @@ async def test_what_a_person_says_needs_no_score(desk):
     row = desk.extraction()
     assert row["confidence_scores"] == {"total": 0.98}
     assert row["evidence"]["vendor.name"]["state"] == "not_found"
+
+
+async def test_thousands_of_values_on_no_page_end(desk, context):
+    fields = {f"field_{n}": f"nothing of that kind is printed {n}" for n in range(4000)}
+    answer = await save(desk, context, fields)
+    assert not answer.is_error, answer.text
+    assert set(desk.extraction()["confidence_scores"].values()) == {0}

@@ -112,9 +112,9 @@ def _cell(sheet: Any, value: JsonValue) -> Any:
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = _UNPRINTABLE.sub("\ufffd", text)
+    # Given at once, openpyxl would look whether it is a formula or an error's name.
     cell: Any = WriteOnlyCell(sheet, "")
     cell._value = text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
-    cell.data_type = "s"
     if _could_be_formula(text):
         cell.quotePrefix = True
     if "\n" in text:

@@ -171,7 +171,7 @@ async def get_document(document_id: UUID, scope: TheScope, service: TheService) 
         pages = await documents.hidden(conn, document_id)
     if row is None:
         raise NotFound("There is no such document.")
-    return DocumentInFull.model_validate({**row, "warnings": [_warning(page) for page in pages]})
+    return DocumentInFull.model_validate({**row, "warnings": [warning(page) for page in pages]})
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
@@ -227,7 +227,8 @@ async def get_page(document_id: UUID, number: int, scope: TheScope, service: The
     return Page.model_validate({**row, "words": words})
 
 
-def _warning(page: dict[str, Any]) -> HiddenText:
+def warning(page: dict[str, Any]) -> HiddenText:
+    """What is said of a page from which words were left out, as `stores.documents.hidden` answers it."""
     number, count = page["number"], page["hidden_words"]
     words = (
         "1 word that a person cannot see; it was"

@@ -270,7 +270,7 @@ async def set_field(
         grounds = await DocumentWords().grounds(conn, extraction.document_id)
     async with _changing(service, scope, extraction_id, if_match) as conn:
         stands = (await _now(conn, extraction_id)).extracted_fields
-        shown = find(grounds, path, body.value, stands=stands, claims=None, of_a_person=True)
+        shown = await find(grounds, path, body.value, stands=stands, claims=None, of_a_person=True)
         await extractions.update_field(
             conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
         )
@@ -286,6 +286,15 @@ async def remove_field(
     steps = paths.parse(path)
     async with _changing(service, scope, extraction_id, if_match) as conn:
         await extractions.remove_field(conn, extraction_id, paths.to_sql(steps))
+        return await _now(conn, extraction_id)
+
+
+@router.post("/{extraction_id}/complete", responses=_CHANGES)
+async def complete(extraction_id: UUID, scope: TheScope, service: TheService, if_match: IfMatch = None) -> Extraction:
+    """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
+    rule of the schema, say."""
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.complete(conn, extraction_id)
         return await _now(conn, extraction_id)
 
 

@@ -123,6 +123,22 @@ async def schema_of(conn: AsyncConnection[Row], extraction_id: UUID) -> dict[str
     return row["schema"] if row else None
 
 
+async def corrected(conn: AsyncConnection[Row], org_id: UUID, limit: int) -> list[Row]:
+    """The completed extractions in which a person has set a value, newest first, with their documents' names."""
+    cursor = await conn.execute(
+        "select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence from public.extractions as e "
+        "join public.documents as d on d.id = e.document_id "
+        "where e.org_id = %s and e.status = 'completed' and e.locks <> '{}' order by e.created_at desc limit %s",
+        (org_id, limit),
+    )
+    return await cursor.fetchall()
+
+
+async def remove(conn: AsyncConnection[Row], extraction_id: UUID) -> None:
+    """Delete an extraction with its runs."""
+    await conn.execute("delete from public.extractions where id = %s", (extraction_id,))
+
+
 async def save_fields(
     conn: AsyncConnection[Row],
     extraction_id: UUID,

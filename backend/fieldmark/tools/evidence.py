@@ -44,7 +44,7 @@ class Evidence:
     not_found: list[str] = field(default_factory=list[str])
 
 
-def find(
+async def find(
     grounds: Grounds,
     at: Path,
     value: JsonValue,
@@ -61,7 +61,9 @@ def find(
     """
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
-    found = grounds.ground_leaves([*_rest_of_row(at, stands, written), *written.items()], claimed)
+    leaves_of_row = [*_rest_of_row(at, stands, written), *written.items()]
+    # Not on the event loop: thousands of values that are on no page take seconds.
+    found = await asyncio.to_thread(grounds.ground_leaves, leaves_of_row, claimed)
     result = Evidence()
     for name in written:
         finding: Finding = found[name]
@@ -74,8 +76,12 @@ def find(
     return result
 
 
-def quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
-    """A sentence for each quote that is on no page, with what is printed there that is most like it."""
+async def quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
+    """A sentence for each quote that is on no page (the first ten), with what is printed there that is most like it."""
+    return await asyncio.to_thread(_quotes_elsewhere, grounds, claims)
+
+
+def _quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
     faults: list[str] = []
     for name, claim in claims.items():
         if claim.quote is None or not claim.quote.strip() or grounds.find_quote(claim.quote, claim.page):
@@ -84,6 +90,8 @@ def quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]
         where = "the page" if claim.page else "the document"
         like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
         faults.append(f"{name}: {like} {claim.quote[:200]!r}.")
+        if len(faults) == 10:
+            break
     return faults
 
 

@@ -238,14 +238,14 @@ async def _looked_for(
 ) -> Evidence:
     """Where the values that are to be written stand; Retry if a quote is on no page."""
     grounds = await context.words.grounds(conn, context.document_id)
-    faults = quotes_elsewhere(grounds, claims)
+    faults = await quotes_elsewhere(grounds, claims)
     if faults:
         raise Retry(
             "Nothing was stored: a quote must be what the page prints, word for word.\n"
-            + "\n".join(f"- {fault}" for fault in faults[:10])
+            + "\n".join(f"- {fault}" for fault in faults)
         )
     stands: dict[str, JsonValue] = before["extracted_fields"]
-    return find(grounds, path, value, stands=stands, claims=claims, of_a_person=context.correcting)
+    return await find(grounds, path, value, stands=stands, claims=claims, of_a_person=context.correcting)
 
 
 def _read_back(values: dict[str, Any], stored: dict[str, Any], not_found: list[str]) -> str:

@@ -80,6 +80,16 @@ def test_rules_for_other_media_and_unknown_selectors_hide_nothing() -> None:
     assert (page, page.hidden) == (["seen"], ["not", "seen"])
 
 
+def test_of_two_rules_the_more_special_one_holds_and_of_equal_ones_the_later() -> None:
+    for first, second in (("a", "b"), ("b", "a"), ("k", "z"), ("z", "k")):
+        sheet = f".{first}{{display:none}} .{second}{{display:block}}"
+        assert html_lines(f"<style>{sheet}</style><p class='a b k z'>seen</p>") == ["seen"]
+        sheet = f".{first}{{display:block}} .{second}{{display:none}}"
+        assert html_lines(f"<style>{sheet}</style><p class='a b k z'>secret</p>").hidden == ["secret"]
+    assert html_lines("<style>p.off{display:none} .off{display:block}</style><p class=off>a").hidden == ["a"]
+    assert html_lines("<style>p{display:none!important}</style><p style='display:block'>a").hidden == ["a"]
+
+
 def test_white_text_is_seen_where_a_style_sheet_elsewhere_may_paint_the_ground() -> None:
     text = '<p style="color:#fff">secret</p>'
     assert html_lines(text).hidden == ["secret"]

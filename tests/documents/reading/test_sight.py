@@ -77,6 +77,13 @@ def test_what_cannot_be_seen_is_not_read_and_counted(hidden: str, visible: str, 
     assert page.text.split()[3:] == ["secret", "4711"] and (page.hidden_words, page.hidden_excerpt) == (0, "")
 
 
+def test_what_is_small_is_measured_by_the_page() -> None:
+    """As drawings have it whose unit is a centimetre."""
+    content = show("readable 4711", 1, 8, size=0.4) + show("dots", 1, 4, size=0.02)
+    page = Pdf(pdf([content], media_box="[0 0 21 29.7]"), Limits()).read_page(1)
+    assert page is not None and (page.text, page.hidden_excerpt) == ("readable 4711", "dots")
+
+
 def test_text_in_a_layer_that_is_off_is_not_read() -> None:
     assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("OFF")).hidden_excerpt == "secret 4711"
     assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("ON")).text.split()[3:] == ["secret", "4711"]

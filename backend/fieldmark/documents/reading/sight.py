@@ -25,8 +25,11 @@ pdfium: Any = pypdfium2.raw  # C functions without types
 
 # A change of fewer than 16 of 255 levels is not seen (a power of two: masks find it in many pixels at once).
 LEVELS = 16
-# Points. Letters lower than this, or on average narrower than a tenth of it, are dots and lines to a person.
+# Points, or so many parts of a page that is smaller than a sheet: a page of another unit is shown as large as any.
+# Letters lower than this, or on average narrower than a tenth of it, are dots and lines to a person.
 SMALLEST = 1.5
+SMALLEST_PART = 1 / 500
+LEAST_PIXELS = 600  # of a page's longer side
 MAX_PIXELS = 2_000_000
 COARSE = 0.75  # pixels a point: as few as still show each word of 6 points without a gap
 FINER = 3  # times as many where it has to be looked at closely
@@ -86,7 +89,8 @@ class Sight:
         here = self._page
         self._collect([get_object(here, index) for index in range(count_objects(here))], 0)
         width, height = size
-        self._scale = min(COARSE, (MAX_PIXELS / (width * height)) ** 0.5)
+        self._smallest = min(SMALLEST, max(size) * SMALLEST_PART)
+        self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
         self._full = self._drawn((0, 0, self._columns, self._rows), "full")
 
@@ -99,7 +103,7 @@ class Sight:
     def seen(self, runs: Sequence[Run], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
         """For each word the stretches of its characters that a person can see: one, none, or some."""
         whole: list[list[tuple[int, int]]] = [[(run.start, run.end)] for run in runs]
-        small = [_microscopic(run) for run in runs]
+        small = [_microscopic(run, self._smallest) for run in runs]
         doubtful = [index for index in self._doubtful(runs) if not small[index]]
         if doubtful:
             shown = self._closely([runs[index] for index in doubtful], codes)
@@ -323,10 +327,10 @@ def _pixels(left: float, top: float, right: float, bottom: float, columns: int, 
     return x0, y0, min(int(max(right, -1)) + 1, columns), min(int(max(bottom, -1)) + 1, rows)
 
 
-def _microscopic(run: Run) -> bool:
+def _microscopic(run: Run, smallest: float) -> bool:
     left, top, right, bottom = run.box
     along, across = (right - left, bottom - top) if run.direction % 2 == 0 else (bottom - top, right - left)
-    return not (across >= SMALLEST and along >= SMALLEST / 10 * len(run.text) and max(map(abs, run.box)) < _FAR)
+    return not (across >= smallest and along >= smallest / 10 * len(run.text) and max(map(abs, run.box)) < _FAR)
 
 
 def _stretches(run: Run, shown: set[int]) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from PIL import ImageColor
@@ -166,6 +167,7 @@ def _rules(sheet: str) -> Iterator[tuple[str, str]]:
             text = piece
 
 
+@lru_cache(maxsize=1024)
 def _declarations(body: str) -> dict[str, str]:
     style: dict[str, str] = {}
     for part in _COMMENT.sub(" ", body).split(";"):

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, count, pairwise
+from functools import cached_property, lru_cache
+from itertools import chain, count, islice, pairwise
 from operator import add
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -22,7 +22,7 @@ from fieldmark.domain import fields as walking
 from fieldmark.domain import paths
 from fieldmark.domain.grounding import dates, folding, fuzzy, labels, layout, numbers
 from fieldmark.domain.grounding.layout import Box, Word
-from fieldmark.domain.grounding.strand import Span, Strand, strand
+from fieldmark.domain.grounding.strand import BREAK, Span, Strand, strand
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
@@ -41,8 +41,9 @@ WEIGHTS: Final[Mapping[Match, float]] = {
 LONGEST_WORD = 2_000  # characters; a longer run without a space is no word, and grounds nothing
 LONGEST_VALUE = 20_000  # characters
 MOST_CHARACTERS = 20_000_000  # of a document; what comes after grounds nothing
-_HITS = 2_000  # occurrences of one value's characters that are looked at
-_PLACES = 1_000  # places of one value that are kept and counted
+_HITS = 2_000  # occurrences of one value's characters, cut off from longer words, that are looked at
+_MISREADINGS = 2_000  # texts of a document's fields that are looked for as misread: each costs milliseconds
+_PLACES = 10_000  # places of one value that are kept and counted
 _LABELS = 16  # printings of one label on a page that are looked at
 _NEAR = 200  # places of one value of which the nearest to the label is sought
 _PAGES = 4  # pages that are read in other orders too for one value
@@ -51,6 +52,7 @@ _TOKENS = 200  # words of one value by which its page is sought
 
 _JUNCTION = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 _POINTS = frozenset(".,'·:")
+_LETTERS_END = re.compile(r"[^\W\d_]*\Z")
 _BONE = regex.compile(r"[\p{L}\p{M}\p{N}]")
 _MARK = regex.compile(r"\p{M}")
 _LEADING = re.compile(r"^[\W_]*")
@@ -58,24 +60,22 @@ _TRAILING = re.compile(r"[\W_]*$")
 # From so many characters on, a grouping of digits by spaces or dashes is only a way of writing: IBAN, telephone.
 _LONG = 8
 
-_SYMBOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "EUR": ("€",),
-    "GBP": ("£",),
-    "INR": ("₹", "rs"),
-    "KRW": ("₩",),
-    "ILS": ("₪",),
-    "RUB": ("₽",),
-    "TRY": ("₺",),
-    "UAH": ("₴",),
-    "VND": ("₫",),
-    "THB": ("฿",),
-    "PHP": ("₱",),
-    "NGN": ("₦",),
-    "PLN": ("zl",),
-    "CZK": ("kc",),
-    "MYR": ("rm",),
-    "USD": ("us$",),
-    "BRL": ("r$",),
+# Signs of one currency only: a $ may be many.
+_SIGNS: Final[Mapping[str, str]] = {
+    "EUR": "€",
+    "GBP": "£",
+    "INR": "₹",
+    "KRW": "₩",
+    "ILS": "₪",
+    "RUB": "₽",
+    "TRY": "₺",
+    "UAH": "₴",
+    "VND": "₫",
+    "THB": "฿",
+    "PHP": "₱",
+    "NGN": "₦",
+    "USD": "us$",
+    "BRL": "r$",
 }
 
 
@@ -188,6 +188,7 @@ class Grounds:
         self._lined = f"\n{bones}\n"
         self._tokens: dict[str, list[int]] = {}
         self._found: dict[tuple[type, object], _Found | None] = {}
+        self._misreadings = _MISREADINGS
         self._label_hits: dict[tuple[tuple[str, ...], ...], _Labels] = {}
         self._lines: dict[int, dict[int, int]] = {}
         self._orders: dict[int, list[Strand]] = {}
@@ -222,10 +223,13 @@ class Grounds:
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))
-        taken: dict[paths.Path, _Rows] = {}
-        for row, own in rows.items():
-            among = taken.setdefault(row[:-1], _Rows()) if row else None
-            found.update(self._row(own, claims, among))
+        lists: dict[paths.Path, _Rows] = {}
+        for row, members in rows.items():
+            among = None
+            if row:
+                above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
+                among = lists.setdefault(row[:-1], _Rows(above[-1].last if above else (-1, -1)))
+            found.update(self._row(members, claims, among))
         return found
 
     def nearest(self, quote: str, page: int | None = None) -> str | None:
@@ -368,22 +372,35 @@ class Grounds:
             spans = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
             return _Found("date", spans, text) if spans else None
         hits = sorted({hit for day in moment.days for hit in self._dates.get(day, ())})[:_PLACES]
-        spans = [printed.span(*hit) for hit in hits]
+        spans = [printed.span(*hit) for hit in hits] or self._wrapped(moment.days)
         if moment.clock is None or not spans:
             return _Found("date", spans, text) if spans else None
         times = [printed.span(a, b) for a, b in self._clock_hits(moment.clock)]
         beside: dict[Span, Span] = {}
         for span in spans:
-            at = bisect_left(times, span.first, key=lambda time: time.first)
+            at = bisect_left(times, span.word, key=lambda time: time.word)
             close = [
                 time for time in times[max(0, at - 1) : at + 2] if self._page_of[time.word] == self._page_of[span.word]
             ]
             if close:
-                beside[span] = min(close, key=lambda time: abs(time.first - span.first))
+                beside[span] = min(close, key=lambda time: abs(time.word - span.word))
         if beside:
             return _Found("date", [span for span in spans if span in beside], text, beside)
         # Midnight is how a date becomes a date with time.
         return _Found("date", spans, text) if moment.clock[:2] == (0, 0) and not moment.clock[2] else None
+
+    def _wrapped(self, days: Sequence[dates.Day]) -> list[Span]:
+        """Where a day is printed over the end of a line within a column."""
+        spans: list[Span] = []
+        for index in self._likely(str(days[0][0])):
+            for other in self._other_orders(index):
+                printed = strand(self._plain, other.order, folding.plain, gap="\n")
+                spans += [
+                    printed.span(start, end)
+                    for start, end, meant in dates.scan(printed.text)
+                    if not set(days).isdisjoint(meant)
+                ]
+        return spans[:_PLACES]
 
     def _clock_hits(self, clock: dates.Clock) -> list[tuple[int, int]]:
         return [(a, b) for a, b, read in self._clocks if any(dates.same_time(clock, one) for one in read)][:_PLACES]
@@ -405,11 +422,8 @@ class Grounds:
         needle = folding.bones(folded)
         if found or not needle:
             return found
-        if text in _SYMBOLS:
-            for symbol in _SYMBOLS[text]:
-                found = self._signs(symbol, text)
-                if found:
-                    return found
+        if text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
+            return found
         # In another order the same words stand, but for those that are broken at the end of a line.
         if "-\n" in self._printed.text or all(
             folding.bones(token) in self._reading.text for token in folded.split()[:_TOKENS]
@@ -418,8 +432,9 @@ class Grounds:
                 spans = self._stands(other, needle, folded)
                 if spans:
                     return _Found("normalised", spans, text)
-        if not fuzzy.allowed(needle):
+        if not fuzzy.allowed(needle) or not self._misreadings:
             return None
+        self._misreadings -= 1
         for one in chain([self._reading], self._in_other_orders(folded)):
             hits = fuzzy.stands(needle, one.text, one.starts)
             spans = [span for a, b in hits if self._on_one_page(span := one.span(a, b))]
@@ -443,15 +458,14 @@ class Grounds:
                     spans.append(span)
             if spans:
                 return spans
-        text, at = on.text, on.text.find(needle)
-        for _ in range(_HITS):
-            if at < 0 or len(spans) == _PLACES:
-                break
+        text, at, misses = on.text, on.text.find(needle), 0
+        while at >= 0 and len(spans) < _PLACES and misses < _HITS:
             span = on.span(at, at + len(needle))
             if self._whole(span) and self._on_one_page(span) and self._agrees(span, folded, needle):
                 spans.append(span)
                 at = text.find(needle, at + len(needle))
             else:
+                misses += 1
                 at = text.find(needle, at + 1)
         return spans
 
@@ -461,7 +475,21 @@ class Grounds:
         if span.head and not _separable(self._plain[order[span.first]], span.head):
             return False
         last = order[span.last]
-        return span.tail == len(self._bones[last]) or _separable(self._plain[last], span.tail)
+        if span.tail != len(self._bones[last]):
+            return _separable(self._plain[last], span.tail)
+        return not self._goes_on(order, span.last) and (span.head > 0 or not self._goes_on(order, span.first - 1))
+
+    def _goes_on(self, order: Sequence[int], at: int) -> bool:
+        """Whether the word at a position is the first half of one that a line's end breaks."""
+        if not 0 <= at < len(order) - 1 or BREAK in (order[at], order[at + 1]):
+            return False
+        word, following = self._words[order[at]], self._words[order[at + 1]]
+        return (
+            self._plain[order[at]][-1:] == "-"
+            and word[0][-2:-1].isalpha()
+            and following[0][:1].islower()
+            and not layout.level(word, following)
+        )
 
     def _on_one_page(self, span: Span) -> bool:
         indexes = span.indexes()
@@ -502,11 +530,6 @@ class Grounds:
     def _signs(self, folded: str, text: str) -> _Found | None:
         """Where text without letters or digits stands: a currency's sign anywhere, the rest only as a word."""
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
-        if folded.isalpha():
-            spans = [
-                Span(self._reading, n, n, 0, len(folded), n) for n in self._standing(folded) if self._bones[n] == folded
-            ]
-            return _Found("normalised", spans, text) if spans else None
         printed = self._printed
         spans: list[Span] = []
         at = printed.text.find(folded)
@@ -556,7 +579,7 @@ class Grounds:
             return None
         span = found.spans[0]
         if len(found.spans) > 1:
-            span = self._likeliest([(one[:4], one.span) for one in self._ranked(found, label, quote, page)])
+            span = self._likeliest([(one[:4], one.span) for one in self._ranked(found.spans, label, quote, page)])
         return self._place(found, span)
 
     def _likeliest(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
@@ -565,20 +588,40 @@ class Grounds:
         equal = [span for key, span in keyed if key == least]
         return next((span for span in equal[:_LABELS] if not self._is_glued(span)), equal[0])
 
-    def _ranked(self, found: _Found, label: Sequence[str | int], quote: str | None, page: int | None) -> list[_Ranked]:
-        near = self._near_label(found.spans, label, page)
+    def _ranked(
+        self, spans: Sequence[Span], label: Sequence[str | int], quote: str | None, page: int | None
+    ) -> list[_Ranked]:
         quoted = self._quoted(quote)
+        if len(spans) > _RANKED:
+            spans = self._fewer(spans, quoted, label, page)
+        near = self._near_label(spans, label, page)
         ranked: list[_Ranked] = []
-        for number, span in enumerate(found.spans):
+        for number, span in enumerate(spans):
             outside = not quoted or not any(first <= span.word <= last for first, last in quoted)
             kind, distance = near.get(number, (_NOWHERE, 0.0))
             elsewhere = page is not None and self._pages[self._page_of[span.word]] != page
             ranked.append(_Ranked(outside, kind, elsewhere, distance, number, span))
         return ranked
 
+    def _fewer(
+        self, spans: Sequence[Span], quoted: Sequence[tuple[int, int]], label: Sequence[str | int], page: int | None
+    ) -> Sequence[Span]:
+        """Of very many places those in the quote, else on the claimed page, else on pages with the label, else the
+        first."""
+        labelled = self._labels(labels.label_words(label))
+        for those in (
+            (span for span in spans if any(first <= span.word <= last for first, last in quoted)),
+            (span for span in spans if self._pages[self._page_of[span.word]] == page),
+            (span for span in spans if self._page_of[span.word] in labelled),
+        ):
+            fewer = list(islice(those, _RANKED))
+            if fewer:
+                return fewer
+        return spans[:_RANKED]
+
     def _is_glued(self, span: Span) -> bool:
         """Whether a number or date has letters on it, such as a unit: one that stands alone is likelier meant."""
-        if span.strand is not self._printed:
+        if span.strand.fold is not folding.plain:
             return False
         text, start = span.strand.text, span.strand.starts[span.first] + span.head
         end = span.strand.starts[span.last] + span.tail
@@ -601,11 +644,12 @@ class Grounds:
         best: dict[int, tuple[float, float]] = {}
         numbered = list(enumerate(spans))
         if len(numbered) > _NEAR:
-            numbered.sort(key=lambda one: self._pages[self._page_of[one[1].word]] != page)
+            at = self._page_of
+            numbered.sort(key=lambda one: (self._pages[at[one[1].word]] != page, at[one[1].word] not in printed))
         for number, span in numbered[:_NEAR]:
             index = span.word
             before = ""
-            if span.head and span.strand is not self._printed:
+            if span.head and span.strand.fold is not folding.plain:
                 before = self._bones[index][: span.head]
             elif span.head:
                 before = folding.bones(self._plain[index][: span.head])
@@ -652,14 +696,12 @@ class Grounds:
         found = {
             name: self._candidates(value, claims[name].quote if name in claims else None) for _, name, value in leaves
         }
-        ranked = {
-            name: self._ranked(candidates, path, claims[name].quote, claims[name].page)
-            if name in claims
-            else self._ranked(candidates, path, None, None)
+        rare = {
+            name: self._ranked(candidates.spans, path, *_said(claims.get(name)))
             for path, name, _ in leaves
-            if (candidates := found[name]) is not None
+            if (candidates := found[name]) is not None and len(candidates.spans) <= _ROW_PLACES
         }
-        line = self._line_of(list(ranked.values()), among) if among is not None else None
+        line = self._line_of(list(rare.values()), among) if among is not None else None
         taken: set[tuple[int, int]] = among.spans if among is not None else set()
         result: dict[str, Finding] = {}
         for path, name, value in leaves:
@@ -668,13 +710,20 @@ class Grounds:
                 blank = value in (None, "", [], {}) and not isinstance(value, (bool, int)) and self._is_printed(path)
                 result[name] = Finding("blank" if blank else "not_found", None)
                 continue
+            quote, page = _said(claims.get(name))
+            if name in rare:
+                ranked = rare[name]
+            elif line is None or quote:
+                ranked = self._ranked(candidates.spans, path, quote, page)
+            else:
+                ranked = self._ranked(self._about(candidates.spans, line), path, quote, page)
             if line is None:
-                span = self._likeliest([(one[:4], one.span) for one in ranked[name]])
+                span = self._likeliest([(one[:4], one.span) for one in ranked])
             else:
                 span = self._likeliest(
                     [
                         ((one.outside, *self._from_line(one.span, line), one.span.where in taken, *one[1:4]), one.span)
-                        for one in self._about(ranked[name], line)
+                        for one in ranked
                     ]
                 )
                 taken.add(span.where)
@@ -688,8 +737,6 @@ class Grounds:
         places: defaultdict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
         wanted: Counter[tuple[int, int]] = Counter()
         for ranked in leaves:
-            if len(ranked) > _ROW_PLACES:
-                continue
             on: dict[tuple[int, int], float] = {}
             for one in ranked:
                 line = self._line(one.span.word)
@@ -704,18 +751,15 @@ class Grounds:
         for line, places_there in places.items():
             scores[line] -= max(0, wanted[line] - len(places_there))
         free = scores.keys() - among.lines if len(leaves) > 1 else set(scores)
-        best = min(free or scores, key=lambda line: (-scores[line], line <= among.last, line))
+        best = min(free or scores, key=lambda line: (-scores[line], line < among.last, line))
         among.lines.add(best)
         among.last = best
         return best
 
-    def _about(self, ranked: Sequence[_Ranked], line: tuple[int, int]) -> Sequence[_Ranked]:
-        """Of very many places those about a line, and those within the quote."""
-        if len(ranked) <= _ABOUT:
-            return ranked
-        within = [one for one in ranked if not one.outside]
-        at = bisect_left(ranked, line, key=lambda one: self._line(one.span.word))
-        return within or ranked[max(0, at - _ABOUT // 2) : at + _ABOUT // 2]
+    def _about(self, spans: Sequence[Span], line: tuple[int, int]) -> Sequence[Span]:
+        """Of very many places those about a line."""
+        at = bisect_left(spans, line, key=lambda span: self._line(span.word))
+        return spans[max(0, at - _ABOUT // 2) : at + _ABOUT // 2]
 
     def _from_line(self, span: Span, line: tuple[int, int]) -> tuple[bool, int]:
         """How far a span is from a row's line: below it counts as nearer than above."""
@@ -736,14 +780,12 @@ class Grounds:
     def _place(self, found: _Found, span: Span) -> Place:
         pieces = self._pieces(span, found.sought)
         beside = found.beside.get(span) if found.beside else None
-        if beside is not None and beside.first == span.last:  # 2024-03-12T20:13
-            pieces = self._pieces(
-                Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word), found.sought
-            )
-        elif beside is not None and beside.first > span.last:
-            pieces += self._pieces(beside, found.sought)
-        elif beside is not None and beside.first < span.first:
-            pieces = self._pieces(beside, found.sought) + pieces
+        if beside is not None and beside.strand is span.strand and beside.first == span.last:  # 2024-03-12T20:13
+            whole = Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word)
+            pieces = self._pieces(whole, found.sought)
+        elif beside is not None:
+            apart = self._pieces(beside, found.sought)
+            pieces = pieces + apart if beside.word > span.word else apart + pieces
         words = self._words
         quote = " ".join([words[index][0][start:end] for index, start, end in pieces])
         match = "exact" if quote == found.sought and found.match != "quote" else found.match
@@ -757,18 +799,18 @@ class Grounds:
     def _pieces(self, span: Span, sought: str) -> list[tuple[int, int, int]]:
         """The words under a span as (index, first character, after the last); of the punctuation around the text only
         what was sought too."""
-        strand = span.strand
+        fold = span.strand.fold
         indexes = [index for index in span.indexes() if self._plain[index]]
         first, last = self._words[indexes[0]][0], self._words[indexes[-1]][0]
-        if (strand is not self._printed and first.isalnum() and first.isascii()) or not first:
+        if (fold is not folding.plain and first.isalnum() and first.isascii()) or not first:
             begin = span.head
         else:
-            begin = folding.origins(first, strand.fold)[span.head][0]
-        if (strand is not self._printed and last.isalnum() and last.isascii()) or not last:
+            begin = folding.origins(first, fold)[span.head][0]
+        if (fold is not folding.plain and last.isalnum() and last.isascii()) or not last:
             end = span.tail
         else:
-            end = folding.origins(last, strand.fold)[span.tail - 1][1]
-        if strand is not self._printed:
+            end = folding.origins(last, fold)[span.tail - 1][1]
+        if fold is not folding.plain:
             if begin:
                 begin -= _common_end(first[:begin], _match(_LEADING, sought))
             if end < len(last):
@@ -781,12 +823,13 @@ class Grounds:
 
 
 class _Rows:
-    """Which lines and places the rows of one list have taken."""
+    """Which lines and places the rows of one list have taken. `last` is the line after which the next is looked for: of
+    a list within a row, that row's."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: tuple[int, int]) -> None:
         self.lines: set[tuple[int, int]] = set()
         self.spans: set[tuple[int, int]] = set()
-        self.last: tuple[int, int] = (-1, -1)
+        self.last = last
 
 
 _NOWHERE: Final = 2
@@ -794,6 +837,7 @@ _SPACE: Final = 0.75  # in heights of a line: the widest space within a number
 _SHORT: Final = 3
 _ROW_PLACES: Final = 400
 _ABOUT: Final = 64
+_RANKED: Final = 400
 _NEAREST_LENGTH: Final = 100
 
 
@@ -804,6 +848,10 @@ def _bounded(texts: Sequence[str]) -> list[str]:
         left -= len(text)
         found.append(text.replace("\n", " ") if len(text) <= LONGEST_WORD and left >= 0 else "")
     return found
+
+
+def _said(claim: Claim | None) -> tuple[str | None, int | None]:
+    return (claim.quote, claim.page) if claim else (None, None)
 
 
 def _every(text: str, part: str) -> Iterator[int]:
@@ -818,12 +866,12 @@ def _every(text: str, part: str) -> Iterator[int]:
 
 def _bone_at(plain: str, number: int) -> int:
     """Where in a plain word its letter or digit of a number (from 0) stands."""
-    if plain.isalnum() and plain.isascii():
-        return number
-    for at, bone in enumerate(_BONE.finditer(plain)):
-        if at == number:
-            return bone.start()
-    return len(plain)
+    return number if plain.isascii() and plain.isalnum() else _bones_at(plain)[number]
+
+
+@lru_cache(maxsize=256)
+def _bones_at(plain: str) -> list[int]:
+    return [bone.start() for bone in _BONE.finditer(plain)]
 
 
 def _separable(plain: str, bone: int) -> bool:
@@ -836,7 +884,11 @@ def _separable(plain: str, bone: int) -> bool:
         # "EUR9.00": a currency may be glued to its amount.
         if a.isdigit() == b.isdigit():
             return False
-        letters = re.match(r"[^\W\d_]*", plain[right:]) if a.isdigit() else re.search(r"[^\W\d_]*\Z", plain[: left + 1])
+        letters = (
+            re.match(r"[^\W\d_]*", plain[right : right + 6])
+            if a.isdigit()
+            else _LETTERS_END.search(plain, max(0, left - 5), left + 1)
+        )
         return letters is not None and letters[0] in numbers.CURRENCIES
     if a.isdigit() and b.isdigit():
         return len(between) > 1 and not between.isspace()

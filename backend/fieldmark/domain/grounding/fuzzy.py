@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 # The bound: one character in this many may be inserted, lost or replaced; shorter text allows none.
 CHARACTERS_AN_EDIT = 10
-LONGEST = 500
+LONGEST = 2_000
 # The work: so many places of a piece, and so many candidates, are looked at.
 _HITS_A_PIECE = 64
 _CANDIDATES = 24
@@ -83,7 +83,7 @@ def _shifts(needle: str, text: str, edits: int) -> Iterator[int]:
                 break
             votes[at - offset] += 1
             at = text.find(part, at + 1)
-    for shift, _ in votes.most_common(_CANDIDATES):
+    for shift, _ in votes.most_common(max(4, min(_CANDIDATES, 5_000 // len(needle)))):
         yield shift
 
 

@@ -58,7 +58,7 @@ class Span:
 
 def strand(parts: Sequence[str], order: Sequence[int], fold: Callable[[str], str], gap: str = "") -> Strand:
     """Lay folded words, `parts` by index, in an order."""
-    laid = parts if isinstance(order, range) else ["\n" if index == BREAK else parts[index] for index in order]
+    laid = parts if isinstance(order, range) else ["\0" if index == BREAK else parts[index] for index in order]
     starts = list(accumulate(map(len, laid), initial=0))
     starts.pop()
     if gap:

@@ -1,0 +1,246 @@
+"""How well extracted fields agree with those known to be right, leaf by leaf."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from pydantic import JsonValue
+from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+from fieldmark.domain import paths
+from fieldmark.domain.fields import NOTHING, Nothing
+
+Steps: TypeAlias = tuple[str | int, ...]
+Found: TypeAlias = JsonValue | Nothing
+
+MAX_PAIRS = 250_000
+"""Items of two lists that are compared with each other at most: 500 with 500. Longer ones are paired as they stand."""
+LONGEST_TEXT = 500
+"""Characters of a text that its likeness is judged by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value: what it should be and what it is, NOTHING where one side has none, and the path on each side."""
+
+    gold_path: Steps
+    got_path: Steps
+    gold: Found
+    got: Found
+
+    @property
+    def field(self) -> str:
+        """The field that it is an instance of: `items[*].price`."""
+        steps = self.gold_path if self.gold is not NOTHING else self.got_path
+        return _pattern(steps)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the field should be there. (A gold null says that the document leaves it blank.)"""
+        return not isinstance(self.gold, Nothing)
+
+    @property
+    def exact(self) -> bool:
+        """The same JSON; a gold null is met by nothing, too."""
+        if self.gold is None and self.got is NOTHING:
+            return True
+        same = type(self.gold) is type(self.got) and self.gold == self.got
+        return same or (_is_number(self.gold) and _is_number(self.got) and self.gold == self.got)
+
+    @property
+    def normalised(self) -> bool:
+        """The same to a reader: case, spaces, punctuation and the way a number is written aside."""
+        return self.exact or (self.wanted and self.got is not NOTHING and folded(self.gold) == folded(self.got))
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many of the gold values are right. `extra` counts values that no gold value asks for."""
+
+    gold: int = 0
+    exact: int = 0
+    normalised: int = 0
+    located: int = 0
+    extra: int = 0
+
+    def add(self, other: Tally) -> None:
+        self.gold += other.gold
+        self.exact += other.exact
+        self.normalised += other.normalised
+        self.located += other.located
+        self.extra += other.extra
+
+    def rate(self, measure: str) -> float | None:
+        """The share of the gold values for which `measure` holds, 0..1; None where there is no gold value."""
+        return getattr(self, measure) / self.gold if self.gold else None
+
+
+MEASURES = ("exact", "normalised", "located")
+
+
+@dataclass(slots=True)
+class Score:
+    """One extraction against its gold: a tally a field, and every value that is not right or not wanted."""
+
+    fields: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    faults: list[Leaf] = field(default_factory=list[Leaf])
+
+
+def score(
+    gold: Mapping[str, JsonValue],
+    got: Mapping[str, JsonValue],
+    *,
+    gold_evidence: Mapping[str, Any] | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> Score:
+    """Score extracted fields. Evidence is as an extraction holds it, by path name.
+
+    A value is located if it is right (normalised), its evidence says `found`, and, where the gold has a place too, the
+    two overlap on one page. A blank is located if it is right and nothing claims to have found it.
+    """
+    result = Score()
+    for leaf in pairs(dict(gold), dict(got)):
+        tally = result.fields.setdefault(leaf.field, Tally())
+        if not leaf.wanted:
+            tally.extra += 1
+            result.faults.append(leaf)
+            continue
+        tally.gold += 1
+        tally.exact += leaf.exact
+        tally.normalised += leaf.normalised
+        tally.located += leaf.normalised and _located(leaf, gold_evidence or {}, evidence or {})
+        if not leaf.normalised:
+            result.faults.append(leaf)
+    return result
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """The sum of tallies."""
+    whole = Tally()
+    for tally in tallies:
+        whole.add(tally)
+    return whole
+
+
+def pairs(gold: Found, got: Found, gold_path: Steps = (), got_path: Steps = ()) -> Iterator[Leaf]:
+    """Every leaf of two documents, with its like in the other. Items of lists are paired so that as much as possible
+    agrees, whatever their order."""
+    if isinstance(gold, dict) and isinstance(got, dict) and ((gold and got) or not gold_path):
+        for key in [*gold, *(key for key in got if key not in gold)]:
+            yield from pairs(gold.get(key, NOTHING), got.get(key, NOTHING), (*gold_path, key), (*got_path, key))
+    elif isinstance(gold, list) and isinstance(got, list) and gold and got:
+        partner = dict(_assigned(gold, got))
+        for index, item in enumerate(gold):
+            other = partner.get(index)
+            theirs = NOTHING if other is None else got[other]
+            yield from pairs(item, theirs, (*gold_path, index), (*got_path, index if other is None else other))
+        for index in sorted(set(range(len(got))) - set(partner.values())):
+            yield from pairs(NOTHING, got[index], (*gold_path, index), (*got_path, index))
+    elif _is_leaf(gold) and _is_leaf(got):
+        yield Leaf(gold_path, got_path, gold, got)
+    else:  # one has a leaf where the other has a container, or nothing where the other has one
+        for side, (node, path) in enumerate(((gold, gold_path), (got, got_path))):
+            for steps, value in _leaves(node, path):
+                yield Leaf(steps, steps, value, NOTHING) if side == 0 else Leaf(steps, steps, NOTHING, value)
+
+
+def _pattern(steps: Steps) -> str:
+    return re.sub(r"\[\d+\]", "[*]", paths.name(steps))
+
+
+def folded(value: Found) -> str:
+    """A value as a reader takes it: texts without case, width, spaces and punctuation, numbers by their worth."""
+    if isinstance(value, bool) or value is None or isinstance(value, Nothing | dict | list):
+        return str(value)
+    number = _worth(value)
+    if number is not None:
+        return f"{number.normalize():f}"
+    text = unicodedata.normalize("NFKC", str(value)).casefold()
+    kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
+    return unicodedata.normalize("NFKC", kept) or text.strip()
+
+
+def _worth(value: str | int | float) -> Decimal | None:
+    if isinstance(value, str) and not re.fullmatch(r"\s*[-+]?\d{1,40}(\.\d{1,40})?\s*", value):
+        return None
+    if isinstance(value, str) and re.match(r"\s*[-+]?0\d", value):
+        return None  # 007 is a name and no number
+    try:
+        return Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+
+
+def _is_number(value: Found) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_leaf(node: Found) -> bool:
+    return isinstance(node, Nothing) or not isinstance(node, dict | list) or not node
+
+
+def _leaves(node: Found, above: Steps) -> Iterator[tuple[Steps, JsonValue]]:
+    if isinstance(node, dict) and node:
+        for key, value in node.items():
+            yield from _leaves(value, (*above, key))
+    elif isinstance(node, list) and node:
+        for index, value in enumerate(node):
+            yield from _leaves(value, (*above, index))
+    elif not isinstance(node, Nothing):
+        yield above, node
+
+
+def _assigned(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
+    """Which item answers to which: the pairing whose likenesses add up to the most, less what is not alike at all."""
+    if not gold or not got:
+        return []
+    if len(gold) * len(got) > MAX_PAIRS:
+        return [(index, index) for index in range(min(len(gold), len(got)))]
+    ours = [_signature(item) for item in gold]
+    theirs = [_signature(item) for item in got]
+    likeness = [[_likeness(one, other) for other in theirs] for one in ours]
+    rows, columns = cast("tuple[Any, Any]", linear_sum_assignment(np.array(likeness), maximize=True))
+    return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if likeness[r][c] > 0]
+
+
+def _signature(item: JsonValue) -> dict[str, str]:
+    return {_pattern(steps): folded(value) for steps, value in _leaves(item, ())}
+
+
+def _likeness(one: Mapping[str, str], other: Mapping[str, str]) -> float:
+    """0..1: the share of values that agree; one that does not quite counts for less than half."""
+    whole = len(one.keys() | other.keys())
+    return sum(_alike(one[name], other[name]) for name in one.keys() & other.keys()) / whole
+
+
+def _alike(one: str, other: str) -> float:
+    if one == other:
+        return 1.0
+    matcher = SequenceMatcher(None, one[:LONGEST_TEXT], other[:LONGEST_TEXT], autojunk=False)
+    # (An upper bound first: most pairs are nothing like each other, and finding out how little takes long.)
+    return 0.4 * matcher.ratio() if matcher.quick_ratio() > 0.6 else 0.0
+
+
+def _located(leaf: Leaf, gold_evidence: Mapping[str, Any], evidence: Mapping[str, Any]) -> bool:
+    claim: dict[str, Any] = evidence.get(paths.name(leaf.got_path)) or {}
+    if leaf.gold in (None, "") or leaf.gold == [] or leaf.gold == {}:
+        return claim.get("state") != "found"
+    if claim.get("state") != "found":
+        return False
+    truth: dict[str, Any] = gold_evidence.get(paths.name(leaf.gold_path)) or {}
+    if truth.get("state") != "found" or not truth.get("boxes"):
+        return True
+    ours: list[list[float]] = truth["boxes"]
+    theirs: list[list[float]] = claim.get("boxes") or []
+    return truth.get("page") == claim.get("page") and any(_overlap(one, other) for one in ours for other in theirs)
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

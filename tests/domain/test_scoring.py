@@ -1,0 +1,151 @@
+"""Scoring: what counts as right, how items of lists find each other, and what is found on the page."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmark.domain.fields import NOTHING
+from fieldmark.domain.scoring import Leaf, Tally, folded, score, total
+
+FOUND = {"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]]}
+
+
+@pytest.mark.parametrize(
+    ("gold", "got", "exact", "normalised"),
+    [
+        (963.12, 963.12, True, True),
+        (1, 1.0, True, True),
+        ("963.12", 963.12, False, True),
+        ("963.120", "963.12", False, True),
+        (963.12, 963.11, False, False),
+        ("Acme Ltd.", "ACME LTD", False, True),
+        ("Ａcme　Ltd", "Acme Ltd", False, True),
+        ("Straße 5", "STRASSE 5", False, True),
+        ("007", "7", False, False),
+        ("007", 7, False, False),
+        ("-5", 5, False, False),
+        (True, 1, False, False),
+        (True, "true", False, False),
+        (None, None, True, True),
+        (None, NOTHING, True, True),
+        (None, "", False, False),
+        ("€", "$", False, False),
+        ("2024-03-12", "20240312", False, True),
+        ("a", NOTHING, False, False),
+        ([], [], True, True),
+        ({}, NOTHING, False, False),
+        ([], "x", False, False),
+    ],
+)
+def test_what_is_right(gold, got, exact, normalised):
+    leaf = Leaf(("a",), ("a",), gold, got)
+    assert (leaf.exact, leaf.normalised) == (exact, normalised)
+
+
+def item(name, price):
+    return {"name": name, "price": price}
+
+
+def test_items_of_a_list_find_each_other_whatever_their_order():
+    gold = {"items": [item("Chair", 70), item("Desk", 420), item("Lamp", 12)]}
+    got = {"items": [item("Lamp", 12), item("Carpet", 5), item("chair", 70), item("Desk", 400)]}
+    result = score(gold, got)
+    assert result.fields == {
+        "items[*].name": Tally(gold=3, exact=2, normalised=3, extra=1),
+        "items[*].price": Tally(gold=3, exact=2, normalised=2, extra=1),
+    }
+    assert [(leaf.gold_path, leaf.gold, leaf.got) for leaf in result.faults] == [
+        (("items", 1, "price"), 420, 400),
+        (("items", 1, "name"), NOTHING, "Carpet"),
+        (("items", 1, "price"), NOTHING, 5),
+    ]
+
+
+def test_the_pairing_is_the_best_in_all_and_not_item_by_item():
+    # Taken one after the other, the first would get the second's only partner.
+    gold = {"items": [{"a": 1, "b": 2, "c": 9}, {"a": 1, "b": 3, "c": 4}]}
+    got = {"items": [{"a": 1, "b": 3, "c": 9}, {"a": 1, "b": 2, "c": 8}]}
+    tallies = score(gold, got).fields
+    assert total(tallies.values()).exact == 4
+    gold = {"items": ["ab", "abc"]}
+    assert total(score(gold, {"items": ["abc", "ab"]}).fields.values()).exact == 2
+
+
+def test_what_is_missing_extra_or_of_another_kind_is_counted_once():
+    result = score({"a": {"b": 1, "c": 2}, "d": [1, 2], "e": 5}, {"a": 7, "d": {"x": 1}, "f": 1})
+    whole = total(result.fields.values())
+    assert (whole.gold, whole.exact, whole.extra) == (5, 0, 3)
+    assert len(result.faults) == 8
+    assert Tally().rate("exact") is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "gold_evidence", "located"),
+    [
+        ({}, {}, False),
+        ({"a": {"state": "not_found"}}, {}, False),
+        ({"a": FOUND}, {}, True),
+        ({"a": FOUND}, {"a": FOUND}, True),
+        ({"a": {**FOUND, "page": 2}}, {"a": FOUND}, False),
+        ({"a": {**FOUND, "boxes": [[0.5, 0.5, 0.6, 0.6]]}}, {"a": FOUND}, False),
+        ({"a": {**FOUND, "boxes": [[0.5, 0.5, 0.6, 0.6], [0.15, 0.15, 0.3, 0.3]]}}, {"a": FOUND}, True),
+        ({"a": {**FOUND, "page": 2}}, {"a": {"state": "not_found"}}, True),
+    ],
+)
+def test_located_is_found_where_the_gold_stands(evidence, gold_evidence, located):
+    tally = score({"a": 1}, {"a": 1}, gold_evidence=gold_evidence, evidence=evidence).fields["a"]
+    assert tally.located == located
+    # What is not right is not located, wherever it stands.
+    assert score({"a": 1}, {"a": 2}, gold_evidence=gold_evidence, evidence=evidence).fields["a"].located == 0
+
+
+def test_a_blank_is_located_if_nothing_claims_to_have_found_it():
+    assert score({"a": None}, {"a": None}, evidence={"a": {"state": "blank"}}).fields["a"].located == 1
+    assert score({"a": None}, {"a": None}, evidence={"a": FOUND}).fields["a"].located == 0
+
+
+def test_evidence_is_looked_up_where_the_item_really_stands():
+    gold = {"items": [item("Chair", 70)]}
+    got = {"items": [item("Lamp", 12), item("Chair", 70)]}
+    evidence = {"items[1].name": FOUND, "items[1].price": FOUND, "items[0].name": {"state": "not_found"}}
+    assert score(gold, got, evidence=evidence).fields["items[*].name"].located == 1
+
+
+def test_long_lists_are_scored_in_reasonable_time():
+    began = time.process_time()
+    rows = [item(f"Article {n}", n) for n in range(300)]
+    result = score({"items": rows}, {"items": rows[::-1]})
+    assert total(result.fields.values()).exact == 600
+    many = [item(f"Article {n}", n) for n in range(5000)]
+    assert total(score({"items": many}, {"items": many}).fields.values()).exact == 10_000
+    assert time.process_time() - began < 60  # without a bound the second list takes hours
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+documents = st.dictionaries(st.text(max_size=5), values, max_size=5)
+
+
+@given(documents)
+def test_a_document_agrees_with_itself(document):
+    result = score(document, document)
+    whole = total(result.fields.values())
+    assert whole.gold == whole.exact == whole.normalised and whole.extra == 0 and not result.faults
+
+
+@given(documents, documents)
+def test_every_gold_value_is_counted_once(gold, got):
+    counted = total(score(gold, got).fields.values()).gold
+    assert counted == total(score(gold, {}).fields.values()).gold
+
+
+@given(st.text())
+def test_folding_folded_text_changes_nothing(text):
+    assert folded(folded(text)) == folded(text)
