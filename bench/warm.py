@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import collections
 import json
-import os
 import random
 import re
 import statistics
@@ -337,7 +336,6 @@ def main() -> int:
         if options.first:
             asyncio.run(first_words(home, options.first))
     if options.at_once:
-        os.environ["FIELDMARK_MAX_LIVE_AGENTS"] = "16"
         extraction.main(options.at_once, 16)
     if not options.canaries:
         return 0
