@@ -37,6 +37,7 @@ INVOICE = extraction(
 
 
 def rows(content: bytes) -> list[list[str]]:
+    csv.field_size_limit(1_000_000)  # the limit is the process's, and a reader of documents may have set another
     return list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
 
 
