@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from uuid import uuid4
 
@@ -11,9 +12,18 @@ import httpx
 import pytest
 from command import SAMPLES, Home, family, finish, gone, serving, signalled
 
+from fieldmark.cli import _listen
+
 pytestmark = pytest.mark.xdist_group("cli-serve")
 
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+
+
+def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
+    with _listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_it_prints_where_it_is_and_a_token_and_answers(home: Home):
