@@ -707,8 +707,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise Misconfigured(f"The service cannot listen: {error.strerror}.") from error
-    # Else each event of a stream waits 40 ms for the reader's acknowledgement of the one before: asyncio sees to that for
-    # sockets of its own making only.
+    # Else each event of a stream waits 40 ms for the reader's acknowledgement of the one before: asyncio sees to that
+    # for sockets of its own making only.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

@@ -43,8 +43,8 @@ class OfflineModel:
     async def __aenter__(self) -> Self:
         token = secrets.token_urlsafe(24)
         listener = socket.create_server(("127.0.0.1", 0))
-        # Else every answer in parts waits 40 ms for the other side's acknowledgement: asyncio does this for sockets of its
-        # own making only.
+        # Else an answer in parts waits 40 ms for the other side's acknowledgement: asyncio sees to that for sockets of
+        # its own making only.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # The protocol in pure Python, because it can be told not to log; `startup` alone, because `serve` takes the
         # process's signals and wakes ten times a second.
