@@ -216,6 +216,53 @@ asyncio.run(main())
 """
 
 
+SERVICE_IN_A_CONTAINER = """
+import asyncio
+from uuid import uuid4
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.runs.holder import Holder
+from fieldmark.runs.options import ModelService, agent_options
+from fieldmark.runs.process import Process
+from fieldmark.runs.tool_server import tool_server
+
+async def main():
+    session_id = uuid4()
+    holder = Holder(session_id)
+    folders = []
+    def options_in(folder):
+        folders.append(folder)
+        return agent_options(
+            EXTRACTION.prompt, model="m", service=ModelService("http://127.0.0.1:9", "k", None), folder=folder,
+            server=tool_server(EXTRACTION.toolkit, holder.answer), gate=holder.gate, sessions=holder,
+            session_id=session_id, resumed=False, max_turns=2, cpu_seconds=60, on_stderr=lambda line: None)
+    process = Process(options_in, EXTRACTION.toolkit, session_id)
+    try:
+        await process.connect()
+        pid = (folders[0] / "pid").read_text().strip()
+        try:
+            open("/proc/" + pid + "/environ").close()
+        except PermissionError:
+            print("may not look into it")
+        print("lives", process.lives(), "memory", process.memory_mb() > 20)
+    finally:
+        await process.end(in_order=False)
+    print("lives", process.lives())
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up")
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv (util-linux) is not there")
+async def test_root_without_all_of_its_rights_knows_its_cli():
+    rights = "-all,+chown,+dac_override,+fowner,+kill,+setgid,+setuid,+setpcap"  # in a container, or fewer
+    service = await asyncio.create_subprocess_exec(
+        "setpriv", "--bounding-set", rights, sys.executable, "-c", SERVICE_IN_A_CONTAINER, stdout=subprocess.PIPE
+    )
+    said = (await service.communicate())[0].decode().splitlines()
+    assert said == ["may not look into it", "lives True memory True", "lives False"]
+
+
 @pytest.mark.parametrize("service", [SERVICE, SERVICE_WITH_A_SPARE], ids=["in a run", "connected in advance"])
 async def test_a_service_that_is_killed_takes_its_cli_along(service):
     service = await asyncio.create_subprocess_exec(

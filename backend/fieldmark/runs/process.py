@@ -227,9 +227,15 @@ def _pid(folder: Path) -> int | None:
     and the file is the CLI's to write."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((folder / "pid").read_text())
-        environment = Path(f"/proc/{pid}/environ")
-        if not environment.exists() or str(folder).encode() in environment.read_bytes():
+        its = Path(f"/proc/{pid}")
+        if not its.exists():
             return pid
+        try:
+            is_ours = str(folder).encode() in (its / "environ").read_bytes()
+        except PermissionError:
+            # Root in a container has not CAP_SYS_PTRACE, and may not look into what belongs to nobody.
+            is_ours = os.geteuid() == 0 and its.stat().st_uid == NOBODY
+        return pid if is_ours else None
     return None
 
 
