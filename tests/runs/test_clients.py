@@ -208,6 +208,21 @@ async def test_a_cli_that_holds_much_memory_or_has_nothing_to_do_ends(desks, rea
         await until(lambda: clis() == [])
 
 
+async def test_one_that_is_not_fit_for_a_run_is_not_kept_in_advance_and_not_replaced_at_once(desks):
+    async with kept(Script([DONE]), spares=1, max_mb=1) as warm:
+        await warm.work(desks[0])  # meanwhile one is connected, and after it there is a reason to look again
+        await until(lambda: not clis() and not warm.clients._connecting)
+        assert warm.counted()["clis_taken_total", "new"] == 1 and warm.counted()["warm_clis", "spare"] == 0
+
+
+async def test_one_that_grows_while_it_waits_in_advance_is_used_no_more(desks):
+    async with kept(Script([DONE]), spares=1) as warm:
+        await until(lambda: warm.counted()["warm_clis", "spare"] == 1)
+        warm.clients._warmth = replace(warm.clients._warmth, max_mb=1)
+        await warm.work(desks[0])
+        assert warm.counted()["clis_taken_total", "new"] == 1 and warm.counted()["clis_ended_total", "memory"] == 2
+
+
 async def test_there_is_room_for_so_many(desks):
     ours, _, theirs = desks
     async with kept(Script([DONE]), processes=1) as warm:

@@ -23,7 +23,7 @@ from fieldmark.metrics import Metrics
 from fieldmark.runs.holder import Holder, Work
 from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.process import Process, log_stderr
-from fieldmark.runs.seal import COMMANDS
+from fieldmark.runs.seal import COMMANDS, Unsealed
 from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.tools.toolkit import Toolkit
@@ -300,7 +300,7 @@ class Clients:
             self._changed.set()
 
     def _why_not(self, shared: _Shared) -> str | None:
-        """Why a CLI is not to be used again, as a metric's label."""
+        """Why a CLI that lives is not to be used, as a metric's label."""
         if shared.holder.spoilt:
             return "spoilt"
         if shared.runs >= self._warmth.runs:
@@ -314,8 +314,9 @@ class Clients:
     def _drop_what_is_out_of_date(self, kind: _Kind) -> None:
         for shared in [*self._idle, *self._spares]:
             changed = shared.kind.agent == kind.agent and shared.kind.model == kind.model and shared.kind != kind
-            if changed or shared.holder.spoilt or not shared.process.lives():
-                self._throw_away(shared, "changed" if changed else "spoilt" if shared.holder.spoilt else "died")
+            reason = "changed" if changed else self._why_not(shared) if shared.process.lives() else "died"
+            if reason is not None:
+                self._throw_away(shared, reason)
 
     def _trim(self) -> None:
         """Keep no more than there is room for, spares before those that were used, the last used before others."""
@@ -374,6 +375,8 @@ class Clients:
             try:
                 # It need not be, but has then done everything once, which the first run would else wait for.
                 shared.holder.begin(await shared.process.clear())
+                if not shared.process.lives() or self._why_not(shared):
+                    raise Unsealed("The CLI connected in advance is not fit for a run.")  # nor is the next, most likely
             except BaseException:
                 await shared.process.end(in_order=False)
                 raise
