@@ -103,6 +103,14 @@ async def test_the_cli_has_no_rights_and_limits(desk, in_a_group):
         assert allowed["Max open files"] == ["1024", "1024"]
 
 
+@pytest.mark.skipif(not Path("/usr/bin/setsid").exists(), reason="setsid (util-linux) is not there")
+async def test_a_signal_to_the_group_of_the_service_is_not_for_the_cli(desk):
+    """As Ctrl-C sends it: the service itself ends its CLIs."""
+    async with at_work(desk) as (_, cli):
+        assert os.getpgid(cli.pid) == os.getsid(cli.pid) == cli.pid != os.getpgid(0)
+        assert int((home_of(cli) / "pid").read_text()) == cli.pid
+
+
 async def test_the_cli_holds_no_connection_of_the_service(desk):
     def sockets(pid: int) -> set[str]:
         links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import psutil
 import pytest
@@ -73,11 +74,12 @@ async def test_the_turns_of_an_endless_loop_are_counted(desk):
     assert len(worked.requests) == 4
 
 
-async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk, number):
     run_id = await desk.run()
     async with at_work(desk, run_id=run_id) as (task, cli):
         home = home_of(cli)
-        cli.kill()
+        cli.send_signal(number)
         with pytest.raises(Unavailable):
             await asyncio.wait_for(task, 10)
         assert (desk.state(run_id)["status"], desk.state(run_id)["tries"]) == ("running", 1)

@@ -50,6 +50,12 @@ MAX_ATTEMPTS = 1000
 """Ends a run that gets a call done each time before it takes its worker down."""
 
 
+# The CLI itself exits with 128 + the number, the launcher before it dies of the signal.
+_KILLED = {-signal.SIGKILL} | {
+    code for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) for code in (-number, 128 + number)
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long and how far a run may go where it does not say so itself, and what that costs."""
@@ -203,7 +209,9 @@ class Runner:
             exit_code = getattr(error, "exit_code", None)
             log.warning("the agent's process failed", error=type(error).__name__, exit_code=exit_code)
             if _was_killed(error):
-                raise Unavailable("The agent's process was killed.") from None  # for the queue to try again
+                raise Unavailable(
+                    "The agent's process was killed, or did not start."
+                ) from None  # for the queue to try again
             return Outcome(
                 "failed",
                 error="The agent's process ended unexpectedly, or sent more than it may.",
@@ -358,9 +366,10 @@ class Runner:
 
 
 def _was_killed(error: ClaudeSDKError) -> bool:
-    """Whether the CLI did not end by itself: by the system, for want of memory, or with whoever else kills."""
+    """Whether the CLI did not end by itself or never began: by the system, for want of memory or time, or with whoever
+    else kills: who stops a service may tell all of its processes at once."""
     if isinstance(error, ProcessError):
-        return error.exit_code == -signal.SIGKILL
+        return error.exit_code in _KILLED
     return isinstance(error, CLIConnectionError) and not isinstance(error, CLINotFoundError)
 
 

@@ -38,6 +38,12 @@ fi
 # A service that dies takes its CLIs along: the kernel sees to it from setpriv on, and before it there is another parent.
 set -- /bin/sh -c '[ "$PPID" = "$0" ] || exit 1; exec "$@"' "$FIELDMARK_SERVICE_PID" "$@"
 
+# Ctrl-C in a terminal is for the service: its CLIs are told by it, and its runs are handed back. (No fork here: the
+# process leads no group yet, so its number stays the one that was written down.)
+if [ -x /usr/bin/setsid ]; then
+  set -- /usr/bin/setsid "$@"
+fi
+
 # A service that is root does not lend them its rights.
 if [ -x /usr/bin/setpriv ]; then
   if [ "$(id -u)" = 0 ]; then
