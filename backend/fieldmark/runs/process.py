@@ -18,6 +18,7 @@ import structlog
 from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
+    CLIConnectionError,
     ConversationResetMessage,
     Message,
     MirrorErrorMessage,
@@ -63,10 +64,14 @@ class Process:
         self._folder = _make_folder()
         self._client = ClaudeSDKClient(options_in(self._folder))
 
-    async def connect(self) -> None:
-        """Start it. Raises what the SDK raises, or TimeoutError; it has to be ended all the same."""
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await self._client.connect()
+    async def connect(self, seconds: float = CONNECT_SECONDS) -> None:
+        """Start it. Raises what the SDK raises, CLIConnectionError too where it takes longer; it has to be ended all
+        the same."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._client.connect()
+        except TimeoutError:  # which a run would take for its own deadline
+            raise CLIConnectionError("The agent's CLI did not start in time.") from None
 
     async def converse(self, prompt: str | None, check_calls: Callable[[], None]) -> AsyncIterator[Message]:
         """Its messages in answer to a prompt, or without one from where its conversation stopped. `ended_well` tells
@@ -215,7 +220,7 @@ async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool) ->
             log.warning("the CLI did not go by itself", folder=folder.name)
             _kill(folder)
             await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
-        if going.done() and (error := going.exception()):
+        if going.done() and not going.cancelled() and (error := going.exception()):
             log.warning("the CLI did not go in order", folder=folder.name, error=type(error).__name__)
     finally:
         _kill(folder)
