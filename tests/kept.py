@@ -20,7 +20,7 @@ from fieldmark.agents.spec import AgentSpec
 from fieldmark.metrics import Metrics
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.clients import Clients, Warmth
+from fieldmark.runs.clients import Client, Clients, Warmth
 from fieldmark.runs.gate import Calls, Gate
 from fieldmark.runs.holder import Work
 from fieldmark.runs.options import ModelService
@@ -50,6 +50,15 @@ class Kept:
 
     async def talk(self, desk: Desk, prompt: str, *, spec: AgentSpec = EXTRACTION, **options: Any) -> Talk:
         """A conversation with a CLI as a run has it, without the run."""
+        before = len(self.model.requests)
+        async with self.acquired(desk, spec=spec, **options) as client:
+            messages = [message async for message in client.converse(prompt)]
+        await self.settled()
+        return Talk(messages, self.model.requests[before:])
+
+    @asynccontextmanager
+    async def acquired(self, desk: Desk, *, spec: AgentSpec = EXTRACTION, **options: Any) -> AsyncIterator[Client]:
+        """A CLI as a run has it."""
         desk = await desk.beside()
         context = await desk.context()
         gate = Gate(spec.toolkit, context)
@@ -59,11 +68,8 @@ class Kept:
         calls = Calls(gate, spec.toolkit, context, before=nothing_before)
         work = Work(gate, calls, Sessions(desk.database, desk.scope))
         chosen = {"model": MODEL, "max_turns": self.limits.max_turns, "session_id": uuid4(), **options}
-        before = len(self.model.requests)
         async with self.clients.acquire(spec, desk.scope, work, **chosen) as client:
-            messages = [message async for message in client.converse(prompt)]
-        await self.settled()
-        return Talk(messages, self.model.requests[before:])
+            yield client
 
     async def settled(self) -> None:
         """Wait until no CLI is being cleared, so that the next run need not."""

@@ -232,6 +232,34 @@ async def test_there_is_room_for_so_many(desks):
         await until(lambda: len(clis()) == 1)
 
 
+async def test_no_more_are_cleared_at_once_than_are_kept(desks):
+    ours, _, theirs = desks
+    async with kept(Script([DONE]), processes=1) as warm:
+        async with warm.acquired(ours) as client:
+            assert [message async for message in client.converse("Go on.")]
+            slow = the_cli()
+            slow.suspend()
+        async with warm.acquired(theirs) as client:
+            assert [message async for message in client.converse("Go on.")]
+        assert warm.counted()["warm_clis", "clearing"] == 1 and warm.counted()["clis_ended_total", "room"] == 1
+        assert clis() == [slow]
+        slow.resume()
+        await warm.settled()
+
+
+async def test_a_run_that_is_cancelled_twice_while_its_cli_starts_is_at_work_no_more(desks):
+    async with kept(Script([DONE])) as warm:
+        working = asyncio.create_task(warm.talk(desks[0], "Go on."))
+        await until(lambda: warm.counted()["live_clis",] == 1)
+        (connecting,) = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_connect"]
+        # The first one ends the connecting, and the second one comes while that is waited for.
+        connecting.add_done_callback(lambda _: working.cancel())
+        working.cancel()
+        await asyncio.wait({working})
+        assert working.cancelled() and warm.counted()["live_clis",] == 0
+    assert clis() == []
+
+
 async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
     async with kept(Script([DONE])) as warm:
         await warm.work(desks[0])

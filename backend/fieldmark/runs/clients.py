@@ -192,11 +192,13 @@ class Clients:
             in_order = True
         finally:
             shared.holder.leave()
-            if in_order and shared.process.ended_well and self._keeps:
+            is_fit = in_order and shared.process.ended_well and self._keeps
+            # Runs go on while CLIs are cleared, which may take long.
+            if is_fit and len(self._clearing) < self._warmth.processes:
                 self._clearing[shared] = _apart(self._clear(shared))
                 self._left()
             else:
-                self._metrics.clis_ended.labels("run").inc()
+                self._metrics.clis_ended.labels("room" if is_fit else "run").inc()
                 try:
                     await shared.process.end(in_order)
                 finally:
@@ -229,8 +231,10 @@ class Clients:
             return await connecting
         except BaseException:
             connecting.add_done_callback(self._unwanted)
-            await asyncio.wait({connecting})
-            self._left()
+            try:
+                await asyncio.wait({connecting})
+            finally:  # a second cancellation may come here
+                self._left()
             raise
 
     def _unwanted(self, connecting: asyncio.Task[_Shared]) -> None:
