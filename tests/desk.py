@@ -243,6 +243,11 @@ def clis() -> list[psutil.Process]:
     return found
 
 
+def started() -> psutil.Process | None:
+    """One of them that is the CLI itself by now, no more its launcher."""
+    return next((cli for cli in clis() if "fd/9" in " ".join(cli.cmdline())), None)
+
+
 def home_of(cli: psutil.Process) -> Path:
     """The folder that a CLI lives in."""
     return Path(cli.environ()["HOME"])

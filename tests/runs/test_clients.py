@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from claude_agent_sdk import ResultMessage
 
-from desk import clis, laid_out, until
+from desk import clis, laid_out, started, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
@@ -250,7 +250,8 @@ async def test_no_more_are_cleared_at_once_than_are_kept(desks):
 async def test_a_run_that_is_cancelled_twice_while_its_cli_starts_is_at_work_no_more(desks):
     async with kept(Script([DONE])) as warm:
         working = asyncio.create_task(warm.talk(desks[0], "Go on."))
-        await until(lambda: warm.counted()["live_clis",] == 1)
+        await until(started)
+        assert warm.counted()["live_clis",] == 1
         (connecting,) = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_connect"]
         # The first one ends the connecting, and the second one comes while that is waited for.
         connecting.add_done_callback(lambda _: working.cancel())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from claude_agent_sdk import CLIConnectionError
 
-from desk import clis, home_of
+from desk import clis, home_of, started, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import text
 from fieldmark.offline_model.script import Script
@@ -89,8 +90,10 @@ async def test_it_is_cleared_with_all_that_lies_in_its_folder(process):
 
 
 async def test_one_that_does_not_start_in_time_is_no_deadline_of_a_run(unconnected):
+    connecting = asyncio.create_task(unconnected.connect(seconds=1))
+    (await until(started)).suspend()
     with pytest.raises(CLIConnectionError, match="in time"):
-        await unconnected.connect(seconds=0)
+        await connecting
 
 
 async def test_one_that_does_not_answer_is_not_cleared(process):
