@@ -87,7 +87,7 @@ class _Line:
     def __init__(self, seen: bytes) -> None:
         self.seen = seen
         self.taken = self.twice = 0
-        self.words: list[tuple[int, int, int, bytes, int]] = []  # index, left, right, forbidden gap, columns
+        self.words: list[tuple[int, list[tuple[int, int]], bytes, int]] = []  # index, pieces, forbidden gap, columns
 
 
 class Sight:
@@ -139,7 +139,7 @@ class Sight:
         return extremes[1] - extremes[0] >= LEVELS
 
     def _doubtful(self, runs: Sequence[Run]) -> list[int]:
-        """The words that show a gap, stand where another one stands, or are made of more than one text object."""
+        """The words that show a gap where no other word reaches, or whose own characters stand on each other."""
         scale = self._scale
         columns, rows = self._columns, self._rows
         layer = self._layer
@@ -156,23 +156,22 @@ class Sight:
                 continue
             line = lines.get((y0, y1))
             if line is None:
-                line = lines[y0, y1] = _Line(_along(ink, columns, y0, y1))
+                line = lines[y0, y1] = _Line(_along(ink, columns, range(y0, y1)))
+            pieces = [(x0, x1)]
+            if end - start > 1 and text_object(layer, start) != text_object(layer, end - 1):
+                pieces = self._pieces(runs[index])
             if direction % 2 == 0:
                 gap = bytes(max(2, int((right - left) * scale / len(text) * 0.9 + 1)))
-                seen = line.seen[x0:x1]
+                seen = line.seen
             else:
                 gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
-                seen = _down(ink, columns, x0, x1, y0, y1)
-            if (
-                gap in seen
-                or not any(seen)
-                or (end - start > 1 and text_object(layer, start) != text_object(layer, end - 1))
-            ):
+                seen, pieces = _down(ink, columns, range(x0, x1), y0, y1), pieces and [(0, y1 - y0)]
+            if not _shows(seen, pieces, gap):
                 found.append(index)
             here = (1 << max(x1 - x0 - 2, 0)) - 1 << x0 + 1
             line.twice |= line.taken & here
             line.taken |= here
-            line.words.append((index, x0, x1, gap, here))
+            line.words.append((index, pieces, gap, here))
         taken = [0] * rows
         contested = [0] * rows
         for (y0, y1), line in lines.items():
@@ -180,31 +179,44 @@ class Sight:
                 contested[y] |= taken[y] & line.taken | line.twice
                 taken[y] |= line.taken
         # Which of two words that stand in one place is seen must be asked of both. Lines may overlap at their edges:
-        # there nothing is proven, but a word that shows between them what no other can have drawn is seen.
+        # there nothing is proven, but what a word shows beside that no other one can have drawn.
         for (y0, y1), line in lines.items():
             touched = 0
             for y in range(y0, y1):
                 touched |= contested[y]
             if not touched & line.taken:
                 continue
-            i0, i1 = _middle(y0, y1)
-            seen = _along(ink, columns, i0, i1)
-            disputed = 0
-            for y in range(i0, i1):
-                disputed |= contested[y]
-            for index, x0, x1, gap, here in line.words:
+            left_over: dict[tuple[int, ...], bytes] = {}
+            for index, pieces, gap, here in line.words:
                 if not here & touched:
                     continue
                 if runs[index].direction % 2:
-                    i0, i1 = _middle(x0, x1)
-                    own = _down(ink, columns, i0, i1, y0, y1)
-                    unsure = touched & (1 << i1) - (1 << i0)
+                    own = [x for x in range(here.bit_length()) if (here & ~touched) >> x & 1]
+                    seen = _down(ink, columns, own, y0, y1)
                 else:
-                    own = seen[x0:x1]
-                    unsure = disputed & here
-                if unsure or gap in own or not any(own):
+                    alone = tuple([y for y in range(y0, y1) if not contested[y] & here])
+                    seen = left_over.get(alone)
+                    if seen is None:
+                        seen = left_over[alone] = _along(ink, columns, alone)
+                if not _shows(seen, pieces, gap):
                     found.append(index)
         return sorted(set(found))
+
+    def _pieces(self, run: Run) -> list[tuple[int, int]]:
+        """The columns of each character of a word that several objects make; none where one stands on another."""
+        if run.direction % 2:
+            return []
+        boxes = sorted([self._box_of(index) for index in range(run.start, run.end)])
+        for one, other in pairwise(boxes):
+            if other[0] < one[2] - 0.15 * min(one[2] - one[0], other[2] - other[0]):
+                return []
+        found: list[tuple[int, int]] = []
+        scale = self._scale
+        for left, _, right, _ in boxes:
+            # Only whole pixels, into which no neighbour reaches, if it has one.
+            x0, x1 = int(left * scale) + 1, int(right * scale)
+            found.append((x0, x1) if x0 < x1 else (x0 - 1, x1 + 1))
+        return found
 
     def _closely(self, runs: Sequence[Run], codes: Sequence[int]) -> set[int]:
         """The characters of doubtful words that leave ink of their own."""
@@ -361,26 +373,29 @@ def _pixels(left: float, top: float, right: float, bottom: float, columns: int, 
     return x0, y0, min(int(max(right, -1)) + 1, columns), min(int(max(bottom, -1)) + 1, rows)
 
 
-def _middle(start: int, end: int) -> tuple[int, int]:
-    """What the neighbours of a line do not reach at ordinary distances."""
-    edge = (end - start) // 5 + 1
-    return (start + edge, end - edge) if end - start > 2 * edge else (start, end)
-
-
-def _along(ink: bytes, columns: int, y0: int, y1: int) -> bytes:
-    """For each column whether some row shows ink."""
+def _along(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
+    """For each column whether one of the rows shows ink."""
     seen = 0
-    for at in range(y0 * columns, y1 * columns, columns):
-        seen |= int.from_bytes(ink[at : at + columns], "little")
+    for y in rows:
+        seen |= int.from_bytes(ink[y * columns : (y + 1) * columns], "little")
     return (seen & _mask(columns)).to_bytes(columns, "little")
 
 
-def _down(ink: bytes, columns: int, x0: int, x1: int, y0: int, y1: int) -> bytes:
-    """For each row whether some column shows ink."""
+def _down(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> bytes:
+    """For each row from y0 to y1 whether one of those columns shows ink."""
     seen = 0
-    for at in range(y0 * columns + x0, y0 * columns + x1):
-        seen |= int.from_bytes(ink[at : at + (y1 - y0) * columns : columns], "little")
+    for x in those:
+        seen |= int.from_bytes(ink[y0 * columns + x : (y1 - 1) * columns + x + 1 : columns], "little")
     return (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
+
+
+def _shows(seen: bytes, pieces: Sequence[tuple[int, int]], gap: bytes) -> bool:
+    """Whether each piece of a word shows ink and none such a gap."""
+    for start, end in pieces:
+        own = seen[start:end]
+        if gap in own or not any(own):
+            return False
+    return bool(pieces)
 
 
 def _microscopic(run: Run, smallest: float) -> bool:
