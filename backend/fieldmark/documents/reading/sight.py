@@ -1,10 +1,10 @@
 """What a person can see of a PDF page's text: a character counts if drawing it changes the page where it stands.
 
 The page is drawn with its text and without it. A word whose box differs all along is seen; that settles nearly every
-page at the cost of two small drawings. Where a word shows a gap, or stands where another word stands, the text objects
-involved are left out one after the other, and each character must have ink of its own. So it does not matter how a
-text was hidden: invisible ink, the colour behind it, no opacity, clipped, painted over, in a layer that is off, or
-drawn with a font whose letters are empty.
+page at the cost of two small drawings. Ink proves a word only where no other one reaches. Where that leaves a gap, or a
+word's characters stand on each other, the text objects involved are left out layer by layer, and each character must
+have ink of its own. So it does not matter how a text was hidden: invisible ink, the colour behind it, no opacity,
+clipped, painted over, in a layer that is off, or drawn with a font whose letters are empty.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class _Line:
     def __init__(self, seen: bytes) -> None:
         self.seen = seen
         self.taken = self.twice = 0
-        self.words: list[tuple[int, list[tuple[int, int]], bytes, int]] = []  # index, pieces, forbidden gap, columns
+        # Index, left, right, the gap it must not have, its columns, and those of its characters if it was looked at.
+        self.words: list[tuple[int, int, int, bytes, int, list[tuple[int, int]] | None]] = []
 
 
 class Sight:
@@ -157,21 +158,23 @@ class Sight:
             line = lines.get((y0, y1))
             if line is None:
                 line = lines[y0, y1] = _Line(_along(ink, columns, range(y0, y1)))
-            pieces = [(x0, x1)]
+            pieces = None
             if end - start > 1 and text_object(layer, start) != text_object(layer, end - 1):
                 pieces = self._pieces(runs[index])
             if direction % 2 == 0:
                 gap = bytes(max(2, int((right - left) * scale / len(text) * 0.9 + 1)))
-                seen = line.seen
+                seen = line.seen[x0:x1]
             else:
                 gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
-                seen, pieces = _down(ink, columns, range(x0, x1), y0, y1), pieces and [(0, y1 - y0)]
-            if not _shows(seen, pieces, gap):
+                seen = _down(ink, columns, range(x0, x1), y0, y1)
+                x0, x1 = x0 - 1, x1 + 1
+            if gap in seen or not any(seen) or not (pieces is None or _each(line.seen, pieces)):
                 found.append(index)
+            # Words that follow each other may share a column of pixels.
             here = (1 << max(x1 - x0 - 2, 0)) - 1 << x0 + 1
             line.twice |= line.taken & here
             line.taken |= here
-            line.words.append((index, pieces, gap, here))
+            line.words.append((index, x0, x1, gap, here, pieces))
         taken = [0] * rows
         contested = [0] * rows
         for (y0, y1), line in lines.items():
@@ -186,20 +189,25 @@ class Sight:
                 touched |= contested[y]
             if not touched & line.taken:
                 continue
+            undisputed = _along(ink, columns, [y for y in range(y0, y1) if not contested[y] & line.taken])
             left_over: dict[tuple[int, ...], bytes] = {}
-            for index, pieces, gap, here in line.words:
+            for index, x0, x1, gap, here, pieces in line.words:
                 if not here & touched:
                     continue
                 if runs[index].direction % 2:
-                    own = [x for x in range(here.bit_length()) if (here & ~touched) >> x & 1]
-                    seen = _down(ink, columns, own, y0, y1)
-                else:
+                    seen = _down(ink, columns, [x for x in range(x0 + 1, x1 - 1) if not touched >> x & 1], y0, y1)
+                    if gap in seen or not any(seen) or pieces is not None:
+                        found.append(index)
+                    continue
+                seen = undisputed[x0:x1]
+                if gap in seen or not any(seen) or not (pieces is None or _each(undisputed, pieces)):
                     alone = tuple([y for y in range(y0, y1) if not contested[y] & here])
-                    seen = left_over.get(alone)
-                    if seen is None:
-                        seen = left_over[alone] = _along(ink, columns, alone)
-                if not _shows(seen, pieces, gap):
-                    found.append(index)
+                    whole = left_over.get(alone)
+                    if whole is None:
+                        whole = left_over[alone] = _along(ink, columns, alone)
+                    seen = whole[x0:x1]
+                    if gap in seen or not any(seen) or not (pieces is None or _each(whole, pieces)):
+                        found.append(index)
         return sorted(set(found))
 
     def _pieces(self, run: Run) -> list[tuple[int, int]]:
@@ -280,11 +288,10 @@ class Sight:
         layers: list[list[Handle]] = []
         taken: list[tuple[bytearray, bytearray]] = []  # as far as a character reaches, and where its ink is counted
         for item, indexes in owners.items():
-            boxes = [
-                (_pixels(*places[index], columns, rows), _counted(places[index], chr(codes[index]), columns, rows), mark)
-                for index in indexes
-                for mark in [codes[index] % 254 + 1]
-            ]
+            boxes: list[tuple[Pixels, Pixels, int]] = []
+            for index in indexes:
+                inner = _counted(places[index], chr(codes[index]), columns, rows)
+                boxes.append((_pixels(*places[index], columns, rows), inner, codes[index] % 254 + 1))
             free = (
                 depth
                 for depth, (reach, counted) in enumerate(taken)
@@ -376,8 +383,9 @@ def _pixels(left: float, top: float, right: float, bottom: float, columns: int, 
 def _along(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
     """For each column whether one of the rows shows ink."""
     seen = 0
+    number = int.from_bytes
     for y in rows:
-        seen |= int.from_bytes(ink[y * columns : (y + 1) * columns], "little")
+        seen |= number(ink[y * columns : (y + 1) * columns], "little")
     return (seen & _mask(columns)).to_bytes(columns, "little")
 
 
@@ -389,13 +397,9 @@ def _down(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> b
     return (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
 
 
-def _shows(seen: bytes, pieces: Sequence[tuple[int, int]], gap: bytes) -> bool:
-    """Whether each piece of a word shows ink and none such a gap."""
-    for start, end in pieces:
-        own = seen[start:end]
-        if gap in own or not any(own):
-            return False
-    return bool(pieces)
+def _each(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
+    """Whether each character of a word shows ink; False if they cannot be told apart."""
+    return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
 
 
 def _microscopic(run: Run, smallest: float) -> bool:
@@ -462,10 +466,14 @@ def _rows(taken: bytearray, columns: int, box: Pixels) -> Iterator[bytearray]:
 
 
 def _free(reach: bytearray, counted: bytearray, columns: int, outer: Pixels, inner: Pixels, mark: int) -> bool:
-    if not any(map(any, _rows(reach, columns, inner))) and not any(map(any, _rows(counted, columns, outer))):
+    if _empty(reach, columns, inner) and _empty(counted, columns, outer):
         return True
     own = list(_rows(counted, columns, inner))
     return sum(row.count(mark) for row in own) > TWIN * sum(map(len, own))
+
+
+def _empty(taken: bytearray, columns: int, box: Pixels) -> bool:
+    return all(row.count(0) == len(row) for row in _rows(taken, columns, box))
 
 
 def _claim(taken: bytearray, columns: int, box: Pixels, mark: int) -> None:
