@@ -142,6 +142,7 @@ def test_small_white_text_on_the_ink_of_large_letters_is_not_read() -> None:
 
 UNDER = {
     "underscores": ("_" * 30, 12),
+    "far": ("_" * 30, 13.88),
     "capitals": ("WWWWWWWW", 9),
     "descenders": ("gjpqgyjpqgyjpqgy", 10),
 }

@@ -214,13 +214,16 @@ class Sight:
         """The columns of each character of a word that several objects make; none where one stands on another."""
         if run.direction % 2:
             return []
-        boxes = sorted([self._box_of(index) for index in range(run.start, run.end)])
-        for one, other in pairwise(boxes):
-            if other[0] < one[2] - 0.15 * min(one[2] - one[0], other[2] - other[0]):
-                return []
         found: list[tuple[int, int]] = []
-        scale = self._scale
-        for left, _, right, _ in boxes:
+        scale, box_of = self._scale, self._box_of
+        order = range(run.start, run.end) if run.direction == 0 else range(run.end - 1, run.start - 1, -1)
+        end, before = -_FAR, 0.0
+        for index in order:
+            left, _, right, _ = box_of(index)
+            wide = right - left
+            if not end - 0.15 * (wide if wide < before else before) <= left <= right < _FAR:
+                return []
+            end, before = right, wide
             # Only whole pixels, into which no neighbour reaches, if it has one.
             x0, x1 = int(left * scale) + 1, int(right * scale)
             found.append((x0, x1) if x0 < x1 else (x0 - 1, x1 + 1))
