@@ -167,11 +167,11 @@ class Sight:
             else:
                 gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
                 seen = _down(ink, columns, range(x0, x1), y0, y1)
-                x0, x1 = x0 - 1, x1 + 1
+                x0, x1 = x0 - 1, x1 + 1  # but lines do not
             if gap in seen or not any(seen) or not (pieces is None or _each(line.seen, pieces)):
                 found.append(index)
             # Words that follow each other may share a column of pixels.
-            here = (1 << max(x1 - x0 - 2, 0)) - 1 << x0 + 1
+            here = (1 << x1 - x0 - 2) - 1 << x0 + 1 if x1 - x0 > 2 else (1 << x1 - x0) - 1 << x0
             line.twice |= line.taken & here
             line.taken |= here
             line.words.append((index, x0, x1, gap, here, pieces))
@@ -217,7 +217,7 @@ class Sight:
         found: list[tuple[int, int]] = []
         scale, box_of = self._scale, self._box_of
         order = range(run.start, run.end) if run.direction == 0 else range(run.end - 1, run.start - 1, -1)
-        end, before = -_FAR, 0.0
+        end = before = 0.0  # what begins outside the page is looked at closely
         for index in order:
             left, _, right, _ = box_of(index)
             wide = right - left
