@@ -80,7 +80,8 @@ $$;
 
 -- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back. A leaf by
 -- itself; but a list as a whole, if anything else of it would change, since an old cell must not end up in a new row, also
--- where the two read alike; and an object or list as a whole that would go with a leaf in it.
+-- where the two read alike; an object or list as a whole that would go with a leaf in it; and the outermost, where there would be
+-- more than 500 places.
 create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = ''
@@ -137,7 +138,10 @@ begin
       select distinct on (below) path, steps, name, old, new
       from prefix
       where below in (select name from touched)
-        and (name = below or name in (select name from mixed) or jsonb_typeof(old) is distinct from jsonb_typeof(new))
+        and (
+          name = below or name in (select name from mixed) or jsonb_typeof(old) is distinct from jsonb_typeof(new)
+          -- Each place is put back by itself in the whole document.
+          or (length(steps) = 1 and (select count(*) from touched) > 500))
       order by below, length(steps)
     )
     select path, name, old, new from (select distinct * from kept) as place

@@ -346,7 +346,7 @@ def test_a_list_of_which_more_would_change_is_proposed_as_a_whole(table: Table, 
     assert table.row("evidence") == {} and table.row("confidence_scores") == {"total": 0.5}
 
 
-BOLT, NUT = {"name": "bolt", "price": 3, "unit": None}, {"name": "nut", "price": 2}
+BOLT, NUT = {"name": "bolt", "price": 3, "unit": None, "weight": 1}, {"name": "nut", "price": 2}
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,8 @@ BOLT, NUT = {"name": "bolt", "price": 3, "unit": None}, {"name": "nut", "price":
         [BOLT | {"name": "screw"}, NUT],  # another cell of its row
         [BOLT | {"name": "screw", "unit": "kg"}, NUT],  # and more of that row
         [BOLT | {"unit": "kg", "vat": 7}, NUT, NUT],  # empty cells of its row, and more of the list
-        [BOLT | {"price": 3}, NUT | {"price": 4}],  # another row
+        [BOLT | {"weight": 1.0}, NUT, NUT],  # the same number
+        [BOLT, NUT | {"price": 4}],  # another row
     ],
 )
 def test_a_list_whose_locked_leaf_stays_in_its_row_is_written(table: Table, items: Any) -> None:
@@ -390,6 +391,22 @@ def test_a_locked_leaf_does_not_end_up_in_another_row_that_reads_alike(table: Ta
     # Its own person's correction may.
     assert "proposed" not in table.agent("correct").save({"items": items})
     assert table.fields["items"] == items
+
+
+def test_rows_of_which_each_has_a_locked_leaf_do_not_change_places_around_them(table: Table) -> None:
+    table.update("items.0.price", 3)
+    table.update("items.1.price", 3)
+    bolt, nut, last = table.fields["items"]
+    assert table.agent().save({"items": [nut, bolt, last]})["proposed"] == ["items"]
+    assert table.fields["items"] == [bolt, nut, last]
+
+
+def test_two_rows_of_which_only_locked_leaves_would_change_are_proposed_by_leaf(table: Table) -> None:
+    """What a lock keeps gives way to nothing, so that the other locked leaf of its row stands in the same row."""
+    table.update("items.0", {"name": "screw", "price": 3})
+    table.update("items.1.price", 3)
+    table.agent().save({"items": [FIELDS["items"][0] | {"price": 3}, *FIELDS["items"][1:]]})
+    assert table.proposals() == [("items[0].name", "screw", "bolt"), ("items[1].price", 3, 2)]
 
 
 def test_a_locked_leaf_whose_keys_are_odd_does_not_either(table: Table) -> None:
@@ -434,6 +451,15 @@ def test_an_object_that_an_agent_would_replace_is_proposed_as_a_whole(table: Tab
     table.agent().update("vendor", "Acme")
     assert table.proposals() == [("vendor", {"name": "Acme Ltd", "vat": "DE1"}, "Acme")]
     assert table.fields["vendor"] == {"name": "Acme Ltd", "vat": "DE1"}
+
+
+@pytest.mark.parametrize(("leaves", "names"), [(500, 500), (501, 1)])
+def test_very_many_held_leaves_are_proposed_by_what_holds_them(table: Table, leaves: int, names: int) -> None:
+    """Else an agent could make one statement take the time of many: each is put back by itself."""
+    table.save({"notes": {"all": dict.fromkeys(map(str, range(leaves)), 1)}})
+    answer = table.agent().save({"notes": {"all": dict.fromkeys(map(str, range(leaves)), 2)}, "total": 6})
+    assert len(answer["proposed"]) == names and ("notes" in answer["proposed"]) == (names == 1)
+    assert table.fields == {**FIELDS, "notes": {"all": dict.fromkeys(map(str, range(leaves)), 1)}, "total": 6}
 
 
 def test_what_a_person_emptied_stays_empty(table: Table) -> None:
