@@ -80,8 +80,8 @@ $$;
 
 -- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back. A leaf by
 -- itself; but a list as a whole, if anything else of it would change, since an old cell must not end up in a new row, also
--- where the two read alike; an object or list as a whole that would go with a leaf in it; and the outermost, where there would be
--- more than 500 places.
+-- where the two read alike; an object or list as a whole that would go with a leaf in it; and the outermost for more than 500
+-- leaves.
 create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = ''
@@ -105,8 +105,11 @@ begin
     with change as materialized (
       select * from private.changes(p_was.extracted_fields, p_wanted)
     ), prefix as materialized (
-      -- Each change beside itself and all that it stands in, which changes with it.
-      select below.name as below, length(below.steps) as depth, above.*
+      -- Each change beside itself and all that it stands in, which changes with it. (Not the values: the whole document would
+      -- stand beside each leaf.)
+      select below.name as below, length(below.steps) as depth, above.name, length(above.steps) as level,
+        jsonb_typeof(above.old) = 'array' as list,
+        jsonb_typeof(above.old) is distinct from jsonb_typeof(above.new) as replaced
       from change as below
       cross join lateral generate_series(1, length(below.steps)) as n
       join change as above on above.path = below.path[:n] and above.steps = left(below.steps, n)
@@ -131,20 +134,20 @@ begin
     ), mixed as (
       -- Lists that have such a leaf in them.
       select name from prefix
-      where below in (select name from free) and length(steps) < depth and jsonb_typeof(old) = 'array'
+      where below in (select name from free) and level < depth and list
       union
       select list from shifted
     ), kept as (
-      select distinct on (below) path, steps, name, old, new
+      select distinct on (below) name
       from prefix
       where below in (select name from touched)
         and (
-          name = below or name in (select name from mixed) or jsonb_typeof(old) is distinct from jsonb_typeof(new)
+          name = below or name in (select name from mixed) or replaced
           -- Each place is put back by itself in the whole document.
-          or (length(steps) = 1 and (select count(*) from touched) > 500))
-      order by below, length(steps)
+          or (level = 1 and (select count(*) from touched) > 500))
+      order by below, level
     )
-    select path, name, old, new from (select distinct * from kept) as place
+    select path, name, old, new from change where name in (select name from kept)
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
