@@ -1,10 +1,15 @@
-"""Conversations in Postgres: the SDK's own contracts, and what is ours, the tenant's bound."""
+"""Conversations in Postgres: the SDK's own contracts, and what is ours, the bounds of tenant and run."""
 
 from __future__ import annotations
 
+import asyncio
+
+import psycopg
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 
+from desk import until
+from fieldmark.errors import Fenced
 from fieldmark.runs.sessions import Sessions
 from fieldmark.scope import Scope
 
@@ -44,3 +49,52 @@ async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
     await store.append(KEY, batch)
     await store.append(KEY, [*batch, {"type": "user", "uuid": "3"}])
     assert [entry["uuid"] for entry in await store.load(KEY)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "update public.runs set attempt = attempt + 1 where id = %s",
+        "update public.runs set status = 'cancelled' where id = %s",
+        "update public.runs set status = 'queued' where id = %s",
+    ],
+)
+async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(desk, lost):
+    context = await desk.context()
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    await store.append(KEY, [{"type": "user", "uuid": "1"}])
+    store.check()
+    desk.sql(lost, context.run_id)
+    await store.append(KEY, [{"type": "user", "uuid": "2"}])
+    assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]
+    with pytest.raises(Fenced):
+        store.check()
+
+
+async def test_a_run_that_is_deleted_takes_its_conversation_along_and_what_comes_late(desk):
+    context = await desk.context()
+    key = {**KEY, "session_id": str(desk.state(context.run_id)["session_id"])}
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    await store.append(key, [{"type": "user", "uuid": "1"}])
+    assert len(desk.sql("select 1 from public.agent_sessions")) == 1
+    desk.sql("delete from public.runs where id = %s", context.run_id)
+    await store.append(key, [{"type": "user", "uuid": "2"}])
+    assert desk.sql("select 1 from public.agent_sessions") == []
+
+
+async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(desk):
+    context = await desk.context()
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    with psycopg.connect(desk.owner_url) as conn:
+        # What another attempt would have added last: what is appended now waits in the middle of its transaction.
+        lock = f"{desk.scope.org_id}/runs/{KEY['session_id']}"
+        conn.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+        appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
+        here = "database = (select oid from pg_database where datname = current_database())"
+        waits = f"select 1 from pg_locks where locktype = 'advisory' and not granted and {here}"
+        await until(lambda: desk.sql(waits))
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
+    await appending
+    desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
+    assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]

@@ -220,7 +220,7 @@ class Runner:
         spec = AGENTS[run["agent"]]
         policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
         narrator = Narrator(spec.toolkit)
-        sessions = Sessions(self._database, context.scope)
+        sessions = Sessions(self._database, context.scope, run=(context.run_id, context.attempt))
         resumed = run["attempt"] > 1 and await sessions.has(run["session_id"])
         # Asked of the conversation: the run's row may lag behind, if the last attempt was broken off just then.
         deferred = await sessions.deferred_call(run["session_id"]) if resumed else None
@@ -261,6 +261,7 @@ class Runner:
                     await self._record_conversation(context, client.session_id)
                 async for message in client.converse(prompt):
                     check_key(message)
+                    sessions.check()
                     for said in narrator.objects(message):
                         events.say(said)
                     # Before the gate hears of it, so that it never defers what the run cannot pay for.
