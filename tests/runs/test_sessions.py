@@ -10,12 +10,16 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from desk import until
 from fieldmark.errors import Fenced
-from fieldmark.runs.sessions import Sessions
+from fieldmark.offline_model.messages import text
+from fieldmark.runs.sessions import NotKept, Sessions
 from fieldmark.scope import Scope
 
 pytestmark = pytest.mark.anyio
 
 KEY = {"project_key": "shared", "session_id": "s"}
+
+WAITS = """select 1 from pg_locks where not granted
+           and database = (select oid from pg_database where datname = current_database())"""
 
 
 async def test_the_sdks_own_contracts_hold(database, make_user):
@@ -90,11 +94,46 @@ async def test_a_run_cannot_change_hands_while_something_is_added_to_its_convers
         lock = f"{desk.scope.org_id}/runs/{KEY['session_id']}"
         conn.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
         appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
-        here = "database = (select oid from pg_database where datname = current_database())"
-        waits = f"select 1 from pg_locks where locktype = 'advisory' and not granted and {here}"
-        await until(lambda: desk.sql(waits))
+        await until(lambda: desk.sql(WAITS))
         with pytest.raises(psycopg.errors.LockNotAvailable):
             desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
     await appending
     desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
     assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]
+
+
+REFUSES = """
+create function private.refuse() returns trigger language plpgsql as $$ begin raise 'The disk is full.'; end $$;
+create trigger refuse before insert on public.agent_sessions for each row execute function private.refuse();
+"""
+
+
+async def test_a_run_whose_conversation_cannot_be_kept_fails(desk):
+    desk.sql(REFUSES)
+    worked = await desk.work(lambda body: [text("Done.")])
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "session")
+    assert desk.sql("select 1 from public.agent_sessions") == []
+
+
+async def test_what_was_lost_is_remembered_though_the_rest_is_kept(desk):
+    store = Sessions(desk.database, desk.scope)
+    desk.sql(REFUSES)
+    with pytest.raises(psycopg.Error, match="disk"):
+        await store.append(KEY, [{"type": "user", "uuid": "1"}])
+    desk.sql("drop trigger refuse on public.agent_sessions")
+    await store.append(KEY, [{"type": "user", "uuid": "2"}])
+    with pytest.raises(NotKept):
+        store.check()
+
+
+async def test_what_takes_the_sdk_too_long_is_remembered_as_lost(desk):
+    store = Sessions(desk.database, desk.scope)
+    with psycopg.connect(desk.owner_url) as conn:
+        conn.execute("lock table public.agent_sessions in exclusive mode")
+        appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
+        await until(lambda: desk.sql(WAITS))
+        appending.cancel()  # as the SDK does after a minute
+        await asyncio.wait({appending})
+    assert appending.cancelled()
+    with pytest.raises(NotKept):
+        store.check()

@@ -15,7 +15,6 @@ from claude_agent_sdk import (
     ClaudeSDKError,
     CLIConnectionError,
     CLINotFoundError,
-    MirrorErrorMessage,
     ProcessError,
     ResultMessage,
     StreamEvent,
@@ -36,7 +35,7 @@ from fieldmark.runs.options import ModelService
 from fieldmark.runs.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, check_key, outcome_of
 from fieldmark.runs.prices import Prices
 from fieldmark.runs.seal import Unsealed
-from fieldmark.runs.sessions import Sessions
+from fieldmark.runs.sessions import NotKept, Sessions
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, documents, extractions, runs, usage
 from fieldmark.tools.toolkit import ToolContext
@@ -198,6 +197,8 @@ class Runner:
             return spent.outcome
         except Unsealed as error:
             return Outcome("failed", error=str(error), code="unsealed")
+        except NotKept:
+            return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
         except ClaudeSDKError as error:
             # Its text may repeat what the CLI said, and with it the document.
             exit_code = getattr(error, "exit_code", None)
@@ -269,8 +270,6 @@ class Runner:
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
                         course.saw(message.event)
-                    elif isinstance(message, MirrorErrorMessage):
-                        return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
                     elif isinstance(message, AssistantMessage):
                         api_error = message.error
                     elif isinstance(message, ResultMessage):

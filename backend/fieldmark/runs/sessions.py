@@ -18,6 +18,10 @@ APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
 
+class NotKept(Exception):
+    """Something of a conversation is lost: it could not be gone on with."""
+
+
 class Sessions:
     """The SDK's store of one tenant: as much of its SessionStore as resuming needs.
 
@@ -34,12 +38,12 @@ class Sessions:
         self._scope = scope
         self._project = project
         self._run = run
-        self._fenced: Fenced | None = None
+        self._failure: Fenced | NotKept | None = None
 
     def check(self) -> None:
-        """Raise Fenced once something came that was not kept because the run is in other hands."""
-        if self._fenced is not None:
-            raise self._fenced
+        """Raise once something was not kept: Fenced because the run is in other hands, else NotKept."""
+        if self._failure is not None:
+            raise self._failure
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
@@ -47,8 +51,12 @@ class Sessions:
         try:
             await self._append(key, entries)
         except Fenced as error:
-            # Raised here the SDK would try again, and tell of a conversation that could not be kept. `check` raises it.
-            self._fenced = error
+            # Raised here it would only make the SDK try again.
+            self._failure = error
+        except BaseException:  # the SDK's own limit of time comes as a cancellation
+            # Remembered too: the message by which the SDK tells of it is dropped where a hundred others wait.
+            self._failure = NotKept()
+            raise
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         async with self._database.as_user(self._scope) as conn:
