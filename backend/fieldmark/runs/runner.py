@@ -262,11 +262,11 @@ class Runner:
                     await self._record_conversation(context, client.session_id)
                 async for message in client.converse(prompt):
                     check_key(message)
-                    sessions.check()
                     for said in narrator.objects(message):
                         events.say(said)
                     # Before the gate hears of it, so that it never defers what the run cannot pay for.
                     await meter.saw(message)
+                    sessions.check()
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
                         course.saw(message.event)
