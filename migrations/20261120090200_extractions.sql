@@ -11,6 +11,8 @@ create table public.extractions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
+  -- The person who said so, if it was one: then no agent says otherwise without their word.
+  document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
   -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
   schema jsonb check (jsonb_typeof(schema) = 'object'),
@@ -361,6 +363,15 @@ begin
   if new.version <> v_old.version then
     raise exception 'The version of an extraction counts by itself.' using errcode = 'PT422';
   end if;
+  new.document_type_by := v_old.document_type_by;
+  if new.document_type is distinct from v_old.document_type then
+    if not private.is_agent() then
+      new.document_type_by := auth.uid();
+    elsif v_old.document_type_by is distinct from null
+      and v_old.document_type_by is distinct from private.person_behind() then
+      new.document_type := v_old.document_type;
+    end if;
+  end if;
   perform private.check_json(new.extracted_fields, 'The fields of an extraction');
   perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
   perform private.check_json(new.evidence, 'The evidence of an extraction');
@@ -421,6 +432,10 @@ begin
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
+      -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
+      if private.is_agent() and old.schema is not null and new.status = old.status then
+        new.status := 'in_progress';
+      end if;
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing
 from fieldmark.domain.scoring import MEASURES, Score, Tally, score, total
 from fieldmark.domain.values import canonical
-from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, Unavailable
+from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, NotFound, Unavailable
 from fieldmark.runs import launch
 from fieldmark.runs.stream import end_of
 from fieldmark.scope import Scope
@@ -180,10 +180,13 @@ def report(
 
 
 def regressions(before: dict[str, Any], now: dict[str, Any], tolerance: float) -> list[str]:
-    """Where `now` is worse than a saved report by more than `tolerance` (a share, 0..1), a sentence each: in all, and
-    of every field that both know. Raises Invalid for what is no report."""
+    """Where `now` is worse than a saved report by more than `tolerance` (a share, 0..1), a sentence each: in all, of
+    every field that both know, and in values that nobody asked for. Raises Invalid for what is no report."""
     found: list[str] = []
     try:
+        once, here = Tally(**before["total"]), Tally(**now["total"])
+        if here.extra / max(here.gold, 1) > once.extra / max(once.gold, 1) + tolerance + 1e-9:
+            found.append(f"in all: {once.extra} values that nobody asked for before, {here.extra} now")
         both = [("in all", before["total"], now["total"])]
         both += [
             (name, tally, now["fields"][name]) for name, tally in before["fields"].items() if name in now["fields"]
@@ -221,7 +224,8 @@ async def _tidied(service: Service, scope: Scope) -> AsyncGenerator[tuple[list[U
         yield documents, begun
     finally:
         for document_id in documents:
-            await service.ingest.remove(scope, document_id)
+            with suppress(NotFound):  # somebody else was faster
+                await service.ingest.remove(scope, document_id)
         async with service.database.as_user(scope) as conn:
             for extraction_id in begun:
                 await extractions.remove(conn, extraction_id)

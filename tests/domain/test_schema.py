@@ -162,3 +162,11 @@ def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, aft
 def test_what_cannot_be_used_is_refused_before_a_run_begins(schema, why):
     with pytest.raises(Invalid, match=why):
         check_schema(schema)
+
+
+def test_references_without_end_are_one_refusal() -> None:
+    layers = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n - 1}"}] * 2} for n in range(1, 12)}
+    many = {f"a{n}": {"$ref": "#/$defs/l11"} for n in range(1000)}
+    schema = {"$defs": {"l0": {}, **layers, **many}, "properties": {name: {"$ref": f"#/$defs/{name}"} for name in many}}
+    with pytest.raises(Invalid, match="takes too long"):
+        check_schema(schema)

@@ -110,6 +110,8 @@ FORMULAS = [
     "＠x",
     "−1",
 ]  # fmt: skip
+# What a spreadsheet that splits at semicolons, or knows no quotes within a cell, would find a formula in.
+CELLS_WITHIN = ["x;=1+cmd|' /C calc'!A0;", "a\n=1+1", 'a; "=1', "a\t@x", "a;＝1"]
 HARMLESS = ["RE-1", "a=b", "5-3", "1.5", "'=1", "<b>", "x@y.example", "", " ", "你好"]
 
 
@@ -119,13 +121,28 @@ def test_text_that_could_be_a_formula_is_text(text: str) -> None:
     for name in (None, "items"):
         for line in rows(as_csv(row, name)):
             assert all(not cell or cell[0] not in "=+-@\t\r\n" for cell in line), line
-            assert f"'{text}" in line or "path" in line
+            # Behind a line break or tab, where another cell could begin, it is told to be text once more.
+            shown = re.sub("^([\t\r\n])=", r"\1'=", text)
+            assert f"'{shown}" in line or "path" in line
     content = as_xlsx(row)
     book = openpyxl.load_workbook(io.BytesIO(content))
     cell = book["Fields"]["B2"]
     assert (cell.data_type, cell.quotePrefix, cell.value) == ("s", True, text)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert not [name for name in archive.namelist() if b"<f>" in archive.read(name) or b"<f " in archive.read(name)]
+
+
+@pytest.mark.parametrize("text", CELLS_WITHIN)
+def test_a_cell_within_a_cell_is_no_formula_either(text: str) -> None:
+    row = extraction({"field": text})
+    shown = rows(as_csv(row, None))[1][1]
+    assert not re.search('[;\t\r\n][\\s"]*[=+@＝]', shown) and shown.replace("'", "") == text.replace("'", "")
+    assert openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))["Fields"]["B2"].value == text
+
+
+def test_a_list_under_a_key_that_no_title_holds_is_exported() -> None:
+    book = openpyxl.load_workbook(io.BytesIO(as_xlsx(extraction({"a\uffff": [{"b": 1}]}))))
+    assert book.sheetnames == ["Fields", "a"]
 
 
 @pytest.mark.parametrize("text", HARMLESS)

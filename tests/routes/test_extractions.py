@@ -120,6 +120,13 @@ async def test_a_person_completes_what_an_agent_may_not(serve):
             problem(await stranger.post(f"{one.path}/complete"), 404, "not_found")
 
 
+async def test_what_a_person_says_of_the_document_no_agent_unsays(serve):
+    async with edited(serve) as one:
+        assert (await one.http.patch(one.path, json={"document_type": "receipt"})).json()["document_type"] == "receipt"
+        problem(await one.http.patch(one.path, json={"document_type": ""}), 422)
+        problem(await one.http.patch(one.path, json={"document_type": "a", "status": "completed"}), 422)
+
+
 async def test_who_has_seen_an_older_version_changes_nothing(serve):
     async with edited(serve) as one:
         await one.set("total", 4)

@@ -31,6 +31,7 @@ NAMED = [
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
     ("POST", "/api/extractions/{extraction}/restore", {"version": 0}),
     ("POST", "/api/extractions/{extraction}/complete", {}),
+    ("PATCH", "/api/extractions/{extraction}", {"document_type": "invoice"}),
     ("GET", "/api/extractions/{extraction}/export", None),
     ("GET", "/api/runs/{run}", None),
     ("GET", "/api/runs/{run}/events", None),

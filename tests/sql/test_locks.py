@@ -574,3 +574,41 @@ def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
                 [table.extraction],
             ).fetchone()
             assert stale == (0,)
+
+
+# What kind of document it is, and whether it is complete --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "of", "can"),
+    [("correct", "member", True), ("correct", "colleague", False), ("extract", "member", False)],
+)
+def test_what_a_person_says_of_the_document_stands(table: Table, task: str, of: str, can: bool) -> None:
+    table.agent().call("identify_document", "letter")
+    assert table.agent().call("identify_document", "order")["value"] == "order"  # what an agent said binds none
+    table.member().call("identify_document", "invoice")
+    said = table.agent(task, of).call("identify_document", "receipt")
+    assert said["value"] == table.row("document_type") == ("receipt" if can else "invoice")
+    table.colleague().call("identify_document", "contract")
+    assert table.row("document_type") == "contract"
+
+
+@pytest.mark.parametrize(
+    ("schema", "who", "status"),
+    [({}, "agent", "in_progress"), ({}, "member", "completed"), (None, "agent", "completed")],
+)
+def test_what_an_agent_writes_anew_it_has_to_complete_anew(table: Table, schema: Any, who: str, status: str) -> None:
+    table.member().extraction = uuid4()
+    table.connection.execute(
+        "insert into extractions (id, org_id, document_id, schema) values (%s, %s, %s, %s)",
+        [table.extraction, table.house.org, table.house.document, None if schema is None else Jsonb(schema)],
+    )
+    table.agent().save({"total": 5})
+    table.call("complete_extraction")
+    table.save({"total": 5})  # which changes nothing
+    assert table.row("status") == "completed"
+    getattr(table, who)().update("total", 6)
+    assert table.row("status") == status
+    table.call("complete_extraction")
+    getattr(table, who)().remove("total")
+    assert table.row("status") == status

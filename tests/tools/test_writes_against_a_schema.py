@@ -125,3 +125,20 @@ async def test_a_schema_that_nobody_checked_and_cannot_be_used_says_so(strict):
     answer = await strict.call(context, "extract_fields", fields={"a": 1}, confidences={})
     assert answer.is_error and "only references inside it" in answer.text
     assert strict.extraction()["extracted_fields"] == {}
+
+
+async def test_who_writes_after_completing_is_told_to_complete_again(strict):
+    context = await strict.context()
+    await strict.call(context, "get_document_text")
+    await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
+    assert not (await strict.call(context, "complete_extraction")).is_error
+    for tool, arguments in (
+        ("update_field", {"path": "number", "value": "2", "confidence": 1.0}),
+        ("extract_fields", {"fields": {"number": "1"}, "confidences": {}}),
+        ("remove_field", {"path": "number"}),
+    ):
+        answer = await strict.call(context, tool, **arguments)
+        assert answer.text.endswith("in progress again: complete it when you are done."), answer.text
+        assert strict.extraction()["status"] == "in_progress"
+        again = await strict.call(context, "complete_extraction")
+        assert again.is_error == (tool == "remove_field")

@@ -21,7 +21,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import leaves, value_at
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, broken, check_rules
-from fieldmark.domain.validation import Fault, grounded, so_far, whole
+from fieldmark.domain.validation import Fault, grounded, one_budget, so_far, whole
 from fieldmark.domain.words import shown
 from fieldmark.errors import Invalid
 
@@ -56,9 +56,10 @@ def check_schema(schema: dict[str, Any]) -> None:
         _check_own_words(said, is_root=said is schema.get(KEYWORD))
     check_rules(schema)
     # A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is, once.
-    for reference in dict.fromkeys(map(str, _values(schema, "$ref"))):
-        whole(schema, {}, below=reference)
-    whole(schema, {})
+    with one_budget():
+        for reference in dict.fromkeys(map(str, _values(schema, "$ref"))):
+            whole(schema, {}, below=reference)
+        whole(schema, {})
 
 
 def problems(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
@@ -77,10 +78,22 @@ def grounded(schema: Mapping[str, Any], fields: JsonValue) -> list[Path]:
 _left: ContextVar[list[int]] = ContextVar("keywords left")
 
 
+@contextmanager
+def one_budget() -> Generator[None]:
+    """Several validations of next to nothing that share the steps of one: a schema may hold thousands of references."""
+    token = _left.set([STEPS_AT_LEAST])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
 def _faults(
     kind: Any, schema: Mapping[str, Any], fields: JsonValue, *, below: str = "#", limit: int | None = MAX_FAULTS
 ) -> list[Fault]:
-    budget = _left.set([min(MAX_STEPS, STEPS_AT_LEAST + STEPS_A_VALUE * _count(fields))])
+    budget = None
+    if _left.get(None) is None:
+        budget = _left.set([min(MAX_STEPS, STEPS_AT_LEAST + STEPS_A_VALUE * _count(fields))])
     try:
         # Without its "$schema": that would make a reference to the root leave these validators for the library's own.
         plain = {key: value for key, value in schema.items() if key != "$schema"}
@@ -100,7 +113,8 @@ def _faults(
     except (UnknownType, UndefinedTypeCheck):
         raise Invalid("The schema is not a valid JSON Schema: it names a type that there is not.") from None
     finally:
-        _left.reset(budget)
+        if budget is not None:
+            _left.reset(budget)
 
 
 def _sentence(error: ValidationError) -> str:

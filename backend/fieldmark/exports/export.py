@@ -67,7 +67,7 @@ async def export(
     if extraction is None or document is None:
         raise NotFound("There is no such extraction.")
     if wanted == "json":
-        content = _as_json(extraction, document)
+        content = await asyncio.to_thread(_as_json, extraction, document)
     elif wanted == "csv":
         content = await asyncio.to_thread(as_csv, extraction, list_name)
     elif wanted == "xlsx":

@@ -25,6 +25,8 @@ MAX_SHEET_TITLE = 31
 _FORMULA = frozenset("=+-@\t\r\n")
 _PRECISE = 10**15  # beyond it a spreadsheet rounds whole numbers
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# Where a spreadsheet of another locale begins a cell: it splits at semicolons, and knows no quotes within a cell.
+_INNER = re.compile("([;\t\r\n][\\s\"']*)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212\ufe63\u207b])")
 _NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\']|[\x00-\x1f]")
 
 
@@ -127,7 +129,7 @@ def _plain(value: JsonValue) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        text = _UNPRINTABLE.sub("\ufffd", value)
+        text = _INNER.sub(r"\1'", _UNPRINTABLE.sub("\ufffd", value))
         return f"'{text}" if _could_be_formula(text) else text
     return json.dumps(value, ensure_ascii=False)
 
@@ -145,7 +147,7 @@ def _could_be_formula(text: str) -> bool:
 
 def _title(name: str, taken: set[str]) -> str:
     """A sheet's title: within Excel's limits, and no other sheet's."""
-    wanted = " ".join(_NOT_IN_TITLES.sub(" ", name).split())[:MAX_SHEET_TITLE].rstrip() or "List"
+    wanted = " ".join(_NOT_IN_TITLES.sub(" ", _UNPRINTABLE.sub(" ", name)).split())[:MAX_SHEET_TITLE].rstrip() or "List"
     title, count = wanted, 1
     while title.casefold() in taken or title.casefold() == "history":  # which Excel keeps for itself
         count += 1

@@ -129,6 +129,8 @@ def _correct(words: str, done: list[Done]) -> list[Block]:
         changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
         kept = made[-1].failed or made[-1].answer.startswith("Not ")  # a value that another person set stays
         said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
+    if any("in progress again: complete it" in one.answer for one in done) and _open(done, "complete_extraction"):
+        return [call("complete_extraction")]
     return [text(" ".join([*said, NOTE]))]
 
 

@@ -159,6 +159,14 @@ class FieldValue(BaseModel):
     value: Any = Field(description="Any JSON.")
 
 
+class DocumentType(BaseModel):
+    """What kind of document it is, such as invoice or contract."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document_type: Annotated[str, Field(min_length=1, max_length=200)]
+
+
 class RestoreRequest(BaseModel):
     """The version to go back to."""
 
@@ -231,6 +239,16 @@ async def get_extraction(
     if row["extracted_fields"] is None:
         raise NotFound(f"There is no version {version}: this extraction has versions 0 to {row['latest_version']}.")
     return PastExtraction.model_validate(row)
+
+
+@router.patch("/{extraction_id}", responses=_CHANGES)
+async def set_document_type(
+    extraction_id: UUID, body: DocumentType, scope: TheScope, service: TheService, if_match: IfMatch = None
+) -> Extraction:
+    """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.identify(conn, extraction_id, body.document_type)
+        return await _now(conn, extraction_id)
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -52,7 +53,7 @@ async def extract(
     if schema is not None:
         if problem := problem_with(schema):
             raise Invalid(f"The schema cannot be used. {problem}")
-        check_schema(schema)
+        await asyncio.to_thread(check_schema, schema)  # a hostile one takes a while
     _check_text("instructions", instructions)
     try:
         async with database.as_user(scope) as conn:

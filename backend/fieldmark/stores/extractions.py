@@ -64,10 +64,10 @@ async def page_of(
 
 
 async def locked(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
-    """{version, schema, extracted_fields, evidence, locks} of an extraction, which nobody else changes until this
-    transaction ends."""
+    """{version, status, schema, extracted_fields, evidence, locks} of an extraction, which nobody else changes until
+    this transaction ends."""
     cursor = await conn.execute(
-        """select version, schema, extracted_fields, evidence, locks from public.extractions
+        """select version, status, schema, extracted_fields, evidence, locks from public.extractions
            where id = %s for no key update""",
         (extraction_id,),
     )

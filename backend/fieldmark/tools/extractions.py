@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Annotated, Any
@@ -134,7 +135,8 @@ async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFi
     stored = await extractions.save_fields(conn, context.extraction_id, args.fields, shown.confidences, shown.evidence)
     await _check_write(conn, context, before, stored)
     kept = {key: stored["value"].get(key) for key in args.fields}
-    return ToolResult(_read_back(kept, stored, shown.not_found), stored["changed"], stored["version"])
+    text = _read_back(kept, stored, shown.not_found) + _reopened(before, stored)
+    return ToolResult(text, stored["changed"], stored["version"])
 
 
 async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
@@ -147,7 +149,8 @@ async def update_field(conn: Connection, context: ToolContext, args: UpdateField
     )
     await _check_write(conn, context, before, stored)
     kept = {stored["path"]: stored["value"]}
-    return ToolResult(_read_back(kept, stored, shown.not_found), stored["changed"], stored["version"])
+    text = _read_back(kept, stored, shown.not_found) + _reopened(before, stored)
+    return ToolResult(text, stored["changed"], stored["version"])
 
 
 async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
@@ -159,14 +162,16 @@ async def remove_field(conn: Connection, context: ToolContext, args: RemoveField
     await _check_write(conn, context, before, {"changed": []})
     changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
     text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
-    return ToolResult(text, changed, stored["version"])
+    return ToolResult(text + _reopened(before, stored), changed, stored["version"])
 
 
 async def complete_extraction(conn: Connection, context: ToolContext, args: CompleteExtraction) -> ToolResult:
     row = await _in_progress(conn, context)
     faults: list[str] = []
     if row["schema"] is not None:
-        faults = problems(row["schema"], row["extracted_fields"], row["evidence"], row["locks"])
+        faults = await asyncio.to_thread(
+            problems, row["schema"], row["extracted_fields"], row["evidence"], row["locks"]
+        )
     unread = await documents.unread_pages(conn, context.run_id)
     if unread and not await calls.was_told(conn, context.run_id, complete_extraction.__name__, _UNREAD):
         # In front of all else: the ledger is asked for these words, and what follows them repeats the document's.
@@ -203,7 +208,10 @@ async def _check_write(conn: Connection, context: ToolContext, before: dict[str,
     row = await extractions.get(conn, context.extraction_id)
     assert row is not None
     written = {paths.parse(change["path"]) for change in stored["changed"]}
-    faults = refusals(before["schema"], before["extracted_fields"], row["extracted_fields"], written)
+    # Not on the event loop, as all that a schema or a document may make long.
+    faults = await asyncio.to_thread(
+        refusals, before["schema"], before["extracted_fields"], row["extracted_fields"], written
+    )
     if faults:
         raise Retry("Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one}" for one in faults))
 
@@ -257,6 +265,12 @@ def _read_back(values: dict[str, Any], stored: dict[str, Any], not_found: list[s
     how = "Stored in part" if stored["changed"] else "Not stored"
     stands = _short(values, MAX_RESULT_BYTES - 6000)
     return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}{missing}"
+
+
+def _reopened(before: dict[str, Any], stored: dict[str, Any]) -> str:
+    if before["schema"] is None or before["status"] != "completed" or stored["version"] == before["version"]:
+        return ""
+    return "\nThe extraction is in progress again: complete it when you are done."
 
 
 def _stays(proposed: list[str]) -> str:

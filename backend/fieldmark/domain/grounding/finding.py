@@ -437,7 +437,9 @@ class Grounds:
         self._misreadings -= 1
         for one in chain([self._reading], self._in_other_orders(folded)):
             hits = fuzzy.stands(needle, one.text, one.starts)
-            spans = [span for a, b in hits if self._on_one_page(span := one.span(a, b))]
+            spans = [
+                span for a, b in hits if self._on_one_page(span := one.span(a, b)) and self._is_recognised(span)
+            ]
             if spans:
                 return _Found("fuzzy", spans[:_PLACES], text)
         return None
@@ -490,6 +492,10 @@ class Grounds:
             and following[0][:1].islower()
             and not layout.level(word, following)
         )
+
+    def _is_recognised(self, span: Span) -> bool:
+        """Whether its words come from OCR, which misreads: what a file says of itself in letters is not misread."""
+        return all(len(self._words[index]) > 5 for index in span.indexes())
 
     def _on_one_page(self, span: Span) -> bool:
         indexes = span.indexes()
