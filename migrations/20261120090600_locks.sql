@@ -53,9 +53,35 @@ as $$
   where (select private.is_agent()) and value ->> 'by' <> coalesce((select private.person_behind())::text, '')
 $$;
 
+-- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
+-- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
+create function private.shifted(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
+returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
+language sql immutable set search_path = ''
+as $$
+  with change as materialized (
+    select * from private.changes(p_old, p_new)
+  ), below as (
+    select c.path[:n] as path, left(c.steps, n) as steps, count(*) as leaves, bool_or(
+      private.is_leaf(c.old) and c.old not in ('null', '""', '{}', '[]') and c.old is distinct from c.new
+      and c.name not in (select unnest(p_kept))) as gives_way
+    from change as c
+    cross join lateral generate_series(1, length(c.steps)) as n
+    where substr(c.steps, n, 1) = 'i' and (private.is_leaf(c.old) or private.is_leaf(c.new))
+    group by c.path[:n], left(c.steps, n)
+  ), item as (
+    select path, c.name, c.old, gives_way, count(*) over list as items, sum(leaves) over list as leaves
+    from below
+    join change as c using (path, steps)
+    window list as (partition by path[:cardinality(path) - 1], left(steps, -1))
+  )
+  select path, name, old, items, leaves::bigint from item where gives_way
+$$;
+
 -- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back. A leaf by
--- itself; but a list as a whole, if anything else of it would change, since an old cell must not end up in a new row; and an
--- object or list as a whole that would go with a leaf in it.
+-- itself; but a list as a whole, if anything else of it would change, since an old cell must not end up in a new row, also
+-- where the two read alike; an object or list as a whole that would go with a leaf in it; and the outermost for more than 500
+-- leaves.
 create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = ''
@@ -79,13 +105,26 @@ begin
     with change as materialized (
       select * from private.changes(p_was.extracted_fields, p_wanted)
     ), prefix as materialized (
-      -- Each change beside itself and all that it stands in, which changes with it.
-      select below.name as below, length(below.steps) as depth, above.*
+      -- Each change beside itself and all that it stands in, which changes with it. (Not the values: the whole document would
+      -- stand beside each leaf.)
+      select below.name as below, length(below.steps) as depth, above.name, length(above.steps) as level,
+        jsonb_typeof(above.old) = 'array' as list,
+        jsonb_typeof(above.old) is distinct from jsonb_typeof(above.new) as replaced
       from change as below
       cross join lateral generate_series(1, length(below.steps)) as n
       join change as above on above.path = below.path[:n] and above.steps = left(below.steps, n)
+    ), shifted as (
+      -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
+      select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
+      from private.shifted(p_was.extracted_fields, p_wanted, v_binding) as item
+      cross join lateral private.nodes(item.old) as node
+      join unnest(v_binding) as lock
+        on lock = item.name || case when starts_with(node.name, '[') then '' else '.' end || node.name
+      where item.items > 1
     ), touched as (
       select name from change where name in (select unnest(v_binding))
+      union
+      select name from shifted
     ), free as (
       -- Leaves that change and that no lock keeps.
       select name from change
@@ -95,15 +134,20 @@ begin
     ), mixed as (
       -- Lists that have such a leaf in them.
       select name from prefix
-      where below in (select name from free) and length(steps) < depth and jsonb_typeof(old) = 'array'
+      where below in (select name from free) and level < depth and list
+      union
+      select list from shifted
     ), kept as (
-      select distinct on (below) path, steps, name, old, new
+      select distinct on (below) name
       from prefix
       where below in (select name from touched)
-        and (name = below or name in (select name from mixed) or jsonb_typeof(old) is distinct from jsonb_typeof(new))
-      order by below, length(steps)
+        and (
+          name = below or name in (select name from mixed) or replaced
+          -- Each place is put back by itself in the whole document.
+          or (level = 1 and (select count(*) from touched) > 500))
+      order by below, level
     )
-    select path, name, old, new from (select distinct * from kept) as place
+    select path, name, old, new from change where name in (select name from kept)
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
@@ -181,8 +225,8 @@ begin
     nullif(current_setting('fieldmark.run_id', true), '')::uuid, current_setting('fieldmark.call_id', true));
 end $$;
 
--- After the fields changed: proposals for items that closed up go with them, and one for another value than now stands is
--- none any more.
+-- After the fields changed: proposals for items that closed up go with them, and one for another value than now stands, or
+-- for what may be another row now, is none any more. (That other row may hold the same value.)
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
 language plpgsql set search_path = ''
 as $$
@@ -190,6 +234,8 @@ declare
   v_step integer := cardinality(p_removed);
 begin
   if jsonb_typeof(p_was #> p_removed[:v_step - 1]) = 'array' then
+    update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+    where extraction_id = p_now.id and status = 'pending' and path[:v_step] = p_removed;
     update public.extraction_proposals set
       path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
       name = private.name_at(
@@ -198,6 +244,17 @@ begin
       evidence = private.closed_up(evidence, evidence, p_was, p_removed)
     where extraction_id = p_now.id and status = 'pending' and path[:v_step - 1] = p_removed[:v_step - 1]
       and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
+  elsif p_removed is null and exists (
+    select from public.extraction_proposals where extraction_id = p_now.id and status = 'pending'
+  ) then
+    -- A single leaf that changes makes no other row: two proposals for one row are accepted one after the other.
+    update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+    where id in (
+      select proposal.id
+      from public.extraction_proposals as proposal
+      cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
+      join private.shifted(p_was, p_now.extracted_fields) as item on item.path = proposal.path[:n]
+      where proposal.extraction_id = p_now.id and proposal.status = 'pending' and item.leaves > 1);
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
   where extraction_id = p_now.id and status = 'pending' and (
@@ -260,7 +317,7 @@ create policy "members read the proposals for their extractions" on public.extra
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.person_behind(), private.binding(jsonb), private.held(public.extractions, jsonb, text[]),
-  private.at_or_below(jsonb, text, boolean)
+  private.shifted(jsonb, jsonb, text[]), private.at_or_below(jsonb, text, boolean)
   to authenticated;
 revoke execute on function
   public.unlock_extraction_field(uuid, text[]), public.decide_extraction_proposal(uuid, uuid, boolean)

@@ -34,6 +34,7 @@ def script(desk, query: str, *parameters):
 async def test_undisturbed_both_writes_happen(desk):
     worked = await desk.work(script(desk, "select 1"))
     assert worked.state["status"] == "completed" and desk.extraction()["version"] == 2
+    assert "'second'" in str(desk.sql("select entry from public.agent_sessions"))
 
 
 async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk):
@@ -45,6 +46,12 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
     assert worked.state["status"] == "running"  # the other worker's to end
     assert not [event for event in worked.events if "complete" in event or "code" in event]
     assert [entry["status"] for entry in worked.ledger] == ["done"]
+
+
+async def test_what_is_said_after_the_run_was_lost_is_not_in_its_conversation(desk):
+    run_id = await desk.run()
+    await desk.work(script(desk, "update public.runs set attempt = attempt + 1 where id = %s", run_id), run_id=run_id)
+    assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 
 
 async def test_a_worker_that_lost_the_run_stops_asking_the_model(desk):
@@ -82,7 +89,7 @@ async def test_what_is_deleted_meanwhile_takes_its_run_along(desk, table):
     row = desk.extraction_id if table == "extractions" else desk.document_id
     run_id = await desk.run()
     await desk.work(script(desk, f"delete from public.{table} where id = %s", row), run_id=run_id)
-    for left in ("runs", "run_events", "calls", "extractions", "extraction_journal"):
+    for left in ("runs", "run_events", "calls", "agent_sessions", "extractions", "extraction_journal"):
         assert desk.sql(f"select 1 from public.{left}") == []
 
 

@@ -273,6 +273,7 @@ CALLABLE = {
         "private.person_behind",
         "private.binding",
         "private.held",
+        "private.shifted",
         "private.at_or_below",
     },
     "fieldmark_app": {

@@ -15,7 +15,6 @@ from claude_agent_sdk import (
     ClaudeSDKError,
     CLIConnectionError,
     CLINotFoundError,
-    MirrorErrorMessage,
     ProcessError,
     ResultMessage,
     StreamEvent,
@@ -36,7 +35,7 @@ from fieldmark.runs.options import ModelService
 from fieldmark.runs.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, check_key, outcome_of
 from fieldmark.runs.prices import Prices
 from fieldmark.runs.seal import Unsealed
-from fieldmark.runs.sessions import Sessions
+from fieldmark.runs.sessions import NotKept, Sessions
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, documents, extractions, runs, usage
 from fieldmark.tools.toolkit import ToolContext
@@ -204,6 +203,8 @@ class Runner:
             return spent.outcome
         except Unsealed as error:
             return Outcome("failed", error=str(error), code="unsealed")
+        except NotKept:
+            return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
         except ClaudeSDKError as error:
             # Its text may repeat what the CLI said, and with it the document.
             exit_code = getattr(error, "exit_code", None)
@@ -228,7 +229,7 @@ class Runner:
         spec = AGENTS[run["agent"]]
         policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
         narrator = Narrator(spec.toolkit)
-        sessions = Sessions(self._database, context.scope)
+        sessions = Sessions(self._database, context.scope, run=(context.run_id, context.attempt))
         resumed = run["attempt"] > 1 and await sessions.has(run["session_id"])
         # Asked of the conversation: the run's row may lag behind, if the last attempt was broken off just then.
         deferred = await sessions.deferred_call(run["session_id"]) if resumed else None
@@ -273,11 +274,10 @@ class Runner:
                         events.say(said)
                     # Before the gate hears of it, so that it never defers what the run cannot pay for.
                     await meter.saw(message)
+                    sessions.check()
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
                         course.saw(message.event)
-                    elif isinstance(message, MirrorErrorMessage):
-                        return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
                     elif isinstance(message, AssistantMessage):
                         api_error = message.error
                     elif isinstance(message, ResultMessage):

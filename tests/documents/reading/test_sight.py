@@ -140,6 +140,82 @@ def test_small_white_text_on_the_ink_of_large_letters_is_not_read() -> None:
     assert (page.text.split()[3:], page.hidden_excerpt) == (["TOTAL"], "secret")
 
 
+UNDER = {
+    "underscores": ("_" * 30, 12),
+    "far": ("_" * 30, 13.88),
+    "capitals": ("WWWWWWWW", 9),
+    "descenders": ("gjpqgyjpqgyjpqgy", 10),
+}
+
+
+@pytest.mark.parametrize(("above", "pitch"), UNDER.values(), ids=UNDER)
+@pytest.mark.parametrize(("before", "after"), [("3 Tr ", "0 Tr "), ("1 g ", "0 g ")], ids=["mode", "white"])
+@pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0"], ids=["level", "turned"])
+def test_the_line_above_does_not_prove_what_is_hidden_under_it(
+    above: str, pitch: float, before: str, after: str, matrix: str
+) -> None:
+    def line(text: str, along: float, down: float) -> str:
+        x, y = (50 + along, 700 - down) if matrix[0] == "1" else (300 + down, 400 + along)
+        return show(text, x, y, matrix=matrix)
+
+    page = read(line(above, 0, 0) + before + line("Total 9,999.00", 10, pitch) + after)
+    assert (page.text.split()[3:], page.hidden_excerpt) == ([above], "Total 9,999.00")
+    page = read(line(above, 0, 0) + after + line("Total 9,999.00", 10, pitch))
+    assert (page.text.split()[3:], page.hidden_words) == ([above, "Total", "9,999.00"], 0)
+
+
+@pytest.mark.parametrize("pitch", [9, 10, 11, 12, 13, 14])
+@pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0"], ids=["level", "turned"])
+def test_close_lines_are_read_whole(pitch: int, matrix: str) -> None:
+    lines = [f"{row} gjpq Total __ due ... - gross 1,{row}34.50 | \xc4\xd6\xc5 ,." for row in range(6)]
+    places = [(50, 700 - row * pitch) if matrix[0] == "1" else (300 + row * pitch, 200) for row in range(6)]
+    page = read("".join(show(line, *place, matrix=matrix) for line, place in zip(lines, places, strict=True)))
+    assert (page.text.split()[3:], page.hidden_words) == (" ".join(lines).split(), 0)
+
+
+DIGIT = 12 * 0.556  # the width of one
+
+
+@pytest.mark.parametrize(
+    ("seen", "hidden", "word"),
+    [
+        (show("\u2014\u2014", 50, 690, 60), show("963.12", 60, 706, 3), "\u2014\u2014"),
+        (show("100", 50, 700), show("9", 50 + 2 * DIGIT, 700), "100"),
+        (show("100", 50, 700), show("9", 50 + 2.5 * DIGIT, 700), "100"),
+        (show("88", 50, 700), show("9", 50 + 0.5 * DIGIT, 700), "88"),
+        (show("99", 50, 700), show("9", 50 + 0.5 * DIGIT, 700), "99"),
+        (show("100", 50, 700), show("0", 52 + 2 * DIGIT, 700), "100"),
+        (show("700", 50, 700), show("-", 46, 700), "700"),
+        (show("W", 50, 700), show("l", 60.33, 700), "W"),
+        (show("9999", 50, 700), show("999", 50, 691), "9999"),
+    ],
+    ids=["dash", "over", "shifted", "between", "between-same", "same", "minus", "edge", "below"],
+)
+def test_what_is_hidden_in_the_ink_of_a_word_does_not_join_it(seen: str, hidden: str, word: str) -> None:
+    for before, after in (("3 Tr ", "0 Tr "), ("1 g ", "0 g ")):
+        for content in (seen + before + hidden, before + hidden + after + seen):
+            page = read(content)
+            assert (page.text.split()[3:], page.hidden_words) == ([word], 1)
+
+
+def test_a_digit_outside_the_page_does_not_join_a_number_at_its_edge() -> None:
+    """Nor does what stands at the opposite edge prove it."""
+    for start, seen, hidden in ((-1.4, "9100", 1), (0, "89100", 0)):
+        digits = [show(text, (start + at) * DIGIT, 700) for at, text in enumerate(("8", "9", "100"))]
+        page = read("".join(digits) + show("MMM", 565, 700))
+        assert ("".join(page.text.split()[3:]), page.hidden_words) == (seen + "MMM", hidden)
+
+
+def test_a_word_of_many_objects_is_read_whole() -> None:
+    """As browsers print: each letter by itself, some of them close together."""
+    for content in (
+        "BT /F1 12 Tf 50 700 Td (-) Tj (7) Tj (0) Tj (.) Tj (1) Tj (1) Tj ET",
+        show("-7", 50, 700) + show("0.", 53.5 + DIGIT, 700) + show("11", 55.8 + 2 * DIGIT, 700),
+    ):
+        page = read(content)
+        assert (page.text.split()[3:], page.hidden_words) == (["-70.11"], 0)
+
+
 def test_text_printed_twice_to_look_bold_is_seen() -> None:
     page = read(show("Bold words", 50, 700) + show("Bold words", 50.4, 700))
     assert set(page.text.split()[3:]) == {"Bold", "words"} and page.hidden_words == 0

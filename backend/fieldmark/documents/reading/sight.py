@@ -1,10 +1,10 @@
 """What a person can see of a PDF page's text: a character counts if drawing it changes the page where it stands.
 
 The page is drawn with its text and without it. A word whose box differs all along is seen; that settles nearly every
-page at the cost of two small drawings. Where a word shows a gap, or stands where another word stands, the text objects
-involved are left out one after the other, and each character must have ink of its own. So it does not matter how a
-text was hidden: invisible ink, the colour behind it, no opacity, clipped, painted over, in a layer that is off, or
-drawn with a font whose letters are empty.
+page at the cost of two small drawings. Ink proves a word only where no other one reaches. Where that leaves a gap, or a
+word's characters stand on each other, the text objects involved are left out layer by layer, and each character must
+have ink of its own. So it does not matter how a text was hidden: invisible ink, the colour behind it, no opacity,
+clipped, painted over, in a layer that is off, or drawn with a font whose letters are empty.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
@@ -34,9 +35,11 @@ MAX_PIXELS = 2_000_000
 COARSE = 0.75  # pixels a point: as few as still show each word of 6 points without a gap
 FINER = 3  # times as many where it has to be looked at closely
 MAX_LAYERS = 8  # of text over text over text; what lies deeper is not believed
+TWIN = 0.7  # of a character's middle on that of the same one: printed twice, not half-way between two others
 LEAST_INK = 0.04  # of a letter's or digit's box; a one in a wide font has 0.1
 
 Box = tuple[float, float, float, float]
+Pixels = tuple[int, int, int, int]
 Handle = int
 
 
@@ -76,6 +79,16 @@ class Run(NamedTuple):
     text: str
     direction: int
     box: Box
+
+
+class _Line:
+    """The words between two rows of pixels, and the columns that one or two of them take, as bits."""
+
+    def __init__(self, seen: bytes) -> None:
+        self.seen = seen
+        self.taken = self.twice = 0
+        # Index, left, right, the gap it must not have, its columns, and those of its characters if it was looked at.
+        self.words: list[tuple[int, int, int, bytes, int, list[tuple[int, int]] | None]] = []
 
 
 class Sight:
@@ -127,56 +140,94 @@ class Sight:
         return extremes[1] - extremes[0] >= LEVELS
 
     def _doubtful(self, runs: Sequence[Run]) -> list[int]:
-        """The words that show a gap, or stand where another one stands."""
+        """The words that show a gap where no other word reaches, or whose own characters stand on each other."""
         scale = self._scale
         columns, rows = self._columns, self._rows
+        layer = self._layer
         self._show(self._texts, False)
         ink = ImageChops.difference(self._full, self._drawn((0, 0, columns, rows), "bare")).tobytes()
-        taken = [0] * rows
-        contested = [0] * rows
         found: list[int] = []
-        lines: dict[tuple[int, int], bytes] = {}
-        mask = _mask(columns)
-        number = int.from_bytes
-        for index, (_, _, text, direction, (left, top, right, bottom)) in enumerate(runs):
+        # Most words of a line are equally high: their rows are looked at together, over the page's width.
+        lines: dict[tuple[int, int], _Line] = {}
+        for index, (start, end, text, direction, (left, top, right, bottom)) in enumerate(runs):
             x0, y0 = max(int(left * scale), 0), max(int(top * scale), 0)
             x1, y1 = min(int(right * scale) + 1, columns), min(int(bottom * scale) + 1, rows)
             if x0 >= x1 or y0 >= y1:
                 found.append(index)
                 continue
+            line = lines.get((y0, y1))
+            if line is None:
+                line = lines[y0, y1] = _Line(_along(ink, columns, range(y0, y1)))
+            pieces = None
+            if end - start > 1 and text_object(layer, start) != text_object(layer, end - 1):
+                pieces = self._pieces(runs[index])
             if direction % 2 == 0:
-                spread = (right - left) * scale / len(text)
-                # Most words of a line are equally high: their rows are put together once, over the page's width.
-                line = lines.get((y0, y1))
-                if line is None:
-                    seen = 0
-                    for at in range(y0 * columns, y1 * columns, columns):
-                        seen |= number(ink[at : at + columns], "little")
-                    line = lines[y0, y1] = (seen & mask).to_bytes(columns, "little")
-                line = line[x0:x1]
+                gap = bytes(max(2, int((right - left) * scale / len(text) * 0.9 + 1)))
+                seen = line.seen[x0:x1]
             else:
-                spread = (bottom - top) * scale / len(text)
-                seen = 0
-                for at in range(y0 * columns + x0, y0 * columns + x1):
-                    seen |= number(ink[at : at + (y1 - y0) * columns : columns], "little")
-                line = (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
-            if bytes(max(2, int(spread * 0.9 + 1))) in line or not any(line):
+                gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
+                seen = _down(ink, columns, range(x0, x1), y0, y1)
+                x0, x1 = x0 - 1, x1 + 1  # but lines do not
+            if gap in seen or not any(seen) or not (pieces is None or _each(line.seen, pieces)):
                 found.append(index)
-            edge = (y1 - y0) // 5 + 1  # which those of the lines above and below may overlap
-            columns_taken = (1 << max(x1 - x0 - 2, 0)) - 1 << x0 + 1
-            for y in range((y0 + edge) // 2 * 2, y1 - edge, 2):
-                if taken[y] & columns_taken:
-                    contested[y] |= columns_taken
-                taken[y] |= columns_taken
-        if any(contested):
-            # Which of two words that stand in one place is seen must be asked of both.
-            for index, run in enumerate(runs):
-                left, top, right, bottom = (side * scale for side in run.box)
-                x0, y0, x1, y1 = _pixels(left, top, right, bottom, columns, rows)
-                columns_taken = (1 << max(x1 - x0 - 2, 0)) - 1 << x0 + 1
-                if any(row & columns_taken for row in contested[y0:y1]):
-                    found.append(index)
+            # Words that follow each other may share a column of pixels.
+            here = (1 << x1 - x0 - 2) - 1 << x0 + 1 if x1 - x0 > 2 else (1 << x1 - x0) - 1 << x0
+            line.twice |= line.taken & here
+            line.taken |= here
+            line.words.append((index, x0, x1, gap, here, pieces))
+        taken = [0] * rows
+        contested = [0] * rows
+        for (y0, y1), line in lines.items():
+            for y in range(y0, y1):
+                contested[y] |= taken[y] & line.taken | line.twice
+                taken[y] |= line.taken
+        # Which of two words that stand in one place is seen must be asked of both. Lines may overlap at their edges:
+        # there nothing is proven, but what a word shows beside that no other one can have drawn.
+        for (y0, y1), line in lines.items():
+            touched = 0
+            for y in range(y0, y1):
+                touched |= contested[y]
+            if not touched & line.taken:
+                continue
+            undisputed = _along(ink, columns, [y for y in range(y0, y1) if not contested[y] & line.taken])
+            left_over: dict[tuple[int, ...], bytes] = {}
+            for index, x0, x1, gap, here, pieces in line.words:
+                if not here & touched:
+                    continue
+                if runs[index].direction % 2:
+                    seen = _down(ink, columns, [x for x in range(x0 + 1, x1 - 1) if not touched >> x & 1], y0, y1)
+                    if gap in seen or not any(seen) or pieces is not None:
+                        found.append(index)
+                    continue
+                seen = undisputed[x0:x1]
+                if gap in seen or not any(seen) or not (pieces is None or _each(undisputed, pieces)):
+                    alone = tuple([y for y in range(y0, y1) if not contested[y] & here])
+                    whole = left_over.get(alone)
+                    if whole is None:
+                        whole = left_over[alone] = _along(ink, columns, alone)
+                    seen = whole[x0:x1]
+                    if gap in seen or not any(seen) or not (pieces is None or _each(whole, pieces)):
+                        found.append(index)
         return sorted(set(found))
+
+    def _pieces(self, run: Run) -> list[tuple[int, int]]:
+        """The columns of each character of a word that several objects make; none where one stands on another."""
+        if run.direction % 2:
+            return []
+        found: list[tuple[int, int]] = []
+        scale, box_of = self._scale, self._box_of
+        order = range(run.start, run.end) if run.direction == 0 else range(run.end - 1, run.start - 1, -1)
+        end = before = 0.0  # what begins outside the page is looked at closely
+        for index in order:
+            left, _, right, _ = box_of(index)
+            wide = right - left
+            if not end - 0.15 * (wide if wide < before else before) <= left <= right < _FAR:
+                return []
+            end, before = right, wide
+            # Only whole pixels, into which no neighbour reaches, if it has one.
+            x0, x1 = int(left * scale) + 1, int(right * scale)
+            found.append((x0, x1) if x0 < x1 else (x0 - 1, x1 + 1))
+        return found
 
     def _closely(self, runs: Sequence[Run], codes: Sequence[int]) -> set[int]:
         """The characters of doubtful words that leave ink of their own."""
@@ -211,6 +262,7 @@ class Sight:
         full = self._drawn(part)
         from_ground = _difference(full, ground)
         shown: set[int] = set(unowned)
+        shadows = _shadows(runs, places, codes, {index: item for item, indexes in owners.items() for index in indexes})
         for objects in self._apart(owners, places, codes, columns, rows):
             self._show(objects, False)
             # Ink leads away from the ground: white on black letters that stand on white leads back to it.
@@ -224,7 +276,7 @@ class Sight:
                     shown.update(
                         index for index in owners[item] if self._would_show(item, codes[index], full, places[index])
                     )
-        return shown
+        return shown - shadows
 
     def _apart(
         self,
@@ -234,26 +286,30 @@ class Sight:
         columns: int,
         rows: int,
     ) -> list[list[Handle]]:
-        """The objects in layers within which none stands where another does; the same character may, as in bold print
-        made by printing twice."""
+        """The objects in layers within which none reaches to where another's ink is counted; the same character may,
+        as in bold print made by printing twice."""
         layers: list[list[Handle]] = []
-        taken: list[bytearray] = []
+        taken: list[tuple[bytearray, bytearray]] = []  # as far as a character reaches, and where its ink is counted
         for item, indexes in owners.items():
-            boxes = [(places[index], codes[index] % 254 + 1) for index in indexes]
+            boxes: list[tuple[Pixels, Pixels, int]] = []
+            for index in indexes:
+                inner = _counted(places[index], chr(codes[index]), columns, rows)
+                boxes.append((_pixels(*places[index], columns, rows), inner, codes[index] % 254 + 1))
             free = (
                 depth
-                for depth, marks in enumerate(taken)
-                if all(_free(marks, columns, rows, box, mark) for box, mark in boxes)
+                for depth, (reach, counted) in enumerate(taken)
+                if all(_free(reach, counted, columns, *box) for box in boxes)
             )
             depth = next(free, len(layers))
             if depth == MAX_LAYERS:
                 continue
             if depth == len(layers):
                 layers.append([])
-                taken.append(bytearray(columns * rows))
+                taken.append((bytearray(columns * rows), bytearray(columns * rows)))
             layers[depth].append(item)
-            for box, mark in boxes:
-                _claim(taken[depth], columns, _inner(box, columns, rows), mark)
+            for outer, inner, mark in boxes:
+                _claim(taken[depth][0], columns, outer, mark)
+                _claim(taken[depth][1], columns, inner, mark)
         return layers
 
     def _drawable(self, item: Handle) -> bool:
@@ -321,10 +377,32 @@ def _mask(span: int) -> int:
     return int.from_bytes(bytes([256 - LEVELS]) * span, "little")
 
 
-def _pixels(left: float, top: float, right: float, bottom: float, columns: int, rows: int) -> tuple[int, int, int, int]:
+def _pixels(left: float, top: float, right: float, bottom: float, columns: int, rows: int) -> Pixels:
     """The pixels that a box touches, within the picture; none where it lies outside."""
     x0, y0 = max(int(min(left, columns)), 0), max(int(min(top, rows)), 0)
     return x0, y0, min(int(max(right, -1)) + 1, columns), min(int(max(bottom, -1)) + 1, rows)
+
+
+def _along(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
+    """For each column whether one of the rows shows ink."""
+    seen = 0
+    number = int.from_bytes
+    for y in rows:
+        seen |= number(ink[y * columns : (y + 1) * columns], "little")
+    return (seen & _mask(columns)).to_bytes(columns, "little")
+
+
+def _down(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> bytes:
+    """For each row from y0 to y1 whether one of those columns shows ink."""
+    seen = 0
+    for x in those:
+        seen |= int.from_bytes(ink[y0 * columns + x : (y1 - 1) * columns + x + 1 : columns], "little")
+    return (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
+
+
+def _each(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
+    """Whether each character of a word shows ink; False if they cannot be told apart."""
+    return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
 
 
 def _microscopic(run: Run, smallest: float) -> bool:
@@ -353,36 +431,56 @@ def _difference(one: Image.Image, other: Image.Image) -> Image.Image:
 
 
 def _inked(ink: Image.Image, box: Box, character: str) -> bool:
-    left, top, right, bottom = box
-    # What its neighbours leave at its edges is not a letter's own.
-    inset = 0.15 * (right - left) if character.isalnum() else 0.0
-    x0, y0, x1, y1 = _pixels(left + inset, top, right - inset, bottom, *ink.size)
+    x0, y0, x1, y1 = _counted(box, character, *ink.size)
     if x0 >= x1 or y0 >= y1:
         return False
     count = ink.crop((x0, y0, x1, y1)).histogram()[255]
     return count >= (max(1, LEAST_INK * (x1 - x0) * (y1 - y0)) if character.isalnum() else 1)
 
 
-def _inner(box: Box, columns: int, rows: int) -> tuple[int, int, int, int]:
-    """The middle of a character, where no neighbour reaches."""
+def _counted(box: Box, character: str, columns: int, rows: int) -> Pixels:
+    """Where ink is a character's own: what its neighbours leave at the edges of a letter is not."""
     left, top, right, bottom = box
-    wide, high = (right - left) / 4, (bottom - top) / 4
-    return _pixels(left + wide, top + high, right - wide, bottom - high, columns, rows)
+    inset = 0.15 * (right - left) if character.isalnum() else 0.0
+    return _pixels(left + inset, top, right - inset, bottom, columns, rows)
 
 
-def _rows(taken: bytearray, columns: int, box: tuple[int, int, int, int]) -> Iterator[bytearray]:
+def _shadows(
+    runs: Sequence[Run], places: dict[int, Box], codes: Sequence[int], owner_of: dict[int, Handle]
+) -> set[int]:
+    """The characters that another object of the same word has in the same place already: a person sees one."""
+    found: set[int] = set()
+    for run in runs:
+        order = sorted(range(run.start, run.end), key=lambda index: (codes[index], places[index]))
+        for one, other in pairwise(order):
+            if codes[one] == codes[other] and owner_of.get(one) != owner_of.get(other):
+                left, top, right, bottom = places[one]
+                aside, below = places[other][0] - left, abs(places[other][1] - top)
+                if aside < (right - left) / 2 and below < (bottom - top) / 2:
+                    found.add(max(one, other))
+    return found
+
+
+def _rows(taken: bytearray, columns: int, box: Pixels) -> Iterator[bytearray]:
+    """Every second row, from the even one at or above the box: two boxes that share a row share such a one."""
     x0, y0, x1, y1 = box
-    for at in range((y0 + y0 % 2) * columns, y1 * columns, 2 * columns):
+    for at in range((y0 - y0 % 2) * columns, y1 * columns, 2 * columns):
         yield taken[at + x0 : at + x1]
 
 
-def _free(taken: bytearray, columns: int, rows: int, box: Box, mark: int) -> bool:
-    inner = _inner(box, columns, rows)
-    return all(row.count(0) + row.count(mark) == len(row) for row in _rows(taken, columns, inner))
+def _free(reach: bytearray, counted: bytearray, columns: int, outer: Pixels, inner: Pixels, mark: int) -> bool:
+    if _empty(reach, columns, inner) and _empty(counted, columns, outer):
+        return True
+    own = list(_rows(counted, columns, inner))
+    return sum(row.count(mark) for row in own) > TWIN * sum(map(len, own))
 
 
-def _claim(taken: bytearray, columns: int, box: tuple[int, int, int, int], mark: int) -> None:
+def _empty(taken: bytearray, columns: int, box: Pixels) -> bool:
+    return all(row.count(0) == len(row) for row in _rows(taken, columns, box))
+
+
+def _claim(taken: bytearray, columns: int, box: Pixels, mark: int) -> None:
     x0, y0, x1, y1 = box
     own = bytes([mark]) * max(x1 - x0, 0)
-    for at in range((y0 + y0 % 2) * columns + x0, y1 * columns + x0, 2 * columns):
+    for at in range((y0 - y0 % 2) * columns + x0, y1 * columns + x0, 2 * columns):
         taken[at : at + len(own)] = own

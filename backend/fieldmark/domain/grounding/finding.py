@@ -437,9 +437,7 @@ class Grounds:
         self._misreadings -= 1
         for one in chain([self._reading], self._in_other_orders(folded)):
             hits = fuzzy.stands(needle, one.text, one.starts)
-            spans = [
-                span for a, b in hits if self._on_one_page(span := one.span(a, b)) and self._is_recognised(span)
-            ]
+            spans = [span for a, b in hits if self._on_one_page(span := one.span(a, b)) and self._is_recognised(span)]
             if spans:
                 return _Found("fuzzy", spans[:_PLACES], text)
         return None
