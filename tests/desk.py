@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, documents, extractions, runs
 from fieldmark.tools.toolkit import Answer, ToolContext, hash_of
+from printed import words_of
 
 INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
 
@@ -190,16 +190,6 @@ def tool_results(body: Body) -> list[tuple[str, bool]]:
 
 def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
-
-
-def words_of(text: str) -> list[list[Any]]:
-    """The words of a page as they are kept: a line below the other, a character as wide as the other."""
-    lines = text.splitlines()
-    return [
-        [word[0], word.start() / 200, n / (len(lines) + 1), word.end() / 200, (n + 0.8) / (len(lines) + 1)]
-        for n, line in enumerate(lines)
-        for word in list(re.finditer(r"\S+", line[:200]))
-    ]
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -16,6 +15,7 @@ from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissin
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, Nothing
+from fieldmark.domain.grounding.folding import bones_of
 
 Steps: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = JsonValue | Nothing
@@ -56,7 +56,7 @@ class Leaf:
 
     @property
     def normalised(self) -> bool:
-        """The same to a reader: case, spaces, punctuation and the way a number is written aside."""
+        """The same to a reader: case, accents, spaces, punctuation and the way a number is written aside."""
         return self.exact or (self.wanted and self.got is not NOTHING and folded(self.gold) == folded(self.got))
 
 
@@ -156,15 +156,14 @@ def _pattern(steps: Steps) -> str:
 
 
 def folded(value: Found) -> str:
-    """A value as a reader takes it: texts without case, width, spaces and punctuation, numbers by their worth."""
+    """A value as a reader takes it: texts as grounding compares them, by letters and digits; numbers by their worth."""
     if isinstance(value, bool) or value is None or isinstance(value, Nothing | dict | list):
         return str(value)
     number = _worth(value)
     if number is not None:
         return f"{number.normalize():f}"
-    text = unicodedata.normalize("NFKC", str(value)).casefold()
-    kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
-    return unicodedata.normalize("NFKC", kept) or text.strip()
+    text = " ".join(str(value).split())
+    return bones_of(text) or text
 
 
 def _worth(value: str | int | float) -> Decimal | None:
