@@ -32,6 +32,7 @@ from fieldmark.runs.tool_server import tool_server
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, documents, extractions, runs
 from fieldmark.tools.toolkit import Answer, ToolContext, hash_of
+from living import clis
 from printed import words_of
 
 INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
@@ -219,23 +220,6 @@ async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequ
 async def desk(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> AsyncIterator[Desk]:
     async with laid_out(database, clone.owner_url, await make_user(), [INVOICE]) as desk:
         yield desk
-
-
-def clis() -> list[psutil.Process]:
-    """The agents' CLIs that this process has started and that still live, those that are just starting too."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if "fieldmark-agent-" in str(child.environ()) and child.status() != psutil.STATUS_ZOMBIE:
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
-    return found
-
-
-def started() -> psutil.Process | None:
-    """One of them that is the CLI itself by now, no more its launcher."""
-    return next((cli for cli in clis() if "fd/9" in " ".join(cli.cmdline())), None)
 
 
 def home_of(cli: psutil.Process) -> Path:

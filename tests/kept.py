@@ -14,7 +14,7 @@ import psutil
 from claude_agent_sdk import Message
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import Desk, Worked, clis, home_of, until
+from desk import Desk, Worked, home_of, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.metrics import Metrics
@@ -26,6 +26,7 @@ from fieldmark.runs.holder import Work
 from fieldmark.runs.options import ModelService
 from fieldmark.runs.runner import Limits, Runner
 from fieldmark.runs.sessions import Sessions
+from living import clis
 
 MODEL = "claude-sonnet-5"
 

@@ -6,12 +6,12 @@ import asyncio
 import json
 from uuid import uuid4
 
-import psutil
 import psycopg
 import pytest
 
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
+from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def test_nothing_is_written_until_a_person_approves(serve):
         assert result["status"] == "awaiting_approval" and result["extraction"]["version"] == 0
         assert approval["tool"] == "update_field" and approval["input"] == TOTAL
         assert approval["message"] == "Updating total"
-        assert not [p for p in psutil.Process().children(recursive=True) if "fd/9" in " ".join(p.cmdline())]
+        assert clis() == []
         inbox = (await served.http.get("/api/runs?status=awaiting_approval")).json()["items"]
         assert [run["id"] for run in inbox] == [result["run_id"]]
 

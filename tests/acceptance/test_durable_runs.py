@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-import psutil
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, stall
+from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -29,12 +29,6 @@ async def begun(served, script_turns: int) -> tuple[str, asyncio.Task]:
         await asyncio.sleep(0.05)
     runs = (await served.http.get("/api/runs")).json()["items"]
     return runs[0]["id"], waiting
-
-
-def clis() -> list[psutil.Process]:
-    """The CLIs alive: not those that are gone and only not buried yet."""
-    alive = [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
-    return [p for p in alive if "fd/9" in " ".join(p.cmdline())]
 
 
 async def test_a_running_run_is_cancelled_within_two_seconds(serve):

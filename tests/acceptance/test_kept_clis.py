@@ -7,9 +7,10 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import clis, until
+from desk import until
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.script import Script
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from desk import clis, sql, until
+from desk import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, stall
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

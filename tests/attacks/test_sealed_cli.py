@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from desk import at_work, clis, home_of, until
+from desk import at_work, home_of, until
 from fieldmark.offline_model.messages import text
 from fieldmark.runs import clients
+from living import clis, command_line, is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -283,7 +284,7 @@ async def test_a_service_that_is_killed_takes_its_cli_along(service):
         cli.suspend()  # so that it cannot notice by itself
         service.kill()
         try:
-            await until(lambda: not cli.is_running() or cli.status() == psutil.STATUS_ZOMBIE)
+            await until(lambda: not is_alive(cli))
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
                 cli.kill()
@@ -321,13 +322,10 @@ async def test_a_service_that_is_killed_while_its_cli_starts_leaves_none(quick_p
             await service.wait()
         assert int((quick_path / "pid").read_text()) == cli.pid
 
-        def is_gone() -> bool:
-            return not cli.is_running() or cli.status() == psutil.STATUS_ZOMBIE
-
         def is_at_work() -> bool:
-            return not is_gone() and Path(cli.exe()).name != "sh" and cli.cmdline()[1:] == ["60"]
+            return command_line(cli).endswith("fd/9 60")
 
-        await until(lambda: is_gone() or is_at_work())
+        await until(lambda: not is_alive(cli) or is_at_work())
         assert is_at_work() is not killed
     finally:
         if service.returncode is None:

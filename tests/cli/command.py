@@ -17,6 +17,7 @@ from typing import IO
 import psutil
 
 import fieldmark
+from living import children
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
@@ -104,14 +105,7 @@ def read_until(stream: IO[str] | None, words: str) -> str:
 
 def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The process and all that it has started, as far as they are still its children."""
-    parent = psutil.Process(process.pid)
-    return [parent, *parent.children(recursive=True)]
-
-
-def gone(processes: list[psutil.Process]) -> bool:
-    """Whether all of them have ended, or do within two seconds."""
-    _, alive = psutil.wait_procs(processes, timeout=2)
-    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    return [psutil.Process(process.pid), *children(process.pid)]
 
 
 def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: bool = False) -> tuple[Done, float]:

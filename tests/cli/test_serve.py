@@ -10,9 +10,10 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from command import SAMPLES, Home, family, finish, gone, serving, signalled
+from command import SAMPLES, Home, family, finish, serving, signalled
 
 from fieldmark.cli import _listen
+from living import all_gone, command_line
 
 pytestmark = pytest.mark.xdist_group("cli-serve")
 
@@ -69,13 +70,13 @@ def test_it_ends_within_seconds_whoever_is_listening(home: Home, number: signal.
         body, accept = {"document_id": document["id"]}, {"accept": "text/event-stream"}
         with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
             next(stream.iter_lines())
-            while not any("claude" in " ".join(one.cmdline()) for one in family(server.process)):
+            while not any("claude" in command_line(one) for one in family(server.process)):
                 time.sleep(0.02)
             relatives = family(server.process)
             done, seconds = signalled(server.process, number)
     assert done.code == 0 and seconds < 8
     assert "Traceback" not in done.err and done.err.rstrip().endswith("Ended.")
-    assert gone(relatives) and home.is_free()
+    assert all_gone(relatives) and home.is_free()
 
 
 def test_killed_it_starts_again_with_everything_it_had(home: Home):
@@ -93,7 +94,7 @@ def test_killed_it_starts_again_with_everything_it_had(home: Home):
         relatives = family(server.process)
         server.process.kill()
         finish(server.process)
-    assert gone(relatives)
+    assert all_gone(relatives)
     with serving(home) as server, httpx.Client(base_url=server.url, timeout=30) as http:
         http.headers["authorization"] = f"Bearer {user}"  # the key is the home's, not the process's
         assert document_of(http) == kept and kept["status"] == "ready"

@@ -13,9 +13,9 @@ import uvicorn
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from desk import clis
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import fieldmark
 from desk import sql
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.routes.tokens import LocalTokens
+from living import clis
 from standing import Clone
 
 _COMMAND = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
@@ -60,13 +61,7 @@ class Process:
 
     def clis(self) -> list[psutil.Process]:
         """The agents' CLIs that this process has started and that still live."""
-        found = []
-        with suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(self.popen.pid).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    if child.status() != psutil.STATUS_ZOMBIE and "fieldmark-agent-" in str(child.environ()):
-                        found.append(child)
-        return found
+        return clis(self.popen.pid)
 
     async def ended(self, seconds: float = 60) -> int:
         """Its exit code."""

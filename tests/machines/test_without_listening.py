@@ -8,11 +8,12 @@ import time
 import pytest
 from hosts import until
 
-from desk import clis, laid_out
+from desk import laid_out
 from fieldmark.db.pool import Database
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
 from fieldmark.runs import decisions
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from desk import clis
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
 from fieldmark.stores import calls
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

@@ -11,13 +11,14 @@ from uuid import uuid4
 import pytest
 from claude_agent_sdk import ResultMessage
 
-from desk import clis, laid_out, started, until
+from desk import laid_out, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.script import Script, answers_so_far, endless
 from fieldmark.runs.decisions import Decision, cancel, decide
 from kept import in_folder, kept, lies_in, prefix, the_cli
+from living import clis, started
 
 pytestmark = pytest.mark.anyio
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 
-import psutil
 import pytest
 
-from desk import at_work, clis, home_of, until
+from desk import at_work, home_of, until
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, raw_call, text
 from fieldmark.offline_model.script import Script, endless, http_error, stall
 from fieldmark.offline_model.server import OfflineModel
+from living import children, clis, command_line
 
 pytestmark = pytest.mark.anyio
 
@@ -111,14 +111,12 @@ async def test_a_second_cancellation_leaves_nothing_either(desk):
 async def test_stopped_while_it_starts_no_cli_stays(desk, seconds):
     """Cancelled anywhere between the queue and the first request."""
     run_id = await desk.run()
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
     async with OfflineModel(Script([stall(30)])) as model:
         task = asyncio.create_task(desk.runner(model).execute(run_id))
         await asyncio.sleep(seconds)
         task.cancel()
         await asyncio.wait({task})
-    assert clis() == []
-    assert {child.pid for child in psutil.Process().children(recursive=True) if child.is_running()} <= before
+    assert clis() == [] and not any("sealed-cli" in command_line(child) for child in children())
     # Before it was taken up it waits for the next worker; after that it has ended.
     assert desk.state(run_id)["status"] in ("queued", "running", "failed")
 

@@ -9,12 +9,13 @@ import psycopg
 import pytest
 from claude_agent_sdk import AssistantMessage, StreamEvent, ToolUseBlock
 
-from desk import at_work, clis, until
+from desk import at_work, until
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.script import Script, endless, stall
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.meter import Meter, Spent
 from fieldmark.runs.prices import Prices
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from desk import clis, home_of
+from desk import home_of
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import text
 from fieldmark.offline_model.script import Script
@@ -17,6 +17,7 @@ from fieldmark.runs.options import ModelService, agent_options
 from fieldmark.runs.process import Process
 from fieldmark.runs.seal import COMMANDS, Unsealed
 from fieldmark.runs.tool_server import tool_server
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

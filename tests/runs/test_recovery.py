@@ -7,11 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from desk import clis, sql
+from desk import sql
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, endless
 from fieldmark.runs.runner import MAX_ATTEMPTS, MAX_TRIES
+from living import clis
 
 pytestmark = pytest.mark.anyio
 

@@ -19,6 +19,7 @@ from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox import _checked, read_file
 from fieldmark.errors import Unreadable
+from living import children, command_line, is_alive
 
 pytestmark = pytest.mark.anyio
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
@@ -50,8 +51,8 @@ def nested_mail() -> bytes:
     return f"From: a@example.com\n{parts}Content-Type: text/plain\n\nx".encode()
 
 
-def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "reading.child" in " ".join(child.cmdline())]
+def readers() -> list[psutil.Process]:
+    return [child for child in children() if "reading.child" in command_line(child)]
 
 
 TEXT = "Total: 19,50 €"
@@ -169,7 +170,7 @@ async def test_what_cannot_be_read_says_why_in_a_sentence(tmp_path: Path, name: 
     with pytest.raises(Unreadable, match=reason) as raised:
         await read_file(saved(tmp_path, name, data), name, limits)
     assert str(raised.value).endswith(".") and "\n" not in str(raised.value)
-    assert children() == []
+    assert readers() == []
 
 
 async def test_a_name_that_looks_like_an_attack_is_only_a_name(tmp_path: Path) -> None:
@@ -195,9 +196,9 @@ async def started(sealed: bool = False) -> psutil.Process:
     """The subprocess, once it is there; or once it has given up what it may."""
     async with asyncio.timeout(20):
         # Another process sets no event of ours.
-        while not children() or (sealed and children()[0].uids().real == 0):
+        while not (found := readers()) or (sealed and found[0].uids().real == 0):
             await asyncio.sleep(0.01)
-    (child,) = children()
+    (child,) = found
     return child
 
 
@@ -210,7 +211,7 @@ async def test_too_slow_a_reading_is_ended_in_time(tmp_path: Path, name: str, se
     with pytest.raises(Unreadable, match=f"longer to read than the {seconds} seconds"):
         await read_file(tmp_path / name, name, Limits(seconds=0.5, seconds_per_page=0.001))
     assert time.monotonic() - begun < 3
-    assert children() == []
+    assert readers() == []
 
 
 async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""The processes that a test has started, as one look finds them: any of them may end between two looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import psutil
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it goes on: one that has ended and is only not buried yet does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def children(pid: int | None = None) -> list[psutil.Process]:
+    """Those that a process, or this one, has started and that go on, and all that these have started."""
+    try:
+        found = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process for process in found if is_alive(process)]
+
+
+def command_line(process: psutil.Process) -> str:
+    """Its command line; empty once it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def clis(pid: int | None = None) -> list[psutil.Process]:
+    """The agents' CLIs that a process, or this one, has started and that go on, those that are just starting too."""
+    return [process for process in children(pid) if "fieldmark-agent-" in _environment(process)]
+
+
+def started(pid: int | None = None) -> psutil.Process | None:
+    """One of them that is the CLI itself by now, no more its launcher."""
+    return next((cli for cli in clis(pid) if "fd/9" in command_line(cli)), None)
+
+
+def all_gone(processes: Iterable[psutil.Process], seconds: float = 10) -> bool:
+    """Whether all of them have ended, or do in time."""
+    _, left = psutil.wait_procs([*processes], timeout=seconds)
+    return not any(is_alive(process) for process in left)
+
+
+def _environment(process: psutil.Process) -> str:
+    try:
+        return str(process.environ())
+    except psutil.NoSuchProcess:
+        return ""
