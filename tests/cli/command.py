@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import psutil
 
 import fieldmark
 from living import children
+from standing import PATIENCE
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
@@ -85,7 +85,7 @@ def finish(process: subprocess.Popen[str]) -> Done:
     """Waits for a command's end."""
     with process:
         try:
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=PATIENCE)
         except BaseException:
             process.kill()
             raise
@@ -108,11 +108,10 @@ def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [psutil.Process(process.pid), *children(process.pid)]
 
 
-def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: bool = False) -> tuple[Done, float]:
-    """Sends a signal (`group`: to all in its process group, as Ctrl-C does) and waits: how it ended, after how long."""
-    began = time.monotonic()
+def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: bool = False) -> Done:
+    """Sends a signal (`group`: to all in its process group, as Ctrl-C does) and waits for the end."""
     os.killpg(process.pid, number) if group else process.send_signal(number)
-    return finish(process), time.monotonic() - began
+    return finish(process)
 
 
 @dataclass

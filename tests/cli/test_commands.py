@@ -21,7 +21,7 @@ def empty(postgres, clone) -> Iterator[dict[str, str]]:
     beside it sees to it that the server knows the service's role already, with its password.)"""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.owner_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        conn.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
         yield {
             setting: urlsplit(url)._replace(path=f"/{name}").geturl()
             for setting, url in (("DATABASE_OWNER_URL", postgres.owner_url), ("DATABASE_URL", postgres.app_url))

@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 from command import SAMPLES, Home, family, finish, read_until, signalled
+from PIL import Image
 
 from fieldmark.db.embedded import running
 from living import all_gone, command_line
+from standing import PATIENCE
 
 # One home, so one process: under xdist these stay together.
 pytestmark = pytest.mark.xdist_group("cli-extract")
@@ -122,7 +124,7 @@ def test_two_at_once_share_the_home(home: Home):
 def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Signals):
     begun = datetime.now(UTC)
     with socket.create_server(("127.0.0.1", 0)) as silent_model:
-        silent_model.settimeout(60)
+        silent_model.settimeout(PATIENCE)
         command = home.start(
             *("extract", INVOICE, INVOICE, INVOICE),
             group=True,
@@ -135,8 +137,8 @@ def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Si
         with connection:
             relatives = family(command)
             assert any("claude" in command_line(relative) for relative in relatives)
-            done, seconds = signalled(command, number, group=number == signal.SIGINT)
-    assert done.code == 130 and seconds < 8
+            done = signalled(command, number, group=number == signal.SIGINT)
+    assert done.code == 130  # it waited for no answer: there would never have been one
     assert done.err.rstrip().endswith("Interrupted.") and "Traceback" not in done.err
     assert all_gone(relatives) and home.is_free()
     # What was not begun is not begun by the next command either: nobody would wait for it.
@@ -146,7 +148,10 @@ def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Si
 
 
 def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
-    scan = next(SAMPLES.glob("*.jpg"))
+    with Image.open(next(SAMPLES.glob("*.jpg"))) as photo:
+        page = photo.convert("1")
+    scan = home.folder / "scan.tiff"  # of so many pages that no reader comes to their end
+    page.save(scan, save_all=True, append_images=[page] * 499)
     command = home.start("extract", scan, group=True)
     read_until(command.stderr, "Reading the document")
     relatives = family(command)
@@ -154,6 +159,6 @@ def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
         assert command.poll() is None, "no reader was started"
         time.sleep(0.02)
         relatives = family(command)
-    done, seconds = signalled(command, signal.SIGINT, group=True)
-    assert done.code == 130 and seconds < 8 and "Traceback" not in done.err
+    done = signalled(command, signal.SIGINT, group=True)
+    assert done.code == 130 and "Traceback" not in done.err
     assert all_gone(relatives) and home.is_free()

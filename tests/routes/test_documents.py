@@ -307,8 +307,10 @@ NAMES = {
 }
 
 
-async def test_a_hostile_filename_stays_a_name(serve):
+async def test_a_hostile_filename_stays_a_name(serve, clone):
     async with serve() as served:
+        with psycopg.connect(clone.owner_url) as conn:  # nobody reads them: what is answered of each stays as it was
+            conn.execute("alter table public.documents disable trigger enqueue_reading")
         for filename, kept in NAMES.items():
             body, headers = form(filename, b"Total: 1")
             answer = await served.http.post("/api/documents", content=body, headers=headers)
