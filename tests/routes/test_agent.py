@@ -95,8 +95,10 @@ async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
     async with serve(DONE) as served:
         http = served.http
         for started, headers in enumerate(({}, SSE)):
-            with psycopg.connect(clone.owner_url) as conn:
-                conn.execute("lock table public.document_pages in share mode")  # so it is not read before that is gone
+            async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
+                await conn.execute(
+                    "lock table public.document_pages in share mode"
+                )  # so it is not read before that is gone
                 answer = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
                 document_id = answer.json()["id"]
                 asked = asyncio.create_task(

@@ -13,7 +13,7 @@ import anyio
 import httpx
 import psycopg
 import pytest
-from answers import events, problem
+from answers import as_owner, events, problem
 
 from desk import desk, until
 from fieldmark.errors import NotFound
@@ -179,8 +179,7 @@ async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
             async for line in stream.aiter_lines():
                 lines.append(line)
                 if line == "id: 5":
-                    with psycopg.connect(clone.owner_url) as conn:
-                        conn.execute("delete from public.runs where id = %s", (run_id,))
+                    await as_owner(clone, "delete from public.runs where id = %s", run_id)
         assert lines[0] == f": run {run_id}" and "id: 5" in lines  # a comment, which no reader of events sees
         problem(await served.http.get(f"/api/runs/{run_id}/events"), 404)
         problem(await served.http.get(f"/api/runs/{uuid4()}/events"), 404)
