@@ -8,7 +8,9 @@ nothing failed, but a run waits for a person's decision; 130 interrupted.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import gc
 import io
 import json
 import os
@@ -59,6 +61,8 @@ FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
 
 MAX_WARNINGS = 5
 
+_USUAL_THRESHOLD = gc.get_threshold()
+
 Result = TypeVar("Result")
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -67,6 +71,10 @@ _out = Console(highlight=False)
 
 def main() -> None:
     """The entry point of `fieldmark`."""
+    # A command is half over when it has imported what it needs, and none of that is garbage: not to look for any in it
+    # time and again, and once more at the end, saves a quarter of the processor time.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
@@ -206,12 +214,12 @@ def evaluate(
 ) -> None:
     """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
     found on the page."""
-    from fieldmark.evaluation import cases_of, regressions
-
     if (folder is None) is not corrections:
         _stop("Name a folder, or say --corrections.", MISUSED)
     if save is not None and not save.absolute().parent.is_dir():
         _stop(f"Nothing can be written to {save}: name a file in a folder that exists.", MISUSED)
+    from fieldmark.evaluation import cases_of, regressions
+
     wanted = _read_schema(schema)
     try:
         cases = None if folder is None else cases_of(folder)
@@ -604,7 +612,6 @@ async def _list_runs(settings: Settings, status: str | None, limit: int, as_json
 async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: UUID) -> int:
     from fieldmark.runs import decisions
     from fieldmark.service import open_service
-    from fieldmark.worker import working
 
     with _err.status("") as status:
         _tell(status, "Starting…")
@@ -619,6 +626,8 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
                 after = await decisions.decide(service.database, scope, run_id, decision)
             except (NotFound, Conflict, Invalid) as fault:
                 _stop(str(fault), FAILED)
+            from fieldmark.worker import working
+
             _say_offline(settings)
             # No other worker need be there: the embedded database has none when no command runs.
             async with working(service):
@@ -780,6 +789,8 @@ def _run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await work
 
+    if endless:
+        gc.set_threshold(*_USUAL_THRESHOLD)
     with _sentences():
         try:
             return asyncio.run(until_told())

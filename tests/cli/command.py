@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+from typer.testing import CliRunner
 
 import fieldmark
+from fieldmark.cli import app
 from living import children
 from standing import PATIENCE
 
@@ -79,6 +81,13 @@ class Home:
             except BlockingIOError:
                 return False
             return True
+
+
+def said_at_once(*arguments: str | Path) -> Done:
+    """What a command says that ends before it begins anything: in this process, since starting one takes longer."""
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
 
 
 def finish(process: subprocess.Popen[str]) -> Done:
