@@ -96,9 +96,8 @@ async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
         http = served.http
         for started, headers in enumerate(({}, SSE)):
             async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
-                await conn.execute(
-                    "lock table public.document_pages in share mode"
-                )  # so it is not read before that is gone
+                # Nothing is read before this is gone.
+                await conn.execute("lock table public.document_pages in share mode")
                 answer = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
                 document_id = answer.json()["id"]
                 asked = asyncio.create_task(
