@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, count, islice, pairwise
 from operator import add
@@ -201,13 +201,14 @@ class Grounds:
         quote: str | None = None,
         page: int | None = None,
     ) -> Place | None:
-        """Where a scalar stands, or None. Of several places the one within the quote, else nearest to the label, else
-        on the page, else the first."""
-        return self._choose(self._candidates(value, quote), label, quote, page)
+        """Where a scalar stands, or None. Of several places the one within the quote (on the page, if it stands there),
+        else nearest to the label, else on the page, else the first."""
+        return self._choose(self._candidates(value, quote, page), label, quote, page)
 
     def find_quote(self, quote: str, page: int | None = None) -> Place | None:
-        """Where text stands as it is, by its letters and digits (exact, normalised or fuzzy), or None."""
-        return self._choose(self._text(quote), (), None, page)
+        """Where text stands as it is, by its letters and digits (exact, normalised or fuzzy), or None. On another page
+        than the given one only if it does not stand there at all."""
+        return self._choose(self._quote(quote, page), (), None, page)
 
     def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """A finding for every leaf of the fields, by path name. The leaves of a row prefer one line, and different rows
@@ -306,9 +307,9 @@ class Grounds:
 
     # Every place that a value could stand at
 
-    def _candidates(self, value: JsonValue, quote: str | None) -> _Found | None:
+    def _candidates(self, value: JsonValue, quote: str | None, page: int | None) -> _Found | None:
         if isinstance(value, bool):
-            found = self._text(quote) if quote else None
+            found = self._quote(quote, page) if quote else None
             return _Found("quote", found.spans, quote or "") if found else None
         if not isinstance(value, (str, int, float)) or value == "":
             return None
@@ -414,33 +415,45 @@ class Grounds:
         spans = self._stands(self._reading, needle, folded)
         return _Found("normalised", spans, text) if spans else None
 
-    def _text(self, value: str) -> _Found | None:
-        """Text in any order of reading, or misread."""
+    def _quote(self, quote: str, page: int | None) -> _Found | None:
+        """Text in its places on a page, also in another order or misread there; if it has none, everywhere."""
+        found = self._text(quote)
+        if found is None or page not in self._pages:
+            return found
+        index = self._pages.index(page)
+        spans = [span for span in found.spans if self._page_of[span.word] == index]
+        return replace(found, spans=spans) if spans else self._text(quote, on=index) or found
+
+    def _text(self, value: str, on: int | None = None) -> _Found | None:
+        """Text in any order of reading, or misread; anywhere, or on one page (its index) alone."""
         text = " ".join(value.split())
-        found = self._as_written(text)
+        found = self._as_written(text) if on is None else None
         folded = folding.plain(text)
         needle = folding.bones(folded)
         if found or not needle:
             return found
-        if text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
+        if on is None and text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
             return found
         # In another order the same words stand, but for those that are broken at the end of a line.
         if "-\n" in self._printed.text or all(
             folding.bones(token) in self._reading.text for token in folded.split()[:_TOKENS]
         ):
-            for other in self._in_other_orders(folded):
+            for other in self._in_other_orders(folded) if on is None else self._orders_of(on):
                 spans = self._stands(other, needle, folded)
                 if spans:
                     return _Found("normalised", spans, text)
         if not fuzzy.allowed(needle) or not self._misreadings:
             return None
         self._misreadings -= 1
-        for one in chain([self._reading], self._in_other_orders(folded)):
+        for one in chain([self._reading], self._in_other_orders(folded)) if on is None else self._orders_of(on):
             hits = fuzzy.stands(needle, one.text, one.starts)
             spans = [span for a, b in hits if self._on_one_page(span := one.span(a, b)) and self._is_recognised(span)]
             if spans:
                 return _Found("fuzzy", spans[:_PLACES], text)
         return None
+
+    def _orders_of(self, index: int) -> list[Strand]:
+        return [strand(self._bones, list(self._range(index)), folding.bones_of), *self._other_orders(index)]
 
     def _in_other_orders(self, value: str) -> Iterator[Strand]:
         for index in self._likely(value):
@@ -595,7 +608,7 @@ class Grounds:
     def _ranked(
         self, spans: Sequence[Span], label: Sequence[str | int], quote: str | None, page: int | None
     ) -> list[_Ranked]:
-        quoted = self._quoted(quote)
+        quoted = self._quoted(quote, page)
         if len(spans) > _RANKED:
             spans = self._fewer(spans, quoted, label, page)
         near = self._near_label(spans, label, page)
@@ -631,8 +644,8 @@ class Grounds:
         end = span.strand.starts[span.last] + span.tail
         return text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()
 
-    def _quoted(self, quote: str | None) -> list[tuple[int, int]]:
-        found = self._text(quote) if quote else None
+    def _quoted(self, quote: str | None, page: int | None) -> list[tuple[int, int]]:
+        found = self._quote(quote, page) if quote else None
         if not found or len(found.spans) > _PAGES:
             return []
         return [(min(span.indexes()), max(span.indexes())) for span in found.spans]
@@ -697,9 +710,7 @@ class Grounds:
     def _row(
         self, leaves: Sequence[tuple[paths.Path, str, JsonValue]], claims: Mapping[str, Claim], among: _Rows | None
     ) -> dict[str, Finding]:
-        found = {
-            name: self._candidates(value, claims[name].quote if name in claims else None) for _, name, value in leaves
-        }
+        found = {name: self._candidates(value, *_said(claims.get(name))) for _, name, value in leaves}
         rare = {
             name: self._ranked(candidates.spans, path, *_said(claims.get(name)))
             for path, name, _ in leaves
