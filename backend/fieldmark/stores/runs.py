@@ -57,6 +57,17 @@ async def get(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
     return await cursor.fetchone()
 
 
+async def was_charged(conn: AsyncConnection[Row], scope: Scope, run_id: UUID) -> bool:
+    """Whether a message of a run was charged to this user: known of their deleted runs too, since what was used
+    outlives the run."""
+    cursor = await conn.execute(
+        "select exists (select from public.usage where run_id = %s and created_by = %s) as charged",
+        (run_id, scope.user_id),
+    )
+    row = await cursor.fetchone()
+    return bool(row and row["charged"])
+
+
 async def page_of(
     conn: AsyncConnection[Row], scope: Scope, *, status: str | None, limit: int, before: UUID | None
 ) -> list[Row]:
