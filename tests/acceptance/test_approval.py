@@ -42,6 +42,18 @@ async def decide(served, run_id: str, call_id: str, **said):
     return await served.http.post("/api/agent/approve", json=body)
 
 
+async def answers(http, run_id: str) -> set[tuple[int, str]]:
+    """(status, sentence) of all that can be asked of a run."""
+    body = {"run_id": run_id, "approvals": [{"call_id": "a", "approved": True}]}
+    said = [
+        await http.get(f"/api/runs/{run_id}"),
+        await http.get(f"/api/runs/{run_id}/events"),
+        await http.post(f"/api/runs/{run_id}/cancel"),
+        await http.post("/api/agent/approve", json=body),
+    ]
+    return {(answer.status_code, answer.json()["detail"]) for answer in said}
+
+
 async def test_nothing_is_written_until_a_person_approves(serve):
     async with serve(proposing(call("update_field", TOTAL), call("update_field", NUMBER))) as served:
         result, approval = await asked(served)
@@ -142,7 +154,16 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing(serve, clone):
             query = "select status, proposed, decided_by from public.calls where tool = 'update_field'"
             assert owner.execute(query).fetchall() == [("pending", None, None)] * 2
         assert (await served.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
-        await refused(404)  # as if it had never been
+        # It is gone for whose it was; for everybody else it is as if it had never been.
+        await refused(410)
+        assert await answers(served.http, run_id) == {
+            (410, "This run is gone: its document or its extraction was deleted.")
+        }
+        never = {(404, "There is no such run.")}
+        async with served.client(colleague) as http, served.client() as stranger:
+            http.headers["X-Org-Id"] = str(served.scope.org_id)
+            assert await answers(http, run_id) == await answers(stranger, run_id) == never
+        assert await answers(served.http, str(uuid4())) == never
 
 
 async def test_a_cancelled_run_cannot_be_approved_any_more(serve):

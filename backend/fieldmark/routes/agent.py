@@ -16,6 +16,7 @@ from fieldmark.routes.extractions import Extraction
 from fieldmark.routes.problems import responses
 from fieldmark.routes.streams import STREAM, event_stream
 from fieldmark.runs import decisions, launch
+from fieldmark.runs.absent import absent
 from fieldmark.runs.stream import end_of
 from fieldmark.scope import Scope
 from fieldmark.service import Service
@@ -86,7 +87,7 @@ class RunResult(BaseModel):
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
-    **responses(401, 402, 404, 409, 422),
+    **responses(401, 402, 404, 409, 410, 422),
 }
 _IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
@@ -168,7 +169,8 @@ class ToolNames(BaseModel):
 @router.post("/approve", responses=_ANSWERS, response_model=None)
 async def approve(body: ApproveRequest, request: Request, scope: TheScope, service: TheService) -> Response | RunResult:
     """Approve, reject or change the call that a run waits for. Answers like `extract` with what follows; a decision is
-    taken once, by the run's own user."""
+    taken once, by the run's own user: 409 for a call that waits no more, 410 for a run of yours that went with its
+    document."""
     said = body.approvals[0]
     last = await decisions.decide(
         service.database,
@@ -216,6 +218,8 @@ async def _answer(
         raise DocumentFailed(run["error"])
     async with service.database.as_user(scope) as conn:
         extraction = await extractions.get(conn, run["extraction_id"])
+        if extraction is None:  # deleted between two looks, and the run with it
+            raise await absent(conn, scope, run_id)
     return RunResult(
         run_id=run_id,
         status=run["status"],

@@ -11,11 +11,12 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, Field
 
-from fieldmark.errors import Malformed, NotFound
+from fieldmark.errors import Malformed
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
 from fieldmark.routes.streams import STREAM, event_stream, number_after
 from fieldmark.runs import decisions
+from fieldmark.runs.absent import absent
 from fieldmark.stores import runs
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
@@ -66,27 +67,27 @@ async def list_runs(
     return RunList(items=[Run.model_validate(row) for row in rows], next=rows[-1]["id"] if len(rows) == limit else None)
 
 
-@router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404))
+@router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))
 async def cancel_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
     """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
     await decisions.cancel(service.database, scope, run_id)
     return await get_run(run_id, scope, service)
 
 
-@router.get("/{run_id}", responses=responses(401, 404, 422))
+@router.get("/{run_id}", responses=responses(401, 404, 410, 422))
 async def get_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
     """One run as it stands now."""
     async with service.database.as_user(scope) as conn:
         row = await runs.get(conn, run_id)
-    if row is None:
-        raise NotFound("There is no such run.")
+        if row is None:
+            raise await absent(conn, scope, run_id)
     return Run.model_validate(row)
 
 
 @router.get(
     "/{run_id}/events",
     response_class=StreamingResponse,
-    responses={200: {"description": "The events", "content": STREAM}, **responses(400, 401, 404, 422)},
+    responses={200: {"description": "The events", "content": STREAM}, **responses(400, 401, 404, 410, 422)},
 )
 async def get_run_events(
     run_id: UUID,
@@ -99,7 +100,7 @@ async def get_run_events(
     after = number_after(last_event_id)
     async with service.database.as_user(scope) as conn:
         if await runs.get(conn, run_id) is None:
-            raise NotFound("There is no such run.")
+            raise await absent(conn, scope, run_id)
         # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
         if after > await runs.last_event(conn, run_id):
             raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")

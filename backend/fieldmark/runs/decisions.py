@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Database
 from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.runs.absent import absent
 from fieldmark.runs.stream import ENDED
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, runs
@@ -37,10 +38,13 @@ class Proposal:
 
 
 async def waiting(database: Database, scope: Scope, run_id: UUID) -> Proposal | None:
-    """What a run waits for; None if for nothing. Raises NotFound for a run that is not this user's."""
+    """What a run waits for; None if for nothing. Raises NotFound for a run that is not this user's, Gone for one that
+    was."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        if run is None or run["created_by"] != scope.user_id:
+        if run is None:
+            raise await absent(conn, scope, run_id)
+        if run["created_by"] != scope.user_id:
             raise NotFound("There is no such run.")
         if run["status"] != "awaiting_approval":
             return None
@@ -54,13 +58,15 @@ async def waiting(database: Database, scope: Scope, run_id: UUID) -> Proposal | 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
     """Decide the call that a run waits for; the run goes on. Answers the number of the last event before that.
 
-    Raises NotFound for a run or call that is not this user's, Conflict for one that waits no more, Invalid for
-    arguments that the tool would not take.
+    Raises NotFound for a run or call that is not this user's, Gone for a run that was, Conflict for one that waits no
+    more, Invalid for arguments that the tool would not take.
     """
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
+        if run is None:
+            raise await absent(conn, scope, run_id)
         call = await calls.get(conn, run_id, decision.call_id)
-        if run is None or call is None or run["created_by"] != scope.user_id:
+        if call is None or run["created_by"] != scope.user_id:
             raise NotFound("There is no such call that waits for you.")
         if call["status"] != "pending" or run["status"] != "awaiting_approval":
             raise Conflict("This call waits no more: it was decided, or its run has ended.")
@@ -89,11 +95,12 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
 
 
 async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
-    """End a run, whatever it is at. What it wrote stays. Nothing happens to one that has ended; raises NotFound."""
+    """End a run, whatever it is at. What it wrote stays. Nothing happens to one that has ended; raises NotFound
+    or Gone."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
-            raise NotFound("There is no such run.")
+            raise await absent(conn, scope, run_id)
         if run["status"] in ENDED - {"awaiting_approval"}:
             return
         await runs.cancel(conn, run_id, "The run was cancelled.")
