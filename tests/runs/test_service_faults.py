@@ -65,6 +65,7 @@ async def test_a_failure_ends_the_run_at_once(desk, steps, code):
     assert not [event for event in worked.events if "API Error" in str(event) or "The script says so" in str(event)]
 
 
+@pytest.mark.long
 async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
     """All beside each other, because the CLI waits 0.5, 1 and 2 seconds before its three retries."""
     flaky = Script([[UPDATE], http_error(429, retry_after=2), http_error(500), drop(text("Almost")), [text("Done.")]])
@@ -90,7 +91,7 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
     assert (recovered.state["status"], recovered.state["answer"]) == ("completed", "Done.")
     waits = [event["wait_s"] for event in recovered.events if "retry" in event]
     assert len(waits) == 3 and waits[0] >= 2 and desk.extraction()["version"] == 1
-    assert asked[2] - asked[1] >= 2  # as long as the service asked for
+    assert asked[2] - asked[1] > 1.9  # as long as the service asked for
     assert tool_results(recovered.requests[-1])[0][1] is False
     assert "Almost" not in str(recovered.events)
     codes = [worked.state["error_code"] for worked in failed]
