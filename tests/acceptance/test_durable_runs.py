@@ -41,7 +41,8 @@ async def test_a_worker_that_stops_hands_its_run_back(serve, clone):
     async with serve(Script([first, stall(600)])) as served:
         run_id, waiting = await begun(served, 2)
         # The CLI hands its conversation over a moment late.
-        await until(lambda: sql(clone.owner_url, "select 1 from public.agent_sessions where entry::text like '%tool_result%'"))
+        told = "select 1 from public.agent_sessions where entry::text like '%tool_result%'"
+        await until(lambda: sql(clone.owner_url, told))
         waiting.cancel()
     assert not clis()
 

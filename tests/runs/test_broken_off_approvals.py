@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from desk import until
-
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
