@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
 import json
 import os
@@ -67,10 +68,34 @@ _out = Console(highlight=False)
 
 def main() -> None:
     """The entry point of `fieldmark`."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
-    app()
+    try:
+        app()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else what is not written yet is tried again at the end
+        _err.print(f"[red]Not all could be written: {error.strerror}.[/red]")
+        sys.exit(FAILED)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _open_what_is_closed() -> None:
+    """Give a process that was started without a standard stream (`2>&-`) an empty one: what it opens first would take
+    the stream's number, and get what is written there."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            with contextlib.suppress(OSError):
+                os.fstat(number)
+                continue
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 @app.command()
@@ -87,12 +112,9 @@ def extract(
 ) -> None:
     """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
     for file in files:
-        if not file.is_file():
-            _stop(f"There is no file {file}.", MISUSED)
-        if not os.access(file, os.R_OK):
-            _stop(f"The file {file} may not be read by this user.", MISUSED)
-    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-        _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
+        if fault := _unreadable(file):
+            _stop(fault, MISUSED)
+    _check_out(out)
     wanted = _read_schema(schema)
     settings = _at_once(_settings("warning"))
     done, waiting = _run(_extract(settings, files, wanted, instructions, as_json, ask, user))
@@ -101,10 +123,7 @@ def extract(
         sys.stdout.buffer.write(_as_lines(done).encode())
         sys.stdout.buffer.flush()
     if out is not None and done:
-        try:
-            out.write_text(_as_lines(done), encoding="utf-8")
-        except OSError as error:
-            _stop(f"The extraction could not be written to {out}: {error.strerror}.", FAILED)
+        _write(out, _as_lines(done).encode())
     if len(done) + waiting < len(files):
         raise typer.Exit(FAILED)
     if waiting:
@@ -128,17 +147,13 @@ def export_extraction(
         _stop(f"There is no format {wanted!r}. There are: {', '.join(FORMATS)}.", MISUSED)
     if out is None and wanted == "xlsx" and sys.stdout.isatty():
         _stop("A workbook is nothing for a terminal: name a file with --out.", MISUSED)
-    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-        _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
+    _check_out(out)
     content = _run(_export(_settings("warning"), extraction, wanted, list_name, user))
     if out is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    try:
-        out.write_bytes(content)
-    except OSError as error:
-        _stop(f"The extraction could not be written to {out}: {error.strerror}.", FAILED)
+    _write(out, content)
 
 
 @app.command("runs")
@@ -206,29 +221,29 @@ def evaluate(
 ) -> None:
     """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
     found on the page."""
-    from fieldmark.evaluation import cases_of, regressions
-
     if (folder is None) is not corrections:
         _stop("Name a folder, or say --corrections.", MISUSED)
-    if save is not None and not save.absolute().parent.is_dir():
-        _stop(f"Nothing can be written to {save}: name a file in a folder that exists.", MISUSED)
+    _check_out(save)
+    from fieldmark.evaluation import cases_of, regressions
+
     wanted = _read_schema(schema)
     try:
+        before = None if baseline is None else _read_object(baseline)
+        if before is not None:
+            regressions(before, before, 0)  # what is no report is refused now, not when all has been read and paid for
         cases = None if folder is None else cases_of(folder)
-        before = None if baseline is None else TypeAdapter(dict[str, Any]).validate_json(baseline.read_bytes())
-    except (Invalid, OSError, ValidationError) as error:
-        _stop(f"The baseline {baseline} cannot be used." if not isinstance(error, Invalid) else str(error), MISUSED)
+    except (Invalid, OSError) as error:
+        _stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
     report = _run(_evaluate(_settings("warning"), cases, wanted, instructions, user))
     text = _as_lines([report])
     if save is not None:
-        save.write_text(text, encoding="utf-8")
+        _write(save, text.encode())
     if as_json:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
     else:
         _show_report(report)
-    with _sentences():
-        worse = [] if before is None else regressions(before, report, tolerance)
+    worse = [] if before is None else regressions(before, report, tolerance)
     for sentence in worse:
         _err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
     if worse or report["failed"]:
@@ -356,7 +371,7 @@ async def _extract(
                             done.append(extraction)
                             if not as_json:
                                 status.stop()
-                                _show(extraction)
+                                _show(extraction, file.name)
                                 status.start()
                 except BaseException:
                     # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.
@@ -495,12 +510,22 @@ async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status,
     return after
 
 
-def _show(extraction: dict[str, Any]) -> None:
-    table = Table(
-        title=f"{plain(extraction['document_type'] or 'document')} · extraction {extraction['id']}",
-        title_justify="left",
-    )
-    table.add_column("field", style="bold")
+async def _filename(database: Database, scope: Scope, extraction: dict[str, Any]) -> str:
+    from fieldmark.stores import documents
+
+    async with database.as_user(scope) as conn:
+        document = await documents.get(conn, UUID(extraction["document_id"]))
+    return document["filename"] if document else ""
+
+
+def _show(extraction: dict[str, Any], filename: str) -> None:
+    about = [extraction["document_type"] or "document", f"extraction {extraction['id']}", filename]
+    if extraction["status"] != "completed":
+        about.append("not complete")
+    # A line and no title: a table breaks its title where the table ends.
+    _out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)
+    table = Table()
+    table.add_column("field", style="bold", overflow="fold")
     table.add_column("value", overflow="fold")
     table.add_column("confidence", justify="right")
     table.add_column("where", overflow="fold")
@@ -539,11 +564,52 @@ def _read_schema(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        schema = TypeAdapter(dict[str, Any]).validate_json(file.read_bytes())
+        schema = _read_object(file)
         check_schema(schema)
-    except (OSError, ValueError, FieldmarkError) as error:
-        _stop(f"The schema {file} cannot be used: {error}", MISUSED)
+    except (OSError, FieldmarkError) as error:
+        said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
+        _stop(f"The schema {file} cannot be used: {said}", MISUSED)
     return schema
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def _unreadable(file: Path) -> str | None:
+    """Why a document cannot be taken in, if it cannot."""
+    try:
+        if file.is_dir():
+            return f"{file} is a folder: name the files in it."
+        if not file.is_file():
+            return f"There is no file {file}."
+    except OSError as error:  # a folder on the way that is closed to this user
+        return f"The file {file} cannot be read: {error.strerror}."
+    return None if os.access(file, os.R_OK) else f"The file {file} may not be read by this user."
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    """A JSON object; a byte order mark, as some editors write it, is no fault. Raises Invalid, OSError."""
+    try:
+        return TypeAdapter(dict[str, Any]).validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except ValidationError as error:
+        raise Invalid(f"{file} is no JSON object: {error.errors()[0]['msg']}.") from None
+
+
+def _check_out(out: Path | None) -> None:
+    """Stop now, rather than when the work is done, if a file cannot be written."""
+    if out is None:
+        return
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        _stop(f"Nothing can be written to {out}: name a file in a folder that exists.", MISUSED)
+    if not os.access(out if out.exists() else out.absolute().parent, os.W_OK):
+        _stop(f"Nothing can be written to {out}: this user may not.", MISUSED)
+
+
+def _write(out: Path, content: bytes) -> None:
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        _stop(f"{out} could not be written: {error.strerror}.", FAILED)
 
 
 # Exporting ----------------------------------------------------------------------------------------------------------
@@ -623,8 +689,9 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
             # No other worker need be there: the embedded database has none when no command runs.
             async with working(service):
                 extraction, waits = await _to_the_end(service.database, scope, run_id, status, None, after)
+            filename = "" if extraction is None else await _filename(service.database, scope, extraction)
     if extraction is not None:
-        _show(extraction)
+        _show(extraction, filename)
         return 0
     return WAITS if waits else FAILED
 
@@ -760,12 +827,19 @@ def _settings(log_level: str | None = None) -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())
-        _stop(f"The settings cannot be used: {faults}", CANNOT_WORK)
+        faults = "; ".join(f"{_variable(str(fault['loc'][0]))}: {fault['msg']}" for fault in error.errors())
+        _stop(f"The settings cannot be used: {faults}.", CANNOT_WORK)
     except ValueError as error:  # a list that is no JSON, a .env that is no text
-        _stop(f"The settings cannot be used: {error}", CANNOT_WORK)
+        field = re.search(r'field "(\w+)"', str(error))
+        said = f"{_variable(field[1])}: it is no JSON" if field else str(error)
+        _stop(f"The settings cannot be used: {said}.", CANNOT_WORK)
     set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
     return settings
+
+
+def _variable(name: str) -> str:
+    """What a setting is called in the environment. (Those with names of their own are told by them already.)"""
+    return name if name.isupper() else f"FIELDMARK_{name.upper()}"
 
 
 def _run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
