@@ -77,19 +77,27 @@ async def find(
 
 
 async def quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
-    """A sentence for each quote that is on no page (the first ten), with what is printed there that is most like it."""
+    """A sentence for each quote that is not on its page, or on none (the first ten): the page that it is on, else what
+    is printed that is most like it."""
     return await asyncio.to_thread(_quotes_elsewhere, grounds, claims)
 
 
 def _quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
     faults: list[str] = []
     for name, claim in claims.items():
-        if claim.quote is None or not claim.quote.strip() or grounds.find_quote(claim.quote, claim.page):
+        if claim.quote is None or not claim.quote.strip():
             continue
-        nearest = grounds.nearest(claim.quote, claim.page)
-        where = "the page" if claim.page else "the document"
-        like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
-        faults.append(f"{name}: {like} {claim.quote[:200]!r}.")
+        place = grounds.find_quote(claim.quote, claim.page)
+        if place is not None and claim.page in (None, place.page):
+            continue
+        quote = repr(claim.quote[:200])
+        if place is not None:
+            faults.append(f"{name}: page {claim.page} does not print {quote}; page {place.page} does.")
+        else:
+            nearest = grounds.nearest(claim.quote, claim.page)
+            where = "the page" if claim.page else "the document"
+            like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
+            faults.append(f"{name}: {like} {quote}.")
         if len(faults) == 10:
             break
     return faults

@@ -58,7 +58,7 @@ class Choice:
 
     def ranked(self, spans: Sequence[Span], label: Sequence[str | int], claim: Claim) -> list[Ranked]:
         """The spans, of very many the likelier ones, in their order."""
-        index, quoted, page = self._index, self._quoted(claim.quote), claim.page
+        index, quoted, page = self._index, self._quoted(claim), claim.page
         if len(spans) > _RANKED:
             spans = self._fewer(spans, quoted, label, page)
         near = self._near_label(spans, label, page)
@@ -75,9 +75,9 @@ class Choice:
         names = labels.label_words(label)[:1]
         return any(hit[0] == 0 for hits in self._printed(names).values() for hit in hits) if names else False
 
-    def _quoted(self, quote: str | None) -> list[tuple[int, int]]:
+    def _quoted(self, claim: Claim) -> list[tuple[int, int]]:
         """From which word to which the quote stands, in each of its places."""
-        found = self._texts.find(quote) if quote else None
+        found = self._texts.quoted(claim.quote, claim.page) if claim.quote else None
         if not found or len(found.spans) > _QUOTES:
             return []
         return [(min(span.indexes()), max(span.indexes())) for span in found.spans]

@@ -37,13 +37,15 @@ class Grounds:
         quote: str | None = None,
         page: int | None = None,
     ) -> Place | None:
-        """Where a scalar stands, or None. Of several places the one within the quote, else nearest to the label, else
-        on the page, else the first."""
-        return self._chosen(self._search.candidates(value, quote), label, Claim(quote, page))
+        """Where a scalar stands, or None. Of several places the one within the quote (on the page, if it stands there),
+        else nearest to the label, else on the page, else the first."""
+        claim = Claim(quote, page)
+        return self._chosen(self._search.candidates(value, claim), label, claim)
 
     def find_quote(self, quote: str, page: int | None = None) -> Place | None:
-        """Where text stands as it is, by its letters and digits (exact, normalised or fuzzy), or None."""
-        return self._chosen(self._texts.find(quote), (), Claim(page=page))
+        """Where text stands as it is, by its letters and digits (exact, normalised or fuzzy), or None. On another page
+        than the given one only if it does not stand there at all."""
+        return self._chosen(self._texts.quoted(quote, page), (), Claim(page=page))
 
     def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """A finding for every leaf of the fields, by path name. The leaves of a row prefer one line, and different rows

@@ -149,16 +149,18 @@ class Index:
     def other_orders(self, value: str) -> Iterator[Strand]:
         """The likely pages of a value by columns and, where a word is written so, from the right."""
         for page in self.likely(value):
-            if page not in self._orders:
-                own = self.of_page(page)
-                if not own:
-                    continue
-                orders = [layout.by_columns(self.words, own.start, own.stop)]
-                reverse = layout.from_the_right(self.words, own.start, own.stop)
-                if reverse:
-                    orders.append(reverse)
-                self._orders[page] = [strand(self.bones, order, folding.bones_of) for order in orders]
-            yield from self._orders[page]
+            yield from self.orders_of(page)[1:]
+
+    def orders_of(self, page: int) -> list[Strand]:
+        """A page alone in all orders, the reader's first; none of a page without words."""
+        own = self.of_page(page)
+        if own and page not in self._orders:
+            orders = [own, layout.by_columns(self.words, own.start, own.stop)]
+            reverse = layout.from_the_right(self.words, own.start, own.stop)
+            if reverse:
+                orders.append(reverse)
+            self._orders[page] = [strand(self.bones, list(order), folding.bones_of) for order in orders]
+        return self._orders.get(page, [])
 
 
 def _bounded(texts: Sequence[str]) -> list[str]:

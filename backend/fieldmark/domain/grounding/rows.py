@@ -63,7 +63,7 @@ class Rows:
     def _row(self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], taken: _Taken | None) -> dict[str, Finding]:
         """The leaves of one row, or those that are in none."""
         said = {name: claims.get(name, NO_CLAIM) for _, name, _ in leaves}
-        found = {name: self._search.candidates(value, said[name].quote) for _, name, value in leaves}
+        found = {name: self._search.candidates(value, said[name]) for _, name, value in leaves}
         rare = {
             name: self._choice.ranked(candidates.spans, path, said[name])
             for path, name, _ in leaves

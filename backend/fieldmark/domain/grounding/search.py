@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from fieldmark.domain.grounding import dates, folding, numbers
+from fieldmark.domain.grounding.evidence import Claim
 from fieldmark.domain.grounding.index import MOST_PLACES, Index
 from fieldmark.domain.grounding.places import Candidates, covered
 from fieldmark.domain.grounding.strand import Span, strand
@@ -22,11 +23,11 @@ class Search:
         self._texts = texts
         self._found: dict[tuple[type, object], Candidates | None] = {}
 
-    def candidates(self, value: JsonValue, quote: str | None) -> Candidates | None:
+    def candidates(self, value: JsonValue, claim: Claim) -> Candidates | None:
         """Of a scalar. A boolean is printed nowhere: it stands where its quote does."""
         if isinstance(value, bool):
-            found = self._texts.find(quote) if quote else None
-            return Candidates("quote", found.spans, quote or "") if found else None
+            found = self._texts.quoted(claim.quote, claim.page) if claim.quote else None
+            return Candidates("quote", found.spans, claim.quote or "") if found else None
         if not isinstance(value, (str, int, float)) or value == "":
             return None
         key = (type(value), value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
@@ -56,29 +57,38 @@ class Texts:
         self._index = index
         self._misreadings = _MISREADINGS  # left
 
-    def find(self, value: str) -> Candidates | None:
-        """In any order of reading, or misread."""
+    def quoted(self, quote: str, page: int | None) -> Candidates | None:
+        """Where it stands on the page of this number, also in another order or misread; if nowhere there, anywhere."""
+        index, found = self._index, self.find(quote)
+        if found is None or page not in index.pages:
+            return found
+        at = index.pages.index(page)
+        spans = [span for span in found.spans if index.page_of[span.word] == at]
+        return replace(found, spans=spans) if spans else self.find(quote, on=at) or found
+
+    def find(self, value: str, on: int | None = None) -> Candidates | None:
+        """In any order of reading, or misread; anywhere, or on one page alone."""
         index = self._index
         text = " ".join(value.split())
-        found = self.as_written(text)
+        found = self.as_written(text) if on is None else None
         folded = folding.plain(text)
         needle = folding.bones(folded)
         if found or not needle:
             return found
-        if text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
+        if on is None and text in _SIGNS and (found := self._signs(_SIGNS[text], text)):
             return found
         # In another order the same words stand, but for those that are broken at the end of a line.
         if "-\n" in index.printed.text or all(
             folding.bones(token) in index.reading.text for token in folded.split()[:MOST_TOKENS]
         ):
-            for other in index.other_orders(folded):
+            for other in index.other_orders(folded) if on is None else index.orders_of(on):
                 spans = self._stands(other, needle, folded)
                 if spans:
                     return Candidates("normalised", spans, text)
         if not fuzzy.allowed(needle) or not self._misreadings:
             return None
         self._misreadings -= 1
-        for one in chain([index.reading], index.other_orders(folded)):
+        for one in chain([index.reading], index.other_orders(folded)) if on is None else index.orders_of(on):
             hits = fuzzy.stands(needle, one.text, one.starts)
             spans = [span for a, b in hits if index.on_one_page(span := one.span(a, b)) and self._is_recognised(span)]
             if spans:
