@@ -634,8 +634,7 @@ async def _export(settings: Settings, extraction_id: UUID, wanted: Format, list_
 
 
 async def _list_runs(settings: Settings, status: str | None, limit: int, as_json: bool, user: UUID) -> None:
-    from fieldmark.routes.runs import Run
-    from fieldmark.runs import decisions
+    from fieldmark.routes.runs import described
     from fieldmark.service import open_service
     from fieldmark.stores import documents, runs
 
@@ -644,19 +643,19 @@ async def _list_runs(settings: Settings, status: str | None, limit: int, as_json
         async with service.database.as_user(scope) as conn:
             rows = await runs.page_of(conn, scope, status=status, limit=limit, before=None)
             files = {row["document_id"]: await documents.get(conn, row["document_id"]) for row in rows}
+            listed = await described(conn, rows)
         if as_json:
-            for row in rows:
-                typer.echo(Run.model_validate(row).model_dump_json())
+            for run in listed:
+                typer.echo(run.model_dump_json())
             return
-        for row in rows:
-            proposal = await decisions.waiting(service.database, scope, row["id"])
-            file = files[row["document_id"]]
-            begun = row["created_at"].astimezone().strftime("%Y-%m-%d %H:%M")
-            said = proposal.message if proposal else row["error"] or ""
+        for run in listed:
+            file = files[run.document_id]
+            begun = run.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+            said = run.waits_for.message if run.waits_for else run.error or ""
             cells = (
-                row["id"],
-                f"{row['status']:<17}",
-                f"{row['task']:<7}",
+                run.id,
+                f"{run.status:<17}",
+                f"{run.task:<7}",
                 begun,
                 file["filename"] if file else "",
                 said,
