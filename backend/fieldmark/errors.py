@@ -5,6 +5,7 @@ FieldmarkError
 ├── Unauthenticated      401  the token is missing, expired, forged or meant for somebody else
 ├── OutOfCredit          402  the organisation has spent what it may spend this month
 ├── NotFound             404  it does not exist, or not for this caller: both sound alike
+│   └── Gone             410  it was this caller's, and was deleted
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
@@ -43,6 +44,10 @@ class OutOfCredit(FieldmarkError):
 
 class NotFound(FieldmarkError):
     status, code, title = 404, "not_found", "Not found"
+
+
+class Gone(NotFound):
+    status, code, title = 410, "gone", "Gone"
 
 
 class Conflict(FieldmarkError):

@@ -42,22 +42,34 @@ async def decide(served, run_id: str, call_id: str, **said):
     return await served.http.post("/api/agent/approve", json=body)
 
 
+async def answers(http, run_id: str) -> set[tuple[int, str]]:
+    """(status, sentence) of all that can be asked of a run."""
+    body = {"run_id": run_id, "approvals": [{"call_id": "a", "approved": True}]}
+    said = [
+        await http.get(f"/api/runs/{run_id}"),
+        await http.get(f"/api/runs/{run_id}/events"),
+        await http.post(f"/api/runs/{run_id}/cancel"),
+        await http.post("/api/agent/approve", json=body),
+    ]
+    return {(answer.status_code, answer.json()["detail"]) for answer in said}
+
+
 async def test_nothing_is_written_until_a_person_approves(serve):
     async with serve(proposing(call("update_field", TOTAL), call("update_field", NUMBER))) as served:
         result, approval = await asked(served)
         assert result["status"] == "awaiting_approval" and result["extraction"]["version"] == 0
         assert approval["tool"] == "update_field" and approval["input"] == TOTAL
-        assert approval["message"] == "Updating total"
+        assert approval["message"] == "Updating total" and result["waits_for"] == approval
         assert clis() == []
         inbox = (await served.http.get("/api/runs?status=awaiting_approval")).json()["items"]
-        assert [run["id"] for run in inbox] == [result["run_id"]]
+        assert [(run["id"], run["waits_for"]) for run in inbox] == [(result["run_id"], approval)]
 
         second = (await decide(served, result["run_id"], approval["call_id"], approved=True)).json()
         assert second["status"] == "awaiting_approval" and second["extraction"]["extracted_fields"] == {"total": 10}
         approval = objects((await served.http.get(f"/api/runs/{result['run_id']}/events")).text)[-1]["approval"]
         assert approval["input"] == NUMBER
         last = (await decide(served, result["run_id"], approval["call_id"], approved=True)).json()
-        assert last["status"] == "completed" and last["answer"] == "Done."
+        assert last["status"] == "completed" and last["answer"] == "Done." and last["waits_for"] is None
         assert last["extraction"]["extracted_fields"] == {"total": 10, "number": "1"} and last["usage"]["turns"] > 3
 
 
@@ -142,7 +154,16 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing(serve, clone):
             query = "select status, proposed, decided_by from public.calls where tool = 'update_field'"
             assert owner.execute(query).fetchall() == [("pending", None, None)] * 2
         assert (await served.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
-        await refused(404)  # as if it had never been
+        # It is gone for whose it was; for everybody else it is as if it had never been.
+        await refused(410)
+        assert await answers(served.http, run_id) == {
+            (410, "This run is gone: its document or its extraction was deleted.")
+        }
+        never = {(404, "There is no such run.")}
+        async with served.client(colleague) as http, served.client() as stranger:
+            http.headers["X-Org-Id"] = str(served.scope.org_id)
+            assert await answers(http, run_id) == await answers(stranger, run_id) == never
+        assert await answers(served.http, str(uuid4())) == never
 
 
 async def test_a_cancelled_run_cannot_be_approved_any_more(serve):
@@ -153,3 +174,6 @@ async def test_a_cancelled_run_cannot_be_approved_any_more(serve):
         assert (await decide(served, result["run_id"], approval["call_id"], approved=True)).status_code == 409
         events = objects((await served.http.get(f"/api/runs/{result['run_id']}/events")).text)
         assert events[-1]["code"] == "cancelled"
+        run = cancelled.json()
+        assert (run["error"], run["error_code"]) == (events[-1]["error"], "cancelled")
+        assert run["waiting_call"] is None and run["waits_for"] is None

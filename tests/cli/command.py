@@ -17,7 +17,7 @@ import psutil
 from typer.testing import CliRunner
 
 import fieldmark
-from fieldmark.cli import app
+from fieldmark.cli import _app
 from living import children
 from standing import PATIENCE
 
@@ -39,8 +39,12 @@ class Home:
     folder: Path
     major: int
 
-    def start(self, *arguments: str | Path, group: bool = False, **environment: str) -> subprocess.Popen[str]:
-        """Starts a command; `group`: in a process group of its own, as a terminal does."""
+    def start(
+        self, *arguments: str | Path, group: bool = False, redirected: str = "", **environment: str
+    ) -> subprocess.Popen[str]:
+        """Starts a command; `group`: in a process group of its own, as a terminal does; `redirected`: as a shell has it
+        (`2>&-`)."""
+        shell = ["sh", "-c", f'exec "$@" {redirected}', "sh"] if redirected else []
         given = {
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
@@ -50,7 +54,7 @@ class Home:
             **environment,
         }
         return subprocess.Popen(
-            [sys.executable, "-c", "from fieldmark.cli import main; main()", *map(str, arguments)],
+            [*shell, sys.executable, "-c", "from fieldmark.cli import main; main()", *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -61,9 +65,9 @@ class Home:
             start_new_session=group,
         )
 
-    def run(self, *arguments: str | Path, **environment: str) -> Done:
+    def run(self, *arguments: str | Path, redirected: str = "", **environment: str) -> Done:
         """Runs a command to its end."""
-        return finish(self.start(*arguments, **environment))
+        return finish(self.start(*arguments, redirected=redirected, **environment))
 
     def file(self, name: str | bytes, content: str | bytes) -> Path:
         """A file in the folder that commands run in."""
@@ -85,7 +89,7 @@ class Home:
 
 def said_at_once(*arguments: str | Path) -> Done:
     """What a command says that ends before it begins anything: in this process, since starting one takes longer."""
-    done = CliRunner().invoke(app, [*map(str, arguments)])
+    done = CliRunner().invoke(_app, [*map(str, arguments)])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return Done(done.exit_code, done.stdout, done.stderr)
 

@@ -13,7 +13,7 @@ from at_work import Commands
 from command import SAMPLES, said_at_once
 from psycopg.types.json import Jsonb
 
-from fieldmark.cli import LOCAL_USER
+from fieldmark.cli.process import LOCAL_USER
 from fieldmark.offline_model.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -73,6 +73,8 @@ def test_wrong_usage_is_said_before_anything_starts(folder):
         ([folder, "--corrections"], "Name a folder"),
         ([folder.parent], "There is no file"),
         ([folder], "alone.gold.json has no document"),
+        ([folder, "--save", folder], "Nothing can be written"),
+        ([folder, "--baseline", folder / "alone.gold.json"], "no report"),
     ):
         done = said_at_once("eval", *arguments)
         assert done.code == 2 and said in done.err and "Starting" not in done.err, done.err

@@ -21,6 +21,7 @@ TITLES = {
     404: "not_found",
     405: "method_not_allowed",
     409: "conflict",
+    410: "gone",
     413: "too_large",
     422: "invalid",
     500: "internal",

@@ -14,8 +14,10 @@ from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.extractions import Extraction
 from fieldmark.routes.problems import responses
+from fieldmark.routes.runs import WaitingCall, waiting_call
 from fieldmark.routes.streams import STREAM, event_stream
 from fieldmark.runs import decisions, launch
+from fieldmark.runs.absent import absent
 from fieldmark.runs.stream import end_of
 from fieldmark.scope import Scope
 from fieldmark.service import Service
@@ -80,13 +82,14 @@ class RunResult(BaseModel):
     answer: str | None
     cost_usd: float | None = Field(description="null where the model's price is not known.")
     usage: dict[str, Any] | None
+    waits_for: WaitingCall | None = Field(None, description="The call to decide, where it is `awaiting_approval`.")
     error: str | None = None
     code: str | None = None
 
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
-    **responses(401, 402, 404, 409, 422),
+    **responses(401, 402, 404, 409, 410, 422),
 }
 _IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
@@ -168,7 +171,8 @@ class ToolNames(BaseModel):
 @router.post("/approve", responses=_ANSWERS, response_model=None)
 async def approve(body: ApproveRequest, request: Request, scope: TheScope, service: TheService) -> Response | RunResult:
     """Approve, reject or change the call that a run waits for. Answers like `extract` with what follows; a decision is
-    taken once, by the run's own user."""
+    taken once, by the run's own user: 409 for a call that waits no more, 410 for a run of yours that went with its
+    document."""
     said = body.approvals[0]
     last = await decisions.decide(
         service.database,
@@ -216,6 +220,9 @@ async def _answer(
         raise DocumentFailed(run["error"])
     async with service.database.as_user(scope) as conn:
         extraction = await extractions.get(conn, run["extraction_id"])
+        if extraction is None:  # deleted between two looks, and the run with it
+            raise await absent(conn, scope, run_id)
+        proposals = await decisions.proposals(conn, [run])
     return RunResult(
         run_id=run_id,
         status=run["status"],
@@ -223,6 +230,7 @@ async def _answer(
         answer=run["answer"],
         cost_usd=run["cost_usd"],
         usage=run["usage"],
+        waits_for=waiting_call(proposals.get(run_id)),
         error=run["error"],
         code=run["error_code"],
     )

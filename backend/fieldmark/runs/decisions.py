@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.runs.absent import absent
 from fieldmark.runs.stream import ENDED
 from fieldmark.scope import Scope
 from fieldmark.stores import calls, runs
@@ -37,30 +40,45 @@ class Proposal:
 
 
 async def waiting(database: Database, scope: Scope, run_id: UUID) -> Proposal | None:
-    """What a run waits for; None if for nothing. Raises NotFound for a run that is not this user's."""
+    """What a run waits for; None if for nothing. Raises NotFound for a run that is not this user's, Gone for one that
+    was."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        if run is None or run["created_by"] != scope.user_id:
+        if run is None:
+            raise await absent(conn, scope, run_id)
+        if run["created_by"] != scope.user_id:
             raise NotFound("There is no such run.")
-        if run["status"] != "awaiting_approval":
-            return None
-        call = await calls.get(conn, run_id, run["waiting_call"])
-    if call is None:
-        return None
-    says = AGENTS[run["agent"]].toolkit.says(call["tool"], call["arguments"])
-    return Proposal(run["waiting_call"], call["tool"], call["arguments"], says)
+        return (await proposals(conn, [run])).get(run_id)
+
+
+async def proposals(conn: Connection, rows: Sequence[dict[str, Any]]) -> dict[UUID, Proposal]:
+    """What those of these runs wait for that wait for a person, by run."""
+    agents = {row["id"]: row["agent"] for row in rows if row["status"] == "awaiting_approval"}
+    if not agents:
+        return {}
+    return {
+        run_id: Proposal(
+            call["call_id"],
+            call["tool"],
+            call["arguments"],
+            AGENTS[agents[run_id]].toolkit.says(call["tool"], call["arguments"]),
+        )
+        for run_id, call in (await calls.waiting(conn, list(agents))).items()
+    }
 
 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
     """Decide the call that a run waits for; the run goes on. Answers the number of the last event before that.
 
-    Raises NotFound for a run or call that is not this user's, Conflict for one that waits no more, Invalid for
-    arguments that the tool would not take.
+    Raises NotFound for a run or call that is not this user's, Gone for a run that was, Conflict for one that waits no
+    more, Invalid for arguments that the tool would not take.
     """
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
+        if run is None:
+            raise await absent(conn, scope, run_id)
         call = await calls.get(conn, run_id, decision.call_id)
-        if run is None or call is None or run["created_by"] != scope.user_id:
+        if call is None or run["created_by"] != scope.user_id:
             raise NotFound("There is no such call that waits for you.")
         if call["status"] != "pending" or run["status"] != "awaiting_approval":
             raise Conflict("This call waits no more: it was decided, or its run has ended.")
@@ -89,11 +107,12 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
 
 
 async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
-    """End a run, whatever it is at. What it wrote stays. Nothing happens to one that has ended; raises NotFound."""
+    """End a run, whatever it is at. What it wrote stays. Nothing happens to one that has ended; raises NotFound
+    or Gone."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
-            raise NotFound("There is no such run.")
+            raise await absent(conn, scope, run_id)
         if run["status"] in ENDED - {"awaiting_approval"}:
             return
         await runs.cancel(conn, run_id, "The run was cancelled.")

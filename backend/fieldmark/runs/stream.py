@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Database
-from fieldmark.errors import NotFound
+from fieldmark.runs.absent import absent
 from fieldmark.scope import Scope
 from fieldmark.stores import runs
 
@@ -23,7 +23,7 @@ async def follow(
     database: Database, scope: Scope, run_id: UUID, after: int = 0, *, poll_seconds: float = POLL_SECONDS
 ) -> AsyncIterator[tuple[int, str] | None]:
     """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
-    while nothing happens, for a sign of life. Raises NotFound.
+    while nothing happens, for a sign of life. Raises NotFound or Gone.
 
     No connection is held while the reader is slow or waits."""
     async with database.listen(runs.EVENTS_CHANNEL, str(run_id)) as news:
@@ -38,7 +38,8 @@ async def follow(
                 # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
                 run, events = await asyncio.shield(looking)
                 if run is None:
-                    raise NotFound("There is no such run.")
+                    async with database.as_user(scope) as conn:
+                        raise await absent(conn, scope, run_id)
                 for event in events:
                     after = event["number"]
                     yield after, event["body"]
@@ -77,6 +78,6 @@ async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, An
         pass
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-    if run is None:
-        raise NotFound("There is no such run.")
+        if run is None:
+            raise await absent(conn, scope, run_id)
     return run

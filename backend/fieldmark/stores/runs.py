@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -54,6 +55,17 @@ async def get(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
     """One run of the caller's organisation."""
     cursor = await conn.execute(f"select {_COLUMNS} from public.runs where id = %s", (run_id,))
     return await cursor.fetchone()
+
+
+async def was_charged(conn: AsyncConnection[Row], scope: Scope, run_id: UUID) -> bool:
+    """Whether a message of a run was charged to this user: known of their deleted runs too, since what was used
+    outlives the run."""
+    cursor = await conn.execute(
+        "select exists (select from public.usage where run_id = %s and created_by = %s) as charged",
+        (run_id, scope.user_id),
+    )
+    row = await cursor.fetchone()
+    return bool(row and row["charged"])
 
 
 async def page_of(
@@ -130,6 +142,17 @@ async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last:
 async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:
     """Add one flat object to the run's events; readers hear of it when the transaction commits."""
     await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(body)))
+
+
+async def append_events(
+    conn: AsyncConnection[Row], run_id: UUID, attempt: int, bodies: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add several in their order, as the attempt that is at work: raises Fenced if this one is not."""
+    await conn.execute(
+        """select private.fence(%s, %s), private.append_event(%s, said.body)
+           from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
+        (run_id, attempt, run_id, [json.dumps(body) for body in bodies]),
+    )
 
 
 async def events_after(conn: AsyncConnection[Row], run_id: UUID, number: int, limit: int) -> list[Row]:

@@ -14,7 +14,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, value_at
 from fieldmark.domain.grounding import Claim
 from fieldmark.domain.schema import problems, refusals
-from fieldmark.domain.words import ranges
+from fieldmark.domain.sentences import ranges
 from fieldmark.errors import InvalidPath
 from fieldmark.stores import calls, documents, extractions
 from fieldmark.tools.evidence import Evidence, find, quotes_elsewhere
@@ -46,7 +46,7 @@ class Quoted(ToolInput):
     """Where a value was read."""
 
     quote: Quote
-    page: Annotated[int | None, Field(ge=1)] = None
+    page: Annotated[int | None, Field(ge=1, description="The page that prints these words.")] = None
 
 
 class GetCurrentExtraction(ToolInput):
@@ -244,7 +244,7 @@ async def _looked_for(
     value: JsonValue,
     claims: dict[str, Claim],
 ) -> Evidence:
-    """Where the values that are to be written stand; Retry if a quote is on no page."""
+    """Where the values that are to be written stand; Retry if a quote is not on its page, or on none."""
     grounds = await context.words.grounds(conn, context.document_id)
     faults = await quotes_elsewhere(grounds, claims)
     if faults:
