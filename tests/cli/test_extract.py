@@ -162,7 +162,7 @@ def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
     with Image.open(next(SAMPLES.glob("*.jpg"))) as photo:
         page = photo.convert("1")
     scan = home.folder / "scan.tiff"  # of so many pages that no reader comes to their end
-    page.save(scan, save_all=True, append_images=[page] * 499)
+    page.save(scan, save_all=True, append_images=[page] * 199)
     command = home.start("extract", scan, group=True)
     read_until(command.stderr, "Reading the document")
     relatives = family(command)
