@@ -49,6 +49,9 @@ begin
   insert into public.run_watchers (run_id, org_id, channel, until)
   select id, org_id, p_channel, clock_timestamp() + interval '30 seconds' from public.runs where id = p_run_id
   on conflict (run_id, channel) do update set until = excluded.until;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
   perform pg_notify('fieldmark_work', p_run_id::text);
 end $$;
 

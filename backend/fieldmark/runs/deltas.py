@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, cast
 
 PIECE_CHARACTERS = 600
@@ -20,71 +22,78 @@ _KINDS = {"text_delta": "text", "thinking_delta": "thinking"}
 
 @dataclass(slots=True)
 class _Block:
-    """One that the model is saying: `waiting` is what was said behind its first `told` characters."""
+    """One that the model is saying. `told` of its characters were told; `again`: to be told from the first."""
 
-    name: str
-    kind: str
+    number: int
+    kind: str = ""
+    parts: list[str] = field(default_factory=list[str])
     told: int = 0
-    waiting: str = ""
+    again: bool = False
 
 
 class Draft:
-    """What the model is saying in one attempt at a run. Gathers nothing while nobody watches."""
+    """The block that the model is saying, in one attempt at a run, and whether anybody wants to be told."""
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
         self._blocks = 0
         self._block: _Block | None = None
         self._watched_until = 0.0
+        self.has_words: Callable[[], object] = lambda: None
+        """Called whenever there may be something to take."""
 
     def watched_for(self, seconds: float) -> None:
-        """Somebody watches for so long from now."""
+        """Somebody watches for so long from now. Who is new among them is to be told the block from its beginning."""
         self._watched_until = time.monotonic() + seconds
+        if self._block is not None:
+            self._block.again = True
+            self._say_so()
 
-    def saw(self, event: dict[str, Any]) -> bool:
-        """A partial message; answers whether there is something to tell."""
+    def saw(self, event: dict[str, Any]) -> None:
+        """A partial message."""
         match event.get("type"):
             case "content_block_start":
-                # From here on or not at all: nobody could tell where the middle of a block belongs.
                 self._blocks += 1
-                watched = time.monotonic() < self._watched_until
-                self._block = _Block(f"{self._attempt}.{self._blocks}", "") if watched else None
+                self._block = _Block(self._blocks)
             case "content_block_delta" if self._block is not None:
                 given: Any = event.get("delta")
                 delta = cast(dict[str, Any], given) if isinstance(given, dict) else {}
-                kind = delta.get("type")
-                words = delta.get(_KINDS.get(kind, "")) if isinstance(kind, str) else None
-                if isinstance(kind, str) and isinstance(words, str):
-                    self._block.kind = kind
-                    self._block.waiting += words
+                for kind, key in _KINDS.items():
+                    if delta.get("type") == kind and isinstance(words := delta.get(key), str):
+                        self._block.kind = kind
+                        self._block.parts.append(words)
+                        self._say_so()
             case _:
                 pass
-        return self._block is not None and self._is_worth_telling(self._block)
 
     def pass_over(self) -> None:
-        """An event tells more than what waits here: it is not told any more."""
-        if self._block is not None:
-            self._block.told += len(self._block.waiting)
-            self._block.waiting = ""
+        """An event comes, most often that of the whole block: nothing more is told of it."""
+        self._block = None
 
     def take(self) -> list[str]:
-        """What waits, in pieces to be told now."""
+        """What is to be told now, in pieces."""
         block = self._block
-        if block is None or not self._is_worth_telling(block):
+        if block is None or not self._is_watched():
             return []
-        words, block.waiting = block.waiting, ""
-        pieces: list[str] = []
-        for at in range(0, len(words), PIECE_CHARACTERS):
-            part = words[at : at + PIECE_CHARACTERS]
+        words = "".join(block.parts)
+        if not words or words.isspace():  # a block that stays blank becomes no event
+            return []
+        # Where those who heard the rest have come to, there a piece begins for them too.
+        begin = 0 if block.again else block.told
+        cuts = [*range(begin, block.told, PIECE_CHARACTERS), *range(block.told, len(words), PIECE_CHARACTERS)]
+        block.told, block.again = len(words), False
+        return [
             # In ASCII: NUL and half a surrogate pass too, and a character is a byte.
-            pieces.append(f"{block.name} {block.told} {block.told + len(part)} {json.dumps({block.kind: part})}")
-            block.told += len(part)
-        return pieces
+            f"{self._attempt}.{block.number} {at} {to} {json.dumps({block.kind: words[at:to]})}"
+            for at, to in pairwise([*cuts, len(words)])
+        ]
 
-    @staticmethod
-    def _is_worth_telling(block: _Block) -> bool:
-        """A block that is blank to its end becomes no event; so neither is its beginning told."""
-        return bool(block.waiting) and (block.told > 0 or not block.waiting.isspace())
+    def _is_watched(self) -> bool:
+        return time.monotonic() < self._watched_until
+
+    def _say_so(self) -> None:
+        if self._is_watched():
+            self.has_words()
 
 
 class Reading:
@@ -93,14 +102,14 @@ class Reading:
 
     def __init__(self) -> None:
         self._after = -1
-        self._place = ("", 0)
+        self._place = ("", "0")
 
     def passes(self, piece: str, after: int) -> str | None:
         """The flat object of a piece as JSON text, if it belongs where the reader is: behind event `after`."""
-        _, number, block, begin, end, body = piece.split(" ", 5)
+        _, number, block, at, to, body = piece.split(" ", 5)
         if int(number) != after:
             return None
-        if (block, int(begin)) != self._place if self._after == after else begin != "0":
+        if at != "0" if after != self._after else (block, at) != self._place:
             return None
-        self._after, self._place = after, (block, int(end))
+        self._after, self._place = after, (block, to)
         return body

@@ -140,6 +140,7 @@ class EventLog:
     def __init__(self, context: ToolContext, draft: Draft | None = None) -> None:
         self._context = context
         self._draft = draft or Draft(context.attempt)
+        self._draft.has_words = self._gather
         self._gathering: asyncio.TimerHandle | None = None
         self._waiting: list[dict[str, Any]] = []
         self._writing = asyncio.Lock()
@@ -167,13 +168,12 @@ class EventLog:
         """Put an object at the end of the run's events. Raises what the writing of earlier ones failed with."""
         if self._writer is not None and self._writer.done() and not self._writer.cancelled():
             self._writer.result()
-        self._draft.pass_over()  # the whole block, mostly: what is not told of it yet comes with it
+        self._draft.pass_over()
         self._waiting.append(body)
         self._wanted.set()
 
-    def saw(self, event: dict[str, Any]) -> None:
-        """A partial message, whose words are told in a moment."""
-        if self._draft.saw(event) and self._gathering is None:
+    def _gather(self) -> None:
+        if self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._gathered)
 
     def _gathered(self) -> None:
@@ -196,9 +196,9 @@ class EventLog:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await asyncio.shield(self._pass_on())
+            await asyncio.shield(self.pass_on())
 
-    async def _pass_on(self) -> None:
+    async def pass_on(self) -> None:
         """Write what waits, and tell those who watch what is in the draft: behind all that was said before it."""
         await self.flush()
         async with self._writing:

@@ -280,7 +280,7 @@ class Runner:
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
                         course.saw(message.event)
-                        events.saw(message.event)
+                        draft.saw(message.event)
                     elif isinstance(message, AssistantMessage):
                         api_error = message.error
                     elif isinstance(message, ResultMessage):

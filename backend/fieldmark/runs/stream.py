@@ -51,8 +51,8 @@ async def follow(
         try:
             while True:
                 pieces = [word for word in heard if word is not None and " " in word]
-                # Whatever else was heard is a reason to look; and so is a while of pieces alone, since the right to hear
-                # them may have been lost.
+                # Whatever else was heard is a reason to look. So is a while of pieces alone: the right to hear them may
+                # have been lost.
                 if len(pieces) < len(heard) or time.monotonic() - looked >= poll_seconds:
                     looked = time.monotonic()
                     asks = deltas and database.hears and looked - asked >= WATCH_SECONDS
@@ -102,10 +102,11 @@ async def _look(
     database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     async with database.as_user(scope) as conn:
-        if channel is not None:
-            await runs.watch(conn, run_id, channel)
         # The status first: if it says that the run has ended, no event comes after those read here.
-        return await runs.get(conn, run_id), await runs.events_after(conn, run_id, after, BATCH)
+        run = await runs.get(conn, run_id)
+        if channel is not None and run is not None and run["status"] not in ENDED:
+            await runs.watch(conn, run_id, channel)
+        return run, await runs.events_after(conn, run_id, after, BATCH)
 
 
 async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:

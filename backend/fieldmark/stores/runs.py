@@ -139,7 +139,7 @@ async def watched(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> flo
 
 
 async def watch(conn: AsyncConnection[Row], run_id: UUID, channel: str) -> None:
-    """Have the run's words told on a channel as they come, for half a minute. Nothing where the run is out of sight."""
+    """Have the run's words told on a channel as they come, for half a minute. Raises NotFound."""
     await conn.execute("select private.watch_run(%s, %s)", (run_id, channel))
 
 
