@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
+from fieldmark.errors import Misconfigured
 from fieldmark.routes import agent, documents, exports, extractions, health, metrics, runs, usage
 from fieldmark.routes.body_limit import BodyLimit
 from fieldmark.routes.problems import add_handlers
@@ -92,6 +93,19 @@ def create_worker_app(service: Service, worker: asyncio.Task[None]) -> FastAPI:
     for router in (health.router, metrics.router):
         app.include_router(router)
     return app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 for any free one. Raises Misconfigured where nobody can listen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise Misconfigured(f"The service cannot listen: {error.strerror}.") from error
+    # Else each event of a stream waits 40 ms for the reader's acknowledgement of the one before: asyncio sees to that
+    # for sockets of its own making only.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 async def serve_app(app: FastAPI, listener: socket.socket) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from command import SAMPLES, Home
 
-from fieldmark.cli import LOCAL_USER
+from fieldmark.cli.process import LOCAL_USER
 from fieldmark.db.embedded import running
 
 pytestmark = pytest.mark.xdist_group("cli-eval")

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from command import SAMPLES, Home, family, finish, serving, signalled
 
-from fieldmark.cli import _listen
+from fieldmark.app import listen
 from living import all_gone, command_line
 
 pytestmark = pytest.mark.xdist_group("cli-serve")
@@ -21,7 +21,7 @@ INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 
 
 def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
-    with _listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

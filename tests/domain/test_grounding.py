@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.domain.grounding import WEIGHTS, Claim, Grounds, PageWords
-from printed import grounds, laid
+from printed import grounds, laid, words_of
 
 INVOICE = """\
 Acme Corp.,          Invoice No:123
@@ -207,6 +207,30 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
         assert empty.find("2018-12-25") is None
         assert empty.nearest("Acme") is None
         assert empty.ground({"a": {"b": [1, "x", None]}}, {})["a.b[0]"].state == "not_found"
+
+
+def test_a_quote_stands_on_the_page_it_is_said_to_be_on_in_whatever_way() -> None:
+    columns = "Paid in advance to      Terms of delivery\nAcme Trading            free on board"
+    pages = grounds("Paid in advance to Acme Trading", columns, "Total 9.00")
+    assert [pages.find_quote("advance to Acme", page).page for page in (1, 2, 3, 9)] == [1, 2, 1, 1]  # pyright: ignore
+    misread = Grounds(
+        [
+            PageWords(1, words_of("International Trading", 0.9)),
+            PageWords(2, words_of("Intemational Trading", 0.9)),
+            PageWords(3, words_of("International Trading", 0.9)),
+        ]
+    )
+    assert [misread.find_quote("International Trading", page).page for page in (1, 2, 3)] == [1, 2, 3]  # pyright: ignore
+
+
+def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -> None:
+    pages = grounds("Total 9.00", "Brought forward 9.00", "Brought forward 9.00\nTotal 9.00")
+    place = pages.find(9, label=("total",), quote="forward 9.00", page=2)
+    assert place is not None
+    assert place.page == 2
+    place = pages.find(True, quote="forward", page=3)
+    assert place is not None
+    assert (place.page, place.places) == (3, 1)
 
 
 def test_text_does_not_run_over_the_end_of_a_page() -> None:

@@ -53,12 +53,12 @@ class Edited:
 
 
 @asynccontextmanager
-async def edited(serve):
+async def edited(serve, schema=None):
     async with serve(Script([[text("Done.")]])) as served:
         document_id = await served.document()
         async with served.service.database.as_user(served.scope) as conn:
             extraction_id = await extractions.add(
-                conn, org_id=served.scope.org_id, document_id=document_id, schema=None
+                conn, org_id=served.scope.org_id, document_id=document_id, schema=schema
             )
         one = Edited(served, extraction_id)
         await one.as_agent(FIELDS, {"total": 0.5}, {"total": {"page": 1}})
@@ -69,7 +69,7 @@ async def test_setting_and_removing_fields(serve):
     async with edited(serve) as one:
         user = str(one.served.scope.user_id)
         answer = await one.set("vendor.address.city", "Ulm")
-        assert answer.status_code == 200 and answer.json() == await one.now()
+        assert answer.status_code == 200 and answer.json() == {**await one.now(), "problems": []}
         assert answer.json()["extracted_fields"]["vendor"] == {"name": "Acme", "address": {"city": "Ulm"}}
         assert answer.json()["version"] == 2 and answer.json()["locks"].keys() == {"vendor.address.city"}
         assert answer.json()["locks"]["vendor.address.city"]["by"] == user
@@ -109,6 +109,44 @@ async def test_setting_and_removing_fields(serve):
         page = (await one.http.get("/api/extractions", params={"limit": 1})).json()
         assert page["next"] == one.id
         assert (await one.http.get("/api/extractions", params={"before": one.id})).json()["items"] == []
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"total": {"type": "number"}, "net": {"type": "number", "x-fieldmark": {"grounded": True}}},
+    "required": ["number"],
+    "x-fieldmark": {"rules": [{"equals": ["total", "net"]}]},
+}
+
+
+async def test_a_person_may_break_the_schema_and_is_told(serve):
+    async with edited(serve, SCHEMA) as one:
+
+        async def listed(http=one.http):
+            return await http.get(f"{one.path}/problems")
+
+        lacks = "number: is missing, and the schema requires it"
+        assert (await listed()).json() == {"version": 1, "problems": [lacks]}
+        typed = 'total: "10 EUR" stands there, but a number is wanted'
+        answer = await one.set("total", "10 EUR")
+        assert answer.status_code == 200 and answer.json()["extracted_fields"]["total"] == "10 EUR"
+        assert answer.json()["problems"][0].startswith(typed) and answer.json()["problems"][1:] == [lacks]
+        # An agent's value that is not found on the page is told too; a person's needs no finding.
+        await one.as_agent({"net": 9})
+        unfound = (await one.set("number", "1")).json()["problems"][1]
+        assert unfound.startswith("net: 9 was not found in the document")
+        broken = 'total says "10 EUR" but net says 9.5: they must be equal'
+        assert (await one.set("net", 9.5)).json()["problems"][1:] == [broken]
+        done = await one.http.post(f"{one.path}/complete")
+        assert done.status_code == 200 and done.json()["status"] == "completed" and len(done.json()["problems"]) == 2
+        assert (await listed()).json()["problems"] == done.json()["problems"]
+        assert (await one.set("total", 9.5)).json()["problems"] == (await listed()).json()["problems"] == []
+        async with one.served.client() as stranger:
+            problem(await listed(stranger), 404)
+    # As a front end may have begun it.
+    async with edited(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
+        answer = await one.set("total", 1)
+        assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
 
 
 async def test_a_person_completes_what_an_agent_may_not(serve):
@@ -226,7 +264,7 @@ async def test_proposals_wait_and_are_decided_once(serve):
             assert problem(await one.decide((total["id"], True), http=stranger), 404) == none
             assert problem(await one.decide((total["id"], False), http=stranger), 404) == none
         decided = await one.decide((total["id"], True), (vendor["id"], False))
-        assert decided.status_code == 200 and decided.json() == await one.now()
+        assert decided.status_code == 200 and decided.json() == {**await one.now(), "problems": []}
         after = decided.json()
         assert (after["extracted_fields"]["total"], after["extracted_fields"]["vendor"]) == (5, {"name": "Acme Ltd"})
         assert after["proposals"] == [] and after["locks"].keys() == {"total", "vendor.name"}

@@ -579,6 +579,24 @@ def test_a_proposal_goes_with_the_item_it_is_for_also_where_the_next_reads_alike
     assert table.proposals() == [("items[1].unit", "m", "cm")]
 
 
+def test_a_rejection_goes_with_its_row_too(table: Table) -> None:
+    table.save({"items": [{"name": "bolt", "unit": "kg"}, {"name": "nut", "unit": "kg"}, {"name": "pin", "unit": "m"}]})
+    table.agent().update("items.0.unit", "t")
+    table.update("items.2.unit", "cm")
+    table.member()
+    for proposal, *_ in table.whole_proposals():
+        table.decide(proposal, False)
+    table.remove("items.0")
+    table.agent().update("items.1.unit", "cm")
+    assert table.proposals() == []
+    # Another row, which reads like the one of which it was rejected.
+    table.update("items.0.unit", "t")
+    assert table.proposals() == [("items[0].unit", "kg", "t")]
+    table.member().save({"items": [{"name": "pin", "unit": "m"}, {"name": "nut", "unit": "m"}]})
+    table.agent().update("items.1.unit", "cm")
+    assert table.proposals() == [("items[1].unit", "m", "cm")]
+
+
 def test_one_to_remove_an_item_is_accepted_once(table: Table) -> None:
     """Then another item stands there, and reads alike."""
     table.save({"tags": ["x", "x"]})

@@ -79,6 +79,18 @@ async def test_a_quote_that_is_not_printed_is_refused_with_what_is(desk, context
     assert shown(desk, "total") == ("found", "number", 2, "963,12")
 
 
+async def test_a_quote_on_another_page_than_the_one_named_is_refused_with_the_page_it_is_on(desk, context):
+    quote = {"total": {"quote": "Total 963,12 EUR", "page": 1}, "number": {"quote": "Invoice 4711", "page": 9}}
+    answer = await save(desk, context, {"total": 963.12, "number": "4711"}, evidence=quote)
+    assert answer.is_error and desk.extraction()["version"] == 0
+    assert "- total: page 1 does not print 'Total 963,12 EUR'; page 2 does." in answer.text
+    assert "- number: page 9 does not print 'Invoice 4711'; page 1 does." in answer.text
+    # A page without a quote is only where to look first.
+    quote = {"total": {"quote": "Total 963,12 EUR", "page": 2}, "number": {"quote": "", "page": 2}}
+    assert not (await save(desk, context, {"total": 963.12, "number": "4711"}, evidence=quote)).is_error
+    assert shown(desk, "number")[2] == 1
+
+
 async def test_an_update_with_such_a_quote_is_refused_too(desk, context):
     answer = await desk.call(context, "update_field", path="total", value=1, confidence=1.0, quote="Total one")
     assert answer.is_error and desk.extraction()["version"] == 0

@@ -26,6 +26,7 @@ from fieldmark.domain.words import shown
 from fieldmark.errors import Invalid
 
 MAX_PROBLEMS = 20
+MAX_REMARKS = 200
 MAX_PATTERN_CHARACTERS = 500
 
 
@@ -67,15 +68,27 @@ def problems(
     fields: dict[str, JsonValue],
     evidence: Mapping[str, Any] | None = None,
     locks: Collection[str] = (),
+    most: int = MAX_PROBLEMS,
 ) -> list[str]:
-    """What keeps `fields` from being complete, a sentence each with its path, the first twenty.
+    """What keeps `fields` from being complete, a sentence each with its path, the first twenty or as many as are asked.
 
     That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
     ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
     Invalid if the schema cannot be used."""
     _check_once(json.dumps(schema))
     sentences = [*map(_in_words, whole(schema, fields)), *_not_found(schema, fields, evidence or {}, locks)]
-    return _first([*sentences, *broken(schema, fields)])
+    return _first([*sentences, *broken(schema, fields)], most)
+
+
+def remarks(
+    schema: dict[str, Any] | None, fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
+) -> list[str]:
+    """What a person is told of fields that stand whatever the schema says: the first two hundred `problems`, or why the
+    schema cannot be used. Nothing where there is none."""
+    try:
+        return [] if schema is None else problems(schema, fields, evidence, locks, MAX_REMARKS)
+    except Invalid as error:
+        return [str(error)]
 
 
 def refusals(
@@ -109,9 +122,9 @@ def _in_words(fault: Fault) -> str:
     return f"{paths.name(fault.path) or 'fields'}: {fault.sentence}"
 
 
-def _first(sentences: list[str]) -> list[str]:
-    more = len(sentences) - MAX_PROBLEMS
-    return sentences if more <= 0 else [*sentences[:MAX_PROBLEMS], f"and {more} more"]
+def _first(sentences: list[str], most: int = MAX_PROBLEMS) -> list[str]:
+    more = len(sentences) - most
+    return sentences if more <= 0 else [*sentences[:most], f"and {more} more"]
 
 
 def _not_found(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
+from fieldmark.domain.schema import remarks
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.routes.auth import TheScope, TheService
@@ -93,6 +95,23 @@ class Extraction(BaseModel):
     version: int = Field(description="Rises with each change of the fields.")
     created_at: datetime
     updated_at: datetime
+
+
+class ChangedExtraction(Extraction):
+    """The extraction after your change. What you write stands, whatever its schema says; where it does not follow the
+    schema, you are told."""
+
+    problems: list[str] = Field(
+        description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
+        "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
+    )
+
+
+class Problems(BaseModel):
+    """What the schema says against the fields."""
+
+    version: int
+    problems: list[str] = Field(description="As in the answer to a change.")
 
 
 class PastExtraction(BaseModel):
@@ -244,11 +263,20 @@ async def get_extraction(
 @router.patch("/{extraction_id}", responses=_CHANGES)
 async def set_document_type(
     extraction_id: UUID, body: DocumentType, scope: TheScope, service: TheService, if_match: IfMatch = None
-) -> Extraction:
+) -> ChangedExtraction:
     """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
     async with _changing(service, scope, extraction_id, if_match) as conn:
         await extractions.identify(conn, extraction_id, body.document_type)
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.get("/{extraction_id}/problems", responses=responses(401, 404, 422))
+async def get_problems(extraction_id: UUID, scope: TheScope, service: TheService) -> Problems:
+    """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
+    async with service.database.as_user(scope) as conn:
+        now, schema = await _with_schema(conn, extraction_id)
+    return Problems(version=now.version, problems=await _problems(now, schema))
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
@@ -276,10 +304,11 @@ async def get_history(
 @router.patch("/{extraction_id}/fields", responses=_CHANGES)
 async def set_field(
     extraction_id: UUID, body: FieldValue, scope: TheScope, service: TheService, if_match: IfMatch = None
-) -> Extraction:
+) -> ChangedExtraction:
     """Set one field, which is then locked: agents propose another value instead of writing it. Missing objects on the
-    way are made, a list grows at its end. Where the value stands on a page is its evidence; where it does not, it needs
-    no confidence, because you say so."""
+    way are made, a list grows at its end. A value that breaks the schema is stored, since the document may say so, and
+    `problems` names it. Where the value stands on a page is its evidence; where it does not, it needs no confidence,
+    because you say so."""
     path = paths.parse(body.path)
     if problem := problem_with(body.value):
         raise Invalid(problem)
@@ -292,61 +321,69 @@ async def set_field(
         await extractions.update_field(
             conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
         )
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
 
 
 @router.delete("/{extraction_id}/fields", responses=_CHANGES)
 async def remove_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, service: TheService, if_match: IfMatch = None
-) -> Extraction:
+) -> ChangedExtraction:
     """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
     locks."""
     steps = paths.parse(path)
     async with _changing(service, scope, extraction_id, if_match) as conn:
         await extractions.remove_field(conn, extraction_id, paths.to_sql(steps))
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
 
 
 @router.post("/{extraction_id}/complete", responses=_CHANGES)
-async def complete(extraction_id: UUID, scope: TheScope, service: TheService, if_match: IfMatch = None) -> Extraction:
+async def complete(
+    extraction_id: UUID, scope: TheScope, service: TheService, if_match: IfMatch = None
+) -> ChangedExtraction:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
-    rule of the schema, say."""
+    rule of the schema, say. `problems` lists what it is complete in spite of."""
     async with _changing(service, scope, extraction_id, if_match) as conn:
         await extractions.complete(conn, extraction_id)
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
 
 
 @router.post("/{extraction_id}/restore", responses=_CHANGES)
 async def restore_version(
     extraction_id: UUID, body: RestoreRequest, scope: TheScope, service: TheService, if_match: IfMatch = None
-) -> Extraction:
+) -> ChangedExtraction:
     """Write the fields as they stood at a version, as a new version. What this changes is locked by you."""
     async with _changing(service, scope, extraction_id, if_match) as conn:
         await extractions.restore(conn, extraction_id, body.version)
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
 
 
 @router.delete("/{extraction_id}/locks", responses=_CHANGES)
 async def unlock_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, service: TheService, if_match: IfMatch = None
-) -> Extraction:
+) -> ChangedExtraction:
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
     async with _changing(service, scope, extraction_id, if_match) as conn:
         await extractions.unlock(conn, extraction_id, paths.to_sql(steps))
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
 
 
 @router.post("/{extraction_id}/proposals", responses=_CHANGES)
 async def decide_proposals(
     extraction_id: UUID, body: DecisionsRequest, scope: TheScope, service: TheService, if_match: IfMatch = None
-) -> Extraction:
+) -> ChangedExtraction:
     """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
     proposed again while the same value stands."""
     async with _changing(service, scope, extraction_id, if_match) as conn:
         for decision in body.decisions:
             await extractions.decide(conn, extraction_id, decision.id, decision.accepted)
-        return await _now(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
 
 
 @asynccontextmanager
@@ -378,3 +415,17 @@ async def _now(conn: Connection, extraction_id: UUID) -> Extraction:
     if row is None:
         raise NotFound("There is no such extraction.")
     return Extraction.model_validate(row)
+
+
+async def _with_schema(conn: Connection, extraction_id: UUID) -> tuple[Extraction, dict[str, Any] | None]:
+    return await _now(conn, extraction_id), await extractions.schema_of(conn, extraction_id)
+
+
+async def _changed(now: Extraction, schema: dict[str, Any] | None) -> ChangedExtraction:
+    return ChangedExtraction(**dict(now), problems=await _problems(now, schema))
+
+
+async def _problems(now: Extraction, schema: dict[str, Any] | None) -> list[str]:
+    """Asked when the transaction has ended, and not on the event loop: a schema or a document may make it long."""
+    evidence = {name: dict(proof) if isinstance(proof, Evidence) else proof for name, proof in now.evidence.items()}
+    return await asyncio.to_thread(remarks, schema, now.extracted_fields, evidence, now.locks)

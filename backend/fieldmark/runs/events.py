@@ -187,9 +187,7 @@ class EventLog:
                 return
             batch = list(self._waiting)
             async with self._context.database.as_user(self._context.scope) as conn:
-                await runs.fence(conn, self._context.run_id, self._context.attempt)
-                for body in batch:
-                    await runs.append_event(conn, self._context.run_id, body)
+                await runs.append_events(conn, self._context.run_id, self._context.attempt, batch)
             del self._waiting[: len(batch)]
 
     async def _write(self) -> None:

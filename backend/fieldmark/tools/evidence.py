@@ -77,19 +77,26 @@ async def find(
 
 
 async def quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
-    """A sentence for each quote that is on no page (the first ten), with what is printed there that is most like it."""
-    return await asyncio.to_thread(_quotes_elsewhere, grounds, claims)
+    """A sentence for each quote that is not on its page, or on none (the first ten): the page that it is on, else what
+    is printed that is most like it."""
+    quotes = {name: (claim.quote, claim.page) for name, claim in claims.items() if claim.quote and claim.quote.strip()}
+    return await asyncio.to_thread(_quotes_elsewhere, grounds, quotes) if quotes else []
 
 
-def _quotes_elsewhere(grounds: Grounds, claims: Mapping[str, Claim]) -> list[str]:
+def _quotes_elsewhere(grounds: Grounds, quotes: Mapping[str, tuple[str, int | None]]) -> list[str]:
     faults: list[str] = []
-    for name, claim in claims.items():
-        if claim.quote is None or not claim.quote.strip() or grounds.find_quote(claim.quote, claim.page):
+    for name, (said, page) in quotes.items():
+        place = grounds.find_quote(said, page)
+        if place is not None and page in (None, place.page):
             continue
-        nearest = grounds.nearest(claim.quote, claim.page)
-        where = "the page" if claim.page else "the document"
-        like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
-        faults.append(f"{name}: {like} {claim.quote[:200]!r}.")
+        quote = repr(said[:200])
+        if place is not None:
+            faults.append(f"{name}: page {page} does not print {quote}; page {place.page} does.")
+        else:
+            nearest = grounds.nearest(said, page)
+            where = "the page" if page else "the document"
+            like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
+            faults.append(f"{name}: {like} {quote}.")
         if len(faults) == 10:
             break
     return faults

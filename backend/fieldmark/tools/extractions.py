@@ -46,7 +46,7 @@ class Quoted(ToolInput):
     """Where a value was read."""
 
     quote: Quote
-    page: Annotated[int | None, Field(ge=1)] = None
+    page: Annotated[int | None, Field(ge=1, description="The page that prints these words.")] = None
 
 
 class GetCurrentExtraction(ToolInput):
@@ -244,7 +244,7 @@ async def _looked_for(
     value: JsonValue,
     claims: dict[str, Claim],
 ) -> Evidence:
-    """Where the values that are to be written stand; Retry if a quote is on no page."""
+    """Where the values that are to be written stand; Retry if a quote is not on its page, or on none."""
     grounds = await context.words.grounds(conn, context.document_id)
     faults = await quotes_elsewhere(grounds, claims)
     if faults:

@@ -77,7 +77,7 @@ def by_columns(words: Sequence[Word], first: int, last: int) -> list[int]:
     closed: list[list[int]] = []
     tails: list[Box] = []
     for run in runs:
-        box = _around(words, run)
+        box = _around([words[index] for index in run])
         best, least = -1, 0.0
         for chain, tail in enumerate(tails):
             distance = box[1] - tail[3]
@@ -117,6 +117,11 @@ def from_the_right(words: Sequence[Word], first: int, last: int) -> list[int] | 
     return order
 
 
+def union(words: Sequence[Word]) -> Word:
+    """Words as one."""
+    return [" ".join(word[0] for word in words), *_around(words)]
+
+
 def part(word: Word, start: int, end: int) -> Box:
     """The box of some characters of a word, by what characters of their kind are wide in most type."""
     text, x0, y0, x1, y1 = word[:5]
@@ -142,10 +147,10 @@ def _width(character: str) -> float:
     return 2.0 if unicodedata.east_asian_width(character) in "WF" else 1.0
 
 
-def _around(words: Sequence[Word], indexes: Sequence[int]) -> Box:
+def _around(words: Sequence[Word]) -> Box:
     return (
-        min(words[index][1] for index in indexes),
-        min(words[index][2] for index in indexes),
-        max(words[index][3] for index in indexes),
-        max(words[index][4] for index in indexes),
+        min(word[1] for word in words),
+        min(word[2] for word in words),
+        max(word[3] for word in words),
+        max(word[4] for word in words),
     )

@@ -16,8 +16,8 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 
+from fieldmark.cli.terminal import plain
 from fieldmark.runs.decisions import Decision, Proposal
-from fieldmark.terminal import plain
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000
@@ -33,7 +33,7 @@ class Person:
 
     async def decide(self, proposal: Proposal) -> Decision | None:
         """What the person says of a proposal; None where nobody answers, or the person leaves it for later."""
-        show(self._console, proposal)
+        show_proposal(self._console, proposal)
         while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
             word, _, rest = line.strip().partition(" ")
             match word.lower():
@@ -126,7 +126,7 @@ async def _read_some() -> bytes:
     return await answer
 
 
-def show(console: Console, proposal: Proposal) -> None:
+def show_proposal(console: Console, proposal: Proposal) -> None:
     """A proposal as it is: nothing that the document has put into it reaches the terminal as a command."""
     console.print(f"[yellow]?[/yellow] {plain(proposal.message)} [dim]{plain(proposal.tool)}[/dim]")
     console.print(plain(json.dumps(proposal.arguments, ensure_ascii=False, indent=2)))

@@ -1,0 +1,46 @@
+"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token.
+
+Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
+decided waits no more, or an evaluation got worse; 2 wrong usage; 3 the service cannot work (settings, database); 4
+nothing failed, but a run waits for a person's decision; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import typer
+
+from fieldmark.cli.evaluate import evaluate
+from fieldmark.cli.export import export
+from fieldmark.cli.extract import extract
+from fieldmark.cli.runs import approve, runs
+from fieldmark.cli.service import migrate, serve, token, worker
+
+_app = typer.Typer(
+    help="Fieldmark reads documents and fills databases.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _name, _command in {
+    "extract": extract,
+    "export": export,
+    "runs": runs,
+    "approve": approve,
+    "eval": evaluate,
+    "serve": serve,
+    "worker": worker,
+    "migrate": migrate,
+    "token": token,
+}.items():
+    _app.command(_name)(_command)
+
+
+def main() -> None:
+    """The entry point of `fieldmark`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
+    _app()

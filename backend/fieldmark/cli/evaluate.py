@@ -1,0 +1,119 @@
+"""`fieldmark eval`: scores what the agent reads against what is right, and against an earlier report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.table import Table
+
+from fieldmark.cli.files import check_out, json_of, read_schema, write
+from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, sentences, stop
+from fieldmark.cli.terminal import err, out, plain, tell
+from fieldmark.errors import Invalid
+from fieldmark.settings import Settings
+
+if TYPE_CHECKING:
+    from fieldmark.evaluation import Case
+
+
+def evaluate(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Documents, each with what is right for it: invoice.pdf, invoice.gold.json.")
+    ] = None,
+    corrections: Annotated[
+        bool, typer.Option("--corrections", help="Instead: the completed extractions that people have corrected.")
+    ] = False,
+    schema: Annotated[Path | None, typer.Option(help="Score this JSON Schema, instead of each case's own.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="Score these instructions.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON on standard output.")] = False,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
+    found on the page."""
+    from fieldmark.evaluation import cases_of, regressions
+
+    if (folder is None) is not corrections:
+        stop("Name a folder, or say --corrections.", MISUSED)
+    check_out(save)
+    wanted = read_schema(schema)
+    try:
+        cases = None if folder is None else cases_of(folder)
+        before = None if baseline is None else TypeAdapter(dict[str, Any]).validate_json(baseline.read_bytes())
+    except (Invalid, OSError, ValidationError) as error:
+        stop(f"The baseline {baseline} cannot be used." if not isinstance(error, Invalid) else str(error), MISUSED)
+    report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, user))
+    if save is not None:
+        write(json_of([report]), save)
+    if as_json:
+        write(json_of([report]), None)
+    else:
+        _show(report)
+    with sentences():
+        worse = [] if before is None else regressions(before, report, tolerance)
+    for sentence in worse:
+        err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
+    if worse or report["failed"]:
+        raise typer.Exit(FAILED)
+
+
+async def _evaluate(
+    settings: Settings,
+    cases: list[Case] | None,
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    user: UUID,
+) -> dict[str, Any]:
+    from fieldmark import evaluation
+    from fieldmark.worker import working
+
+    with err.status("") as status:
+        tell(status, "Starting…")
+        async with opened(settings, user) as (service, scope):
+            try:
+                found = cases if cases is not None else await evaluation.corrected_cases(service, scope)
+            except Invalid as fault:
+                stop(str(fault), FAILED)
+            say_offline(settings)
+            async with working(service):
+                return await evaluation.evaluate(
+                    service,
+                    scope,
+                    found,
+                    schema=schema,
+                    instructions=instructions,
+                    tell=lambda words: tell(status, plain(words)),
+                )
+
+
+def _show(report: dict[str, Any]) -> None:
+    from fieldmark.domain.scoring import MEASURES, Tally
+
+    table = Table(
+        title=f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}",
+        title_justify="left",
+    )
+    table.add_column("field", style="bold", overflow="fold")
+    for name in ("gold", *MEASURES, "extra"):
+        table.add_column(name, justify="right")
+    for name, tally in [*report["fields"].items(), ("in all", report["total"])]:
+        rates = [Tally(**tally).rate(measure) for measure in MEASURES]
+        shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
+        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
+    out.print(table)
+    for fault in report["faults"][:50]:
+        wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
+        err.print(
+            f"[dim]{plain(fault['document'])}[/dim] {plain(fault['path'])}: {plain(got)}, right is {plain(wanted)}"
+        )
+    for failure in report["failed"]:
+        err.print(f"[red]✗[/red] {plain(failure['document'])}: {plain(failure['error'])}")

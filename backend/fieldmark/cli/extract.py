@@ -1,0 +1,160 @@
+"""`fieldmark extract`: takes documents in, runs the agent on each, and shows what it does and finds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID, uuid4
+
+import typer
+
+from fieldmark.cli.files import check_out, json_of, read_schema, write
+from fieldmark.cli.process import (
+    FAILED,
+    LOCAL_USER,
+    MISUSED,
+    WAITS,
+    at_once,
+    opened,
+    read_settings,
+    run,
+    say_offline,
+    stop,
+)
+from fieldmark.cli.terminal import err, plain, tell
+from fieldmark.errors import FieldmarkError, Misconfigured, Unavailable
+from fieldmark.settings import Settings
+
+if TYPE_CHECKING:  # what takes long to import is imported where it is needed
+    from fieldmark.db.pool import Database
+    from fieldmark.scope import Scope
+
+MAX_WARNINGS = 5
+
+
+def extract(
+    files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, DOCX, XLSX, HTML, EML, TXT, CSV.")],
+    schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The extraction alone on standard output; for several files one a line.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
+    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
+) -> None:
+    """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
+    for file in files:
+        if not file.is_file():
+            stop(f"There is no file {file}.", MISUSED)
+        if not os.access(file, os.R_OK):
+            stop(f"The file {file} may not be read by this user.", MISUSED)
+    check_out(out)
+    wanted = read_schema(schema)
+    settings = at_once(read_settings("warning"))
+    done, waiting = run(_extract(settings, files, wanted, instructions, ask, user, show=not as_json))
+    if as_json:
+        write(json_of(done), None)
+    if out is not None and done:
+        write(json_of(done), out)
+    if len(done) + waiting < len(files):
+        raise typer.Exit(FAILED)
+    if waiting:
+        raise typer.Exit(WAITS)
+
+
+async def _extract(
+    settings: Settings,
+    files: list[Path],
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    ask: bool,
+    user: UUID,
+    *,
+    show: bool,
+) -> tuple[list[dict[str, Any]], int]:
+    """The extractions that were completed, and how many wait for a person."""
+    from fieldmark.cli.asking import Person
+    from fieldmark.cli.watching import show_extraction, to_the_end
+    from fieldmark.runs import launch
+    from fieldmark.worker import working
+
+    done: list[dict[str, Any]] = []
+    waiting = 0
+    started: list[tuple[Path, UUID]] = []
+    keys: list[str] = []
+    person = Person(err, settings.editor) if ask else None
+    with err.status("") as status:
+        tell(status, "Starting…")
+        async with opened(settings, user) as (service, scope):
+            say_offline(settings)
+            async with working(service):
+                try:
+                    for file in files:
+                        tell(status, f"Taking in {plain(file.name)}…")
+                        try:
+                            document = await service.ingest.upload(scope, file, file.name)
+                            # Known by its key before it is there, and so found again however this is interrupted.
+                            keys.append(str(uuid4()))
+                            wish = launch.Wish(approval="ask" if ask else None, idempotency_key=keys[-1])
+                            run_id = await launch.extract(
+                                service.database,
+                                scope,
+                                document["id"],
+                                prices=service.prices,
+                                schema=schema,
+                                instructions=instructions,
+                                wish=wish,
+                            )
+                        except (Unavailable, Misconfigured):
+                            raise
+                        except FieldmarkError as error:
+                            err.print(f"[red]✗[/red] {plain(file.name)}: {plain(str(error))}")
+                            continue
+                        started.append((file, run_id))
+                    for file, run_id in started:
+                        err.print(f"[bold]{plain(file.name)}[/bold]")
+                        tell(status, "Reading the document…")
+                        extraction, waits = await to_the_end(service.database, scope, run_id, status, person)
+                        waiting += waits
+                        await _warn(service.database, scope, run_id)
+                        if extraction is not None:
+                            done.append(extraction)
+                            if show:
+                                status.stop()
+                                show_extraction(extraction)
+                                status.start()
+                except BaseException:
+                    # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.
+                    await _cancel_all(service.database, scope, keys)
+                    raise
+    return done, waiting
+
+
+async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
+    """Say what the run's document hides from whoever looks at it."""
+    from fieldmark.routes.documents import warning
+    from fieldmark.stores import documents, runs
+
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        pages = await documents.hidden(conn, run["document_id"]) if run else []
+    for page in pages[:MAX_WARNINGS]:
+        said = warning(page)
+        err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
+    if len(pages) > MAX_WARNINGS:
+        err.print(f"  [yellow]! {len(pages) - MAX_WARNINGS} more pages hold such words.[/yellow]")
+
+
+async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:
+    from fieldmark.runs import decisions
+    from fieldmark.stores import runs
+
+    with contextlib.suppress(FieldmarkError):
+        for key in keys:
+            async with database.as_user(scope) as conn:
+                run = await runs.by_key(conn, scope, key)
+            if run is not None:
+                await decisions.cancel(database, scope, run["id"])

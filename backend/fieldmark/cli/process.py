@@ -1,0 +1,103 @@
+"""A command as a process: its settings, the service that it opens and as whom, its end, and its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from uuid import UUID
+
+import typer
+from pydantic import ValidationError
+
+from fieldmark.cli.terminal import err, plain
+from fieldmark.errors import FieldmarkError
+from fieldmark.logs import set_up_logs
+from fieldmark.settings import Settings
+
+if TYPE_CHECKING:  # what takes long to import is imported where it is needed
+    from fieldmark.scope import Scope
+    from fieldmark.service import Service
+
+# Who acts on this machine where nobody else is named. Not a secret, and the same everywhere.
+LOCAL_USER: Final = UUID("00000000-0000-4000-8000-000000000001")
+
+FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
+
+Result = TypeVar("Result")
+
+
+def read_settings(log_level: str | None = None) -> Settings:
+    """The environment's settings; the process logs from `log_level` on if it does not say otherwise."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())
+        stop(f"The settings cannot be used: {faults}", CANNOT_WORK)
+    except ValueError as error:  # a list that is no JSON, a .env that is no text
+        stop(f"The settings cannot be used: {error}", CANNOT_WORK)
+    set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
+    return settings
+
+
+def at_once(settings: Settings) -> Settings:
+    """For a command that is gone when its runs are: nothing is got ready for runs that nobody has asked for."""
+    return settings.model_copy(update={"warm_spares": 0})
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings, user: UUID) -> AsyncGenerator[tuple[Service, Scope]]:
+    """The service, and a user's scope in it."""
+    from fieldmark.routes.auth import enter
+    from fieldmark.scope import Scope
+    from fieldmark.service import open_service
+
+    async with open_service(settings) as service:
+        org_id = await enter(service.database, user)
+        assert org_id is not None
+        yield service, Scope(user, org_id)
+
+
+def say_offline(settings: Settings) -> None:
+    """That no language model answers, if none does."""
+    if settings.offline:
+        err.print(
+            "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language model.[/yellow]"
+        )
+
+
+def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
+    """Run to the end, or until Ctrl-C, SIGTERM or the terminal's end; in any case everything that was opened is closed
+    in order. `endless`: being told to end is the way it ends."""
+
+    async def until_told() -> Result:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await work
+
+    with sentences():
+        try:
+            return asyncio.run(until_told())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            err.print("Ended." if endless else "Interrupted.")
+            raise typer.Exit(0 if endless else INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def sentences() -> Generator[None]:
+    """Expected failures end the command with their sentence, not with a traceback."""
+    try:
+        yield
+    except FieldmarkError as error:
+        stop(str(error), CANNOT_WORK)
+
+
+def stop(sentence: str, code: int) -> NoReturn:
+    """End the command, saying why."""
+    err.print(f"[red]{plain(sentence)}[/red]")
+    raise typer.Exit(code)

@@ -1,0 +1,122 @@
+"""Watches a run to its end, asks the person where it waits, and shows what was read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from rich.status import Status
+from rich.table import Table
+
+from fieldmark.cli.asking import Person, show_proposal
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.cli.terminal import err, out, plain
+from fieldmark.db.pool import Database
+from fieldmark.domain.fields import leaves
+from fieldmark.errors import Conflict, Invalid
+from fieldmark.routes.extractions import Extraction
+from fieldmark.runs import decisions
+from fieldmark.runs.decisions import Proposal
+from fieldmark.runs.stream import follow
+from fieldmark.scope import Scope
+from fieldmark.stores import extractions, runs
+
+
+async def to_the_end(
+    database: Database, scope: Scope, run_id: UUID, status: Status, person: Person | None, after: int = 0
+) -> tuple[dict[str, Any] | None, bool]:
+    """Watch a run, and let the person decide what it waits for. The extraction if it was completed, and whether it
+    waits still."""
+    while True:
+        after = await _watch(database, scope, run_id, status, after)
+        proposal = await decisions.waiting(database, scope, run_id)
+        if proposal is None:
+            break
+        status.stop()
+        try:
+            if person is None or not await _decided(database, scope, run_id, proposal, person):
+                _say_how_to_decide(scope, run_id, None if person else proposal)
+                return None, True
+        finally:
+            status.start()
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        row = None if run is None else await extractions.get(conn, run["extraction_id"])
+    if run is None or row is None or run["status"] != "completed":
+        return None, False
+    return Extraction.model_validate(row).model_dump(mode="json"), False
+
+
+async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:
+    """Show a run's events behind `after` until it has ended or waits; answers the last one's number."""
+    async for event in follow(database, scope, run_id, after):
+        if event is None:
+            continue
+        after, said = event[0], json.loads(event[1])
+        if said.get("status") == "running":
+            status.update(plain(said["message"]) + "…")
+        elif said.get("status") == "complete":
+            err.print(f"  [green]✓[/green] {plain(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
+        elif said.get("status") == "error":
+            err.print(f"  [red]✗[/red] {plain(said['message'])}: {plain(said['error'][:300])}")
+        elif "retry" in said:
+            err.print(f"  [yellow]…[/yellow] {plain(said['retry'])} ({said['wait_s']} s)")
+        elif "text" in said:
+            err.print(f"  {plain(said['text'])}")
+        elif "error" in said:
+            err.print(f"  [red]✗ {plain(said['error'])}[/red]")
+        elif "thinking" in said:
+            status.update("Thinking…")
+    return after
+
+
+async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Proposal, person: Person) -> bool:
+    while (said := await person.decide(proposal)) is not None:
+        try:
+            await decisions.decide(database, scope, run_id, said)
+        except Invalid as fault:
+            err.print(f"[red]{plain(str(fault))}[/red]")
+        except Conflict as fault:  # somebody else has decided, or cancelled it: that is followed instead
+            err.print(plain(str(fault)))
+            return True
+        else:
+            return True
+    return False
+
+
+def _say_how_to_decide(scope: Scope, run_id: UUID, proposal: Proposal | None) -> None:
+    if proposal is not None:
+        show_proposal(err, proposal)
+    whose = "" if scope.user_id == LOCAL_USER else f" --user {scope.user_id}"
+    err.print(f"[yellow]The run waits for a decision:[/yellow] fieldmark approve {run_id}{whose}")
+    err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
+
+
+def show_extraction(extraction: dict[str, Any]) -> None:
+    """A row a field: its value, how sure it is, and where it stands."""
+    table = Table(
+        title=f"{plain(extraction['document_type'] or 'document')} · extraction {extraction['id']}",
+        title_justify="left",
+    )
+    table.add_column("field", style="bold")
+    table.add_column("value", overflow="fold")
+    table.add_column("confidence", justify="right")
+    table.add_column("where", overflow="fold")
+    for path, value in leaves(extraction["extracted_fields"]):
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        score = extraction["confidence_scores"].get(path)
+        proof = extraction["evidence"].get(path)
+        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}", _where(proof, shown))
+    out.print(table)
+
+
+def _where(proof: dict[str, Any] | None, shown: str) -> str:
+    """Where a value stands, and how it is printed there if not as it is shown."""
+    if proof is None:
+        return ""
+    if proof["state"] != "found":
+        return "[dim]left blank[/dim]" if proof["state"] == "blank" else "[red]on no page[/red]"
+    quote = proof["quote"]
+    printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
+    return f"page {proof['page']}{printed}"
