@@ -15,6 +15,7 @@ from fieldmark.db.pool import Database
 from fieldmark.errors import NotFound
 from fieldmark.runs.deltas import Draft, Reading
 from fieldmark.runs.events import EventLog
+from fieldmark.runs.stream import DELTA, follow
 from fieldmark.stores import runs
 
 anyio = pytest.mark.anyio
@@ -230,8 +231,57 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
                 break
             overheard.append(heard.payload)
         assert set(overheard) == {str(context.run_id)}
-        # The control: one who knows the name hears.
+        # The control: one who knows the name hears; and nobody any more once those who watch have stopped saying so.
         async with other.listen(desk.database.own_channel) as knowing:
             begin(draft, "More of them.")
             await log.pass_on()
             assert "More of them." in await told(knowing)
+            desk.sql("update public.run_watchers set until = now()")
+            begin(draft, "The rest.")
+            await log.pass_on()
+            desk.sql("select pg_notify(%s, 'end') from public.runs", desk.database.own_channel)
+            assert await told(knowing) == ""
+
+
+@anyio
+async def test_who_watched_long_ago_is_forgotten_when_somebody_else_watches(desk):
+    ended, context, untouched = await desk.run(), await desk.context(), await desk.run()
+    for run_id, until in ((ended, "now() - interval '2 hours'"), (untouched, "now()")):
+        desk.sql(
+            "insert into public.run_watchers (run_id, org_id, channel, until) "
+            f"select id, org_id, 'c', {until} from public.runs where id = %s",
+            run_id,
+        )
+    async with desk.database.as_user(desk.scope) as conn:
+        for _ in range(2):
+            await runs.watch(conn, context.run_id, "c")
+    left = desk.sql("select run_id from public.run_watchers where channel = 'c'")
+    assert {row["run_id"] for row in left} == {context.run_id, untouched} and len(left) == 2
+
+
+@anyio
+async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_the_words_come(desk):
+    context = await desk.context()
+    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.5)
+    async with EventLog(context, watched()) as log:
+        log.say({"text": "Now."})
+    assert (await anext(following))[0] == 1
+
+    async def words() -> None:
+        async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as conn:
+            for n in count():
+                piece = f"{context.run_id} 1 1.1 {n} {n + 1} {{}}"
+                await conn.execute("select pg_notify(%s, %s)", [desk.database.own_channel, piece])
+                await asyncio.sleep(0.02)
+
+    talking = asyncio.create_task(words())
+    try:
+        assert await asyncio.wait_for(anext(following), 30) == (DELTA, "{}")
+        desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
+        async with asyncio.timeout(30):
+            with pytest.raises(NotFound):
+                async for _ in following:
+                    pass
+    finally:
+        talking.cancel()
+        await asyncio.wait({talking})
