@@ -33,7 +33,7 @@ async def test_a_run_passes_through_four_processes(on_hosts):
 
         seen = []
         body = {"document_id": document["id"], "approval": "ask"}
-        async with first.stream("/api/agent/extract?deltas=true", body) as events:
+        async with asyncio.timeout(60), first.stream("/api/agent/extract?deltas=true", body) as events:
             async for number, event in events:
                 if number == 0:
                     gathered += event["text_delta"]

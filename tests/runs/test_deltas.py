@@ -8,7 +8,7 @@ from itertools import count
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from fieldmark.db.pool import Database
@@ -121,25 +121,26 @@ def test_of_an_answer_that_is_begun_again_nothing_is_appended_to_the_first_one()
     assert read(reading, resumed.take(), after=1) == "Anew"
 
 
-@given(
-    some.lists(
-        some.one_of(
-            some.text(some.sampled_from("ab \ud800"), max_size=900),
-            some.sampled_from(["told", "told", "lost", "watched", "event", "another block", "another worker"]),
-        ),
-        max_size=40,
-    )
-)
-def test_whatever_is_lost_what_is_gathered_is_the_beginning_of_the_block(course):
+_STEPS = ["told", "lost", "heard", "watched", "event", "another block", "another worker"]
+
+
+@given(some.lists(some.one_of(some.text("ab \ud800", max_size=700), some.sampled_from(_STEPS)), max_size=40))
+@example(["a", "lost", "b", "told", "heard"])
+@example(["a", "told", "event", "heard"])
+def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block(course):
     draft, reading = watched(), Reading()
-    attempts, after, gathered, blocks = count(2), 0, "", [""]
+    attempts, after, under_way, gathered, blocks = count(2), 0, [], "", [""]
     begin(draft)
     for step in course:
         match step:
             case "told":
-                gathered += read(reading, draft.take(), after)
+                under_way += [f"run {after} {piece}" for piece in draft.take()]
             case "lost":
                 draft.take()
+            case "heard":
+                passed = [body for piece in under_way if (body := reading.passes(piece, after))]
+                gathered += "".join(json.loads(body)["text_delta"] for body in passed)
+                under_way = []
             case "watched":
                 draft.watched_for(60)
             case "event":
