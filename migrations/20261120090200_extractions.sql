@@ -463,12 +463,14 @@ begin
 end $$;
 
 -- The entries by name that come with a change: those that differ, and those that the writer names, since what proves
--- another value may read as before.
+-- another value may read as before. (Here and below, what may be a stored column is taken apart once: a look into it for
+-- each of thousands of keys would decompress it each time.)
 create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = ''
 as $$
-  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_now)
-  where value is distinct from p_before -> key or p_named ? key
+  select coalesce(jsonb_object_agg(key, n.value), '{}')
+  from jsonb_each(p_now) as n left join jsonb_each(p_before) as b using (key)
+  where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
 $$;
 
 -- Of the entries by name those that remain: as they were, where the value is too.
@@ -476,7 +478,7 @@ create function private.still_true(p_before jsonb, p_now jsonb, p_stale text[]) 
 language sql immutable set search_path = ''
 as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
-  where p_now ? key and key not in (select unnest(p_stale))
+  where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
 $$;
 
 -- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
@@ -574,10 +576,11 @@ begin
   select coalesce(jsonb_agg(
     case when c.new is null
       then jsonb_build_object('path', c.name, 'value', null, 'confidence', null, 'evidence', null, 'removed', true)
-      else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', p_now.confidence_scores -> c.name,
-        'evidence', p_now.evidence -> c.name)
+      else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
     end order by c.path), '[]') into v_changed
   from private.changes(p_was.extracted_fields, p_now.extracted_fields) as c
+  left join jsonb_each(p_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(p_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
   select jsonb_agg(name) into v_proposed from private.held(p_was, p_wanted, p_removed);
   return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))

@@ -159,7 +159,7 @@ create function private.locks_left(p_before jsonb, p_now jsonb) returns jsonb
 language sql stable set search_path = ''
 as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
-  where p_now ? key or private.is_agent()
+  where key in (select jsonb_object_keys(p_now)) or private.is_agent()
 $$;
 
 -- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their words; with a leaf
