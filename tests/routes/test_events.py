@@ -153,14 +153,14 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
         held(write.wait, text(words)),
     ]
 
-    async def each(stream: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-        """(number, or 0 without one; object) of each event, as they come."""
+    async def each(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:
+        """(number, or None without one; object) of each event, as they come."""
         part: dict[str, str] = {}
         async for line in stream.aiter_lines():
             if line.startswith(("id: ", "data: ")):
                 part |= [line.split(": ", 1)]
             elif not line and part:
-                yield int(part.get("id", 0)), json.loads(part["data"])
+                yield int(part["id"]) if "id" in part else None, json.loads(part["data"])
                 part = {}
 
     async with serve(Script(turns)) as served:
@@ -169,7 +169,7 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
         async with asyncio.timeout(60), served.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream:
             live, kept, gathered = each(stream), [], []
             async for number, said in live:
-                if number == 0:
+                if number is None:
                     gathered.append((kept[-1][0], said))
                     think.set()
                     if "text_delta" in said:
@@ -183,7 +183,7 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
             async with served.http.stream("GET", at, **begun) as second:
                 later = each(second)
                 number, said = await anext(later)
-                assert number == 0 and said["text_delta"] and words.startswith(said["text_delta"])
+                assert number is None and said["text_delta"] and words.startswith(said["text_delta"])
                 patient = asyncio.create_task(read(served.http, run_id, 0))
                 write.set()
                 rest = [event async for event in later]

@@ -381,10 +381,15 @@ def test_a_long_key_is_not_repeated_for_each_of_its_children(caller: Caller) -> 
 
 
 @pytest.mark.parametrize(
-    ("column", "what"), [("confidence_scores", "The confidences"), ("evidence", "The evidence")], ids=str
+    ("column", "says"),
+    [
+        ("confidence_scores", "The confidences of an extraction may not exceed 4 MB"),
+        ("evidence", "too many fields for one extraction, more than about 6,000: their evidence may not exceed 4 MB"),
+    ],
+    ids=["scores", "evidence"],
 )
-def test_bounds_scores_and_evidence_too(filled: Caller, column: str, what: str) -> None:
-    with pytest.raises(psycopg.DatabaseError, match=f"{what} of an extraction may not exceed 4 MB"):
+def test_bounds_scores_and_evidence_too(filled: Caller, column: str, says: str) -> None:
+    with pytest.raises(psycopg.DatabaseError, match=says):
         filled.connection.execute(
             f"update extractions set {column} = %s where id = %s", [Jsonb({"x" * 4_200_000: 1}), filled.extraction]
         )
