@@ -97,6 +97,7 @@ async def test_setting_and_removing_fields(serve):
             await one.http.patch(f"{one.path}/fields", json={"path": "total"}),
             await one.http.patch(f"{one.path}/fields", json={"path": "a", "value": 1, "confidence": 1}),
             await one.http.delete(f"{one.path}/fields"),
+            await one.http.post(f"{one.path}/restore", json={"version": True}),
         ]
         for answer in refused:
             problem(answer, 422, answer.json()["code"])
@@ -162,6 +163,7 @@ async def test_what_a_person_says_of_the_document_no_agent_unsays(serve):
     async with edited(serve) as one:
         assert (await one.http.patch(one.path, json={"document_type": "receipt"})).json()["document_type"] == "receipt"
         problem(await one.http.patch(one.path, json={"document_type": ""}), 422)
+        problem(await one.http.patch(one.path, json={"document_type": "a\0"}), 422)
         problem(await one.http.patch(one.path, json={"document_type": "a", "status": "completed"}), 422)
 
 

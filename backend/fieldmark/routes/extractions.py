@@ -191,7 +191,7 @@ class RestoreRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    version: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 
 
 class Decision(BaseModel):
