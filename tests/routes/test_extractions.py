@@ -150,6 +150,18 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
         assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
 
 
+async def test_setting_what_stands_locks_it_and_keeps_its_evidence(serve):
+    async with edited(serve) as one:
+        now = (await one.set("total", 3)).json()
+        assert now["locks"].keys() == {"total"} and now["version"] == 1
+        assert now["evidence"] == {"total": {"page": 1}} and now["confidence_scores"] == {"total": 0.5}
+        now = (await one.set("items[0]", {"price": 1, "unit": "EUR"})).json()
+        assert now["locks"].keys() == {"total", "items[0].price", "items[0].unit"}
+        # What has no evidence is looked for.
+        assert now["evidence"].keys() == {"total", "items[0].price", "items[0].unit"}
+        assert now["evidence"]["items[0].unit"]["quote"] == "EUR"
+
+
 async def test_a_person_completes_what_an_agent_may_not(serve):
     async with edited(serve) as one:
         answer = await one.http.post(f"{one.path}/complete", headers={"If-Match": '"1"'})
