@@ -47,7 +47,8 @@ create table public.runs (
   error_code text,
   unique (id, org_id),
   unique (org_id, created_by, idempotency_key),
-  check ((status = 'failed') = (error is not null)),
+  check (status <> 'failed' or error is not null),
+  check (error is null or status in ('failed', 'cancelled')),
   check (status <> 'awaiting_approval' or waiting_call is not null),
   foreign key (extraction_id, document_id, org_id)
     references public.extractions (id, document_id, org_id) on delete cascade
@@ -243,7 +244,9 @@ begin
   update public.calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
     decided_at = clock_timestamp()
   where run_id = p_run_id and status = 'pending';
-  update public.runs set status = 'cancelled', finished_at = now() where id = p_run_id;
+  update public.runs set status = 'cancelled', waiting_call = null, error = p_reason, error_code = 'cancelled',
+    finished_at = now()
+  where id = p_run_id;
   perform private.append_event(
     p_run_id, json_build_object('error', p_reason, 'code', 'cancelled', 'run_id', p_run_id));
   perform pg_notify('fieldmark_cancelled_runs', p_run_id::text);

@@ -73,8 +73,9 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "last-event-id"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"],
+            expose_headers=["content-disposition", "retry-after"],
         )
     app.add_middleware(RequestLog)
     routers = (agent, runs, documents, extractions, exports, usage, health, metrics)

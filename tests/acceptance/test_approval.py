@@ -59,17 +59,17 @@ async def test_nothing_is_written_until_a_person_approves(serve):
         result, approval = await asked(served)
         assert result["status"] == "awaiting_approval" and result["extraction"]["version"] == 0
         assert approval["tool"] == "update_field" and approval["input"] == TOTAL
-        assert approval["message"] == "Updating total"
+        assert approval["message"] == "Updating total" and result["waits_for"] == approval
         assert clis() == []
         inbox = (await served.http.get("/api/runs?status=awaiting_approval")).json()["items"]
-        assert [run["id"] for run in inbox] == [result["run_id"]]
+        assert [(run["id"], run["waits_for"]) for run in inbox] == [(result["run_id"], approval)]
 
         second = (await decide(served, result["run_id"], approval["call_id"], approved=True)).json()
         assert second["status"] == "awaiting_approval" and second["extraction"]["extracted_fields"] == {"total": 10}
         approval = objects((await served.http.get(f"/api/runs/{result['run_id']}/events")).text)[-1]["approval"]
         assert approval["input"] == NUMBER
         last = (await decide(served, result["run_id"], approval["call_id"], approved=True)).json()
-        assert last["status"] == "completed" and last["answer"] == "Done."
+        assert last["status"] == "completed" and last["answer"] == "Done." and last["waits_for"] is None
         assert last["extraction"]["extracted_fields"] == {"total": 10, "number": "1"} and last["usage"]["turns"] > 3
 
 
@@ -176,3 +176,6 @@ async def test_a_cancelled_run_cannot_be_approved_any_more(serve):
         assert (await decide(served, result["run_id"], approval["call_id"], approved=True)).status_code == 409
         events = objects((await served.http.get(f"/api/runs/{result['run_id']}/events")).text)
         assert events[-1]["code"] == "cancelled"
+        run = cancelled.json()
+        assert (run["error"], run["error_code"]) == (events[-1]["error"], "cancelled")
+        assert run["waiting_call"] is None and run["waits_for"] is None

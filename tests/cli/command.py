@@ -37,8 +37,12 @@ class Home:
     folder: Path
     major: int
 
-    def start(self, *arguments: str | Path, group: bool = False, **environment: str) -> subprocess.Popen[str]:
-        """Starts a command; `group`: in a process group of its own, as a terminal does."""
+    def start(
+        self, *arguments: str | Path, group: bool = False, redirected: str = "", **environment: str
+    ) -> subprocess.Popen[str]:
+        """Starts a command; `group`: in a process group of its own, as a terminal does; `redirected`: as a shell has it
+        (`2>&-`)."""
+        shell = ["sh", "-c", f'exec "$@" {redirected}', "sh"] if redirected else []
         given = {
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
@@ -48,7 +52,7 @@ class Home:
             **environment,
         }
         return subprocess.Popen(
-            [sys.executable, "-c", "from fieldmark.cli import main; main()", *map(str, arguments)],
+            [*shell, sys.executable, "-c", "from fieldmark.cli import main; main()", *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -59,9 +63,9 @@ class Home:
             start_new_session=group,
         )
 
-    def run(self, *arguments: str | Path, **environment: str) -> Done:
+    def run(self, *arguments: str | Path, redirected: str = "", **environment: str) -> Done:
         """Runs a command to its end."""
-        return finish(self.start(*arguments, **environment))
+        return finish(self.start(*arguments, redirected=redirected, **environment))
 
     def file(self, name: str | bytes, content: str | bytes) -> Path:
         """A file in the folder that commands run in."""

@@ -71,6 +71,8 @@ def test_wrong_usage_is_said_before_anything_starts(home: Home, folder):
         ([folder, "--corrections"], "Name a folder"),
         ([home.folder], "There is no file"),
         ([folder], "alone.gold.json has no document"),
+        ([folder, "--save", folder], "Nothing can be written"),
+        ([folder, "--baseline", folder / "alone.gold.json"], "no report"),
     ):
         done = home.run("eval", *arguments)
         assert done.code == 2 and said in done.err and "Starting" not in done.err, done.err

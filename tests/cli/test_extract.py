@@ -44,7 +44,9 @@ def test_a_sample_ends_as_a_table(home: Home):
     done = home.run("extract", INVOICE)
     assert done.code == 0
     assert "INV/2023/03/0008" in done.out and "279.84" in done.out and "confidence" in done.out
-    assert done.out.startswith("invoice · extraction ") and "page 1" in done.out
+    heading = done.out.splitlines()[0]
+    assert heading.startswith("invoice · extraction ") and heading.endswith(" · i2d_AzureInterior.pdf")
+    assert "page 1" in done.out
     # Each step on the other stream: a line each, and nothing that only a terminal understands.
     for words in ("Starting…", "offline model", "Reading the document…", "✓ Saving invoice_number", "Completing"):
         assert words in done.err
@@ -54,7 +56,7 @@ def test_a_sample_ends_as_a_table(home: Home):
 
 
 def test_json_is_alone_on_stdout(home: Home):
-    schema = home.file("schema.json", json.dumps(SCHEMA))
+    schema = home.file("schema.json", "\ufeff" + json.dumps(SCHEMA))  # as some editors save it
     out = home.folder / "out.json"
     done = home.run("extract", INVOICE, "--json", "--schema", schema, "--out", out, PYTHONIOENCODING="ascii")
     assert done.code == 0
@@ -67,8 +69,16 @@ def test_json_is_alone_on_stdout(home: Home):
 
 def test_a_terminal_that_cannot_show_all_characters_gets_the_others(home: Home):
     invoice = home.file("a.txt", "Invoice number: 7\nVendor: Müller ✓ GmbH\nTotal: 10.00 EUR\n")
-    done = home.run("extract", invoice, PYTHONIOENCODING="ascii")
+    # Nor does one need to be there: what a process without standard streams opens first takes their numbers.
+    done = home.run("extract", invoice, redirected="<&- 2>&-", PYTHONIOENCODING="ascii")
     assert done.code == 0 and "M?ller ? GmbH" in done.out
+
+
+def test_what_does_not_follow_its_schema_is_not_said_to_be_complete(home: Home):
+    schema = home.file("more.json", json.dumps({**SCHEMA, "required": ["invoice_number", "due_date"]}))
+    done = home.run("extract", home.file("a.txt", "Invoice number: 7\n"), "--schema", schema)
+    assert done.code == 0 and done.out.splitlines()[0].endswith(" · a.txt · not complete")
+    assert "due_date: is missing" in done.err
 
 
 def test_several_files_of_which_one_is_broken(home: Home):
@@ -94,9 +104,10 @@ def test_wrong_usage_is_said_before_anything_starts(home: Home):
     for arguments, said in (
         ([], "Missing argument"),
         ([INVOICE, "missing.pdf"], "missing.pdf"),
-        ([home.folder], "There is no file"),
+        ([home.folder], "is a folder"),
         ([INVOICE, "--schema", no_schema], "munber"),
-        ([INVOICE, "--schema", no_json], "no-json.json"),
+        ([INVOICE, "--schema", no_json], "no-json.json is no JSON object"),
+        ([INVOICE, "--schema", home.folder], "Is a directory."),
         ([INVOICE, "--schema", remote], "https://example.com/a.json"),
         ([INVOICE, "--schema", "missing.json"], "missing.json"),
         ([INVOICE, "--out", "nowhere/out.json"], "nowhere/out.json"),

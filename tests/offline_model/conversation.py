@@ -20,6 +20,8 @@ from claude_agent_sdk import (
     tool,
 )
 
+from fieldmark.agents.extraction.agent import EXTRACTION
+
 ANY = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
@@ -53,19 +55,7 @@ class Desk:
 
             return run
 
-        return [one(name) for name in TOOLS]
-
-
-TOOLS = (
-    "get_document_text",
-    "search_document",
-    "get_current_extraction",
-    "identify_document",
-    "extract_fields",
-    "update_field",
-    "remove_field",
-    "complete_extraction",
-)
+        return [one(name) for name in EXTRACTION.toolkit.tools]
 
 
 async def allow(*_: Any) -> dict[str, Any]:

@@ -8,22 +8,11 @@ from typing import Any
 
 import pytest
 
+from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import Call, Text, Thinking
 from fieldmark.offline_model.rules import NOTE, answer
 
-TOOLS = [
-    {"name": f"mcp__fieldmark__{name}"}
-    for name in (
-        "get_document_text",
-        "search_document",
-        "get_current_extraction",
-        "identify_document",
-        "extract_fields",
-        "update_field",
-        "remove_field",
-        "complete_extraction",
-    )
-]
+TOOLS = [{"name": f"mcp__fieldmark__{name}"} for name in EXTRACTION.toolkit.tools]
 INVOICE = "--- page 1 of 1 ---\nInvoice number: A-77\nTotal: 12.50 EUR\n"
 Made = list[tuple[str, dict[str, Any]]]
 

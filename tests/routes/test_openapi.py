@@ -106,3 +106,22 @@ async def test_the_page_loads_without_a_token():
         described = await http.get("/openapi.json")
         assert described.json() == json.loads(json.dumps(app.openapi()))
         problem(await http.get("/redoc"), 404)
+
+
+@pytest.mark.anyio
+async def test_a_page_of_a_named_origin_may_send_all_that_is_described_and_one_of_another_nothing(openapi):
+    ours, foreign = "https://app.example.com", "https://elsewhere.example.com"
+    app = create_app(Settings(_env_file=None, cors_origins=[ours]))
+    sent = {"authorization", "content-type"}
+    for _, operation in operations(openapi):
+        sent |= {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "header"}
+    assert "if-match" in sent and "last-event-id" in sent
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
+        for verb in {name.split()[0].upper() for name, _ in operations(openapi)}:
+            asks = {"access-control-request-method": verb, "access-control-request-headers": ", ".join(sorted(sent))}
+            allowed = await http.options("/api/documents", headers={"origin": ours, **asks})
+            assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ours), verb
+            refused = await http.options("/api/documents", headers={"origin": foreign, **asks})
+            assert refused.status_code == 400 and "access-control-allow-origin" not in refused.headers
+        answer = await http.get("/openapi.json", headers={"origin": ours})
+        assert "content-disposition" in answer.headers["access-control-expose-headers"]

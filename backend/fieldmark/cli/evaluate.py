@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 from rich.table import Table
 
-from fieldmark.cli.files import check_out, json_of, read_schema, write
-from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, sentences, stop
+from fieldmark.cli.files import check_out, json_of, read_object, read_schema, write
+from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, stop
 from fieldmark.cli.terminal import err, out, plain, tell
 from fieldmark.errors import Invalid
 from fieldmark.settings import Settings
@@ -40,17 +39,19 @@ def evaluate(
 ) -> None:
     """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
     found on the page."""
-    from fieldmark.evaluation import cases_of, regressions
-
     if (folder is None) is not corrections:
         stop("Name a folder, or say --corrections.", MISUSED)
     check_out(save)
+    from fieldmark.evaluation import cases_of, regressions
+
     wanted = read_schema(schema)
     try:
+        before = None if baseline is None else read_object(baseline)
+        if before is not None:
+            regressions(before, before, 0)  # what is no report is refused now, not when all has been read and paid for
         cases = None if folder is None else cases_of(folder)
-        before = None if baseline is None else TypeAdapter(dict[str, Any]).validate_json(baseline.read_bytes())
-    except (Invalid, OSError, ValidationError) as error:
-        stop(f"The baseline {baseline} cannot be used." if not isinstance(error, Invalid) else str(error), MISUSED)
+    except (Invalid, OSError) as error:
+        stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
     report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, user))
     if save is not None:
         write(json_of([report]), save)
@@ -58,8 +59,7 @@ def evaluate(
         write(json_of([report]), None)
     else:
         _show(report)
-    with sentences():
-        worse = [] if before is None else regressions(before, report, tolerance)
+    worse = [] if before is None else regressions(before, report, tolerance)
     for sentence in worse:
         err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
     if worse or report["failed"]:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID, uuid4
 
 import typer
 
-from fieldmark.cli.files import check_out, json_of, read_schema, write
+from fieldmark.cli.files import check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.process import (
     FAILED,
     LOCAL_USER,
-    MISUSED,
     WAITS,
     at_once,
     opened,
     read_settings,
     run,
     say_offline,
-    stop,
 )
 from fieldmark.cli.terminal import err, plain, tell
 from fieldmark.errors import FieldmarkError, Misconfigured, Unavailable
@@ -47,10 +44,7 @@ def extract(
 ) -> None:
     """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
     for file in files:
-        if not file.is_file():
-            stop(f"There is no file {file}.", MISUSED)
-        if not os.access(file, os.R_OK):
-            stop(f"The file {file} may not be read by this user.", MISUSED)
+        check_in(file)
     check_out(out)
     wanted = read_schema(schema)
     settings = at_once(read_settings("warning"))
@@ -124,7 +118,7 @@ async def _extract(
                             done.append(extraction)
                             if show:
                                 status.stop()
-                                show_extraction(extraction)
+                                show_extraction(extraction, file.name)
                                 status.start()
                 except BaseException:
                     # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.

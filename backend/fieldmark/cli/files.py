@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from fieldmark.cli.process import FAILED, MISUSED, stop
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, Invalid
 
 
 def read_schema(file: Path | None) -> dict[str, Any] | None:
@@ -22,17 +23,44 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        schema = TypeAdapter(dict[str, Any]).validate_json(file.read_bytes())
+        schema = read_object(file)
         check_schema(schema)
-    except (OSError, ValueError, FieldmarkError) as error:
-        stop(f"The schema {file} cannot be used: {error}", MISUSED)
+    except (OSError, FieldmarkError) as error:
+        said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
+        stop(f"The schema {file} cannot be used: {said}", MISUSED)
     return schema
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """A JSON object; a byte order mark, as some editors write it, is no fault. Raises Invalid, OSError."""
+    try:
+        return TypeAdapter(dict[str, Any]).validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except ValidationError as error:
+        raise Invalid(f"{file} is no JSON object: {error.errors()[0]['msg']}.") from None
+
+
+def check_in(file: Path) -> None:
+    """Before any work is done: whether a document can be taken in."""
+    try:
+        if file.is_dir():
+            stop(f"{file} is a folder: name the files in it.", MISUSED)
+        if not file.is_file():
+            stop(f"There is no file {file}.", MISUSED)
+    except OSError as error:  # a folder on the way that is closed to this user
+        stop(f"The file {file} cannot be read: {error.strerror}.", MISUSED)
+    if not os.access(file, os.R_OK):
+        stop(f"The file {file} may not be read by this user.", MISUSED)
 
 
 def check_out(file: Path | None) -> None:
     """Before any work is done for it: whether a result can lie where it shall."""
-    if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+    if file is None:
+        return
+    folder = file.absolute().parent
+    if file.is_dir() or not folder.is_dir():
         stop(f"Nothing can be written to {file}: name a file in a folder that exists.", MISUSED)
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        stop(f"Nothing can be written to {file}: this user may not.", MISUSED)
 
 
 def write(content: bytes, file: Path | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -34,12 +35,19 @@ def read_settings(log_level: str | None = None) -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())
-        stop(f"The settings cannot be used: {faults}", CANNOT_WORK)
+        faults = "; ".join(f"{_variable(str(fault['loc'][0]))}: {fault['msg']}" for fault in error.errors())
+        stop(f"The settings cannot be used: {faults}.", CANNOT_WORK)
     except ValueError as error:  # a list that is no JSON, a .env that is no text
-        stop(f"The settings cannot be used: {error}", CANNOT_WORK)
+        field = re.search(r'field "(\w+)"', str(error))
+        said = f"{_variable(field[1])}: it is no JSON" if field else str(error)
+        stop(f"The settings cannot be used: {said}.", CANNOT_WORK)
     set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
     return settings
+
+
+def _variable(name: str) -> str:
+    """What a setting is called in the environment. (Those with names of their own are told by them already.)"""
+    return name if name.isupper() else f"FIELDMARK_{name.upper()}"
 
 
 def at_once(settings: Settings) -> Settings:

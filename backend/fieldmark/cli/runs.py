@@ -73,27 +73,26 @@ def approve(
 
 
 async def _list(settings: Settings, status: str | None, limit: int, as_json: bool, user: UUID) -> None:
-    from fieldmark.routes.runs import Run
-    from fieldmark.runs import decisions
+    from fieldmark.routes.runs import described
     from fieldmark.stores import documents, runs
 
     async with opened(settings, user) as (service, scope):
         async with service.database.as_user(scope) as conn:
             rows = await runs.page_of(conn, scope, status=status, limit=limit, before=None)
             files = {row["document_id"]: await documents.get(conn, row["document_id"]) for row in rows}
+            listed = await described(conn, rows)
         if as_json:
-            for row in rows:
-                typer.echo(Run.model_validate(row).model_dump_json())
+            for one in listed:
+                typer.echo(one.model_dump_json())
             return
-        for row in rows:
-            proposal = await decisions.waiting(service.database, scope, row["id"])
-            file = files[row["document_id"]]
-            begun = row["created_at"].astimezone().strftime("%Y-%m-%d %H:%M")
-            said = proposal.message if proposal else row["error"] or ""
+        for one in listed:
+            file = files[one.document_id]
+            begun = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+            said = one.waits_for.message if one.waits_for else one.error or ""
             cells = (
-                row["id"],
-                f"{row['status']:<17}",
-                f"{row['task']:<7}",
+                one.id,
+                f"{one.status:<17}",
+                f"{one.task:<7}",
                 begun,
                 file["filename"] if file else "",
                 said,
@@ -107,6 +106,7 @@ async def _list(settings: Settings, status: str | None, limit: int, as_json: boo
 async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: UUID) -> int:
     from fieldmark.cli.watching import show_extraction, to_the_end
     from fieldmark.runs import decisions
+    from fieldmark.stores import documents
     from fieldmark.worker import working
 
     with err.status("") as status:
@@ -125,7 +125,9 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
             # No other worker need be there: the embedded database has none when no command runs.
             async with working(service):
                 extraction, waits = await to_the_end(service.database, scope, run_id, status, None, after)
-    if extraction is not None:
-        show_extraction(extraction)
-        return 0
+            if extraction is not None:
+                async with service.database.as_user(scope) as conn:
+                    document = await documents.get(conn, UUID(extraction["document_id"]))
+                show_extraction(extraction, document["filename"] if document else "")
+                return 0
     return WAITS if waits else FAILED

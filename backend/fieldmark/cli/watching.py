@@ -93,13 +93,15 @@ def _say_how_to_decide(scope: Scope, run_id: UUID, proposal: Proposal | None) ->
     err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
 
 
-def show_extraction(extraction: dict[str, Any]) -> None:
-    """A row a field: its value, how sure it is, and where it stands."""
-    table = Table(
-        title=f"{plain(extraction['document_type'] or 'document')} · extraction {extraction['id']}",
-        title_justify="left",
-    )
-    table.add_column("field", style="bold")
+def show_extraction(extraction: dict[str, Any], filename: str) -> None:
+    """What it is, and a row a field: its value, how sure it is, and where it stands."""
+    about = [extraction["document_type"] or "document", f"extraction {extraction['id']}", filename]
+    if extraction["status"] != "completed":
+        about.append("not complete")
+    # A line and no title: a table breaks its title where the table ends.
+    out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)
+    table = Table()
+    table.add_column("field", style="bold", overflow="fold")
     table.add_column("value", overflow="fold")
     table.add_column("confidence", justify="right")
     table.add_column("where", overflow="fold")

@@ -31,8 +31,8 @@ from pydantic import JsonValue
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.paths import Path
+from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import is_day
-from fieldmark.domain.words import shown
 from fieldmark.errors import Invalid, InvalidPath
 
 KEYWORD: Final = "x-fieldmark"

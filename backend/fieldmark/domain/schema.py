@@ -21,8 +21,8 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import leaves, value_at
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, broken, check_rules
+from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import Fault, grounded, one_budget, so_far, whole
-from fieldmark.domain.words import shown
 from fieldmark.errors import Invalid
 
 MAX_PROBLEMS = 20

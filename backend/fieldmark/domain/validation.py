@@ -22,7 +22,7 @@ from referencing.exceptions import Unresolvable
 
 from fieldmark.domain import paths
 from fieldmark.domain.paths import Path
-from fieldmark.domain.words import shown
+from fieldmark.domain.sentences import shown
 from fieldmark.errors import Invalid
 
 MAX_FAULTS: Final = 200

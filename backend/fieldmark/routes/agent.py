@@ -14,6 +14,7 @@ from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.extractions import Extraction
 from fieldmark.routes.problems import responses
+from fieldmark.routes.runs import WaitingCall, waiting_call
 from fieldmark.routes.streams import STREAM, event_stream
 from fieldmark.runs import decisions, launch
 from fieldmark.runs.absent import absent
@@ -81,6 +82,7 @@ class RunResult(BaseModel):
     answer: str | None
     cost_usd: float | None = Field(description="null where the model's price is not known.")
     usage: dict[str, Any] | None
+    waits_for: WaitingCall | None = Field(None, description="The call to decide, where it is `awaiting_approval`.")
     error: str | None = None
     code: str | None = None
 
@@ -220,6 +222,7 @@ async def _answer(
         extraction = await extractions.get(conn, run["extraction_id"])
         if extraction is None:  # deleted between two looks, and the run with it
             raise await absent(conn, scope, run_id)
+        proposals = await decisions.proposals(conn, [run])
     return RunResult(
         run_id=run_id,
         status=run["status"],
@@ -227,6 +230,7 @@ async def _answer(
         answer=run["answer"],
         cost_usd=run["cost_usd"],
         usage=run["usage"],
+        waits_for=waiting_call(proposals.get(run_id)),
         error=run["error"],
         code=run["error_code"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -11,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, Field
 
+from fieldmark.db.pool import Connection
 from fieldmark.errors import Malformed
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
@@ -25,6 +27,15 @@ router = APIRouter(prefix="/api/runs", tags=["runs"])
 Status = Literal["queued", "running", "awaiting_approval", "completed", "failed", "cancelled"]
 
 
+class WaitingCall(BaseModel):
+    """The call that a run waits for: `POST /api/agent/approve` decides it."""
+
+    call_id: str
+    tool: str
+    input: dict[str, Any]
+    message: str = Field(description="What the call does, in words.", examples=["Updating total"])
+
+
 class Run(BaseModel):
     """One agent at work on one thing."""
 
@@ -35,6 +46,7 @@ class Run(BaseModel):
     extraction_id: UUID
     status: Status
     waiting_call: str | None
+    waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
     attempt: int
     created_at: datetime
     started_at: datetime | None
@@ -64,7 +76,8 @@ async def list_runs(
     """Your own runs. With `status=awaiting_approval`: your inbox."""
     async with service.database.as_user(scope) as conn:
         rows = await runs.page_of(conn, scope, status=status, limit=limit, before=before)
-    return RunList(items=[Run.model_validate(row) for row in rows], next=rows[-1]["id"] if len(rows) == limit else None)
+        items = await described(conn, rows)
+    return RunList(items=items, next=rows[-1]["id"] if len(rows) == limit else None)
 
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))
@@ -81,7 +94,7 @@ async def get_run(run_id: UUID, scope: TheScope, service: TheService) -> Run:
         row = await runs.get(conn, run_id)
         if row is None:
             raise await absent(conn, scope, run_id)
-    return Run.model_validate(row)
+        return (await described(conn, [row]))[0]
 
 
 @router.get(
@@ -105,3 +118,16 @@ async def get_run_events(
         if after > await runs.last_event(conn, run_id):
             raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
     return event_stream(service, scope, run_id, after)
+
+
+async def described(conn: Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:
+    """Runs as they are answered, with what they wait for."""
+    proposals = await decisions.proposals(conn, rows)
+    return [Run.model_validate({**row, "waits_for": waiting_call(proposals.get(row["id"]))}) for row in rows]
+
+
+def waiting_call(proposal: decisions.Proposal | None) -> WaitingCall | None:
+    """A proposal as it is answered."""
+    if proposal is None:
+        return None
+    return WaitingCall(call_id=proposal.call_id, tool=proposal.tool, input=proposal.arguments, message=proposal.message)

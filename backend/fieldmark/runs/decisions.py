@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.runs.absent import absent
 from fieldmark.runs.stream import ENDED
@@ -46,13 +48,23 @@ async def waiting(database: Database, scope: Scope, run_id: UUID) -> Proposal | 
             raise await absent(conn, scope, run_id)
         if run["created_by"] != scope.user_id:
             raise NotFound("There is no such run.")
-        if run["status"] != "awaiting_approval":
-            return None
-        call = await calls.get(conn, run_id, run["waiting_call"])
-    if call is None:
-        return None
-    says = AGENTS[run["agent"]].toolkit.says(call["tool"], call["arguments"])
-    return Proposal(run["waiting_call"], call["tool"], call["arguments"], says)
+        return (await proposals(conn, [run])).get(run_id)
+
+
+async def proposals(conn: Connection, rows: Sequence[dict[str, Any]]) -> dict[UUID, Proposal]:
+    """What those of these runs wait for that wait for a person, by run."""
+    agents = {row["id"]: row["agent"] for row in rows if row["status"] == "awaiting_approval"}
+    if not agents:
+        return {}
+    return {
+        run_id: Proposal(
+            call["call_id"],
+            call["tool"],
+            call["arguments"],
+            AGENTS[agents[run_id]].toolkit.says(call["tool"], call["arguments"]),
+        )
+        for run_id, call in (await calls.waiting(conn, list(agents))).items()
+    }
 
 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:

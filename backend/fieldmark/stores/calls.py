@@ -44,6 +44,17 @@ async def get(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> Row | N
     return await cursor.fetchone()
 
 
+async def waiting(conn: AsyncConnection[Row], run_ids: list[UUID]) -> dict[UUID, Row]:
+    """What those of the runs wait for that wait for a person, by run: {call_id, tool, arguments}."""
+    cursor = await conn.execute(
+        """select r.id, c.id as call_id, c.tool, c.arguments from public.runs as r
+           join public.calls as c on c.run_id = r.id and c.id = r.waiting_call
+           where r.id = any(%s) and r.status = 'awaiting_approval'""",
+        (run_ids,),
+    )
+    return {row["id"]: row async for row in cursor}
+
+
 async def decide(
     conn: AsyncConnection[Row],
     run_id: UUID,

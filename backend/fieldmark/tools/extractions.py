@@ -14,7 +14,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, value_at
 from fieldmark.domain.grounding import Claim
 from fieldmark.domain.schema import problems, refusals
-from fieldmark.domain.words import ranges
+from fieldmark.domain.sentences import ranges
 from fieldmark.errors import InvalidPath
 from fieldmark.stores import calls, documents, extractions
 from fieldmark.tools.evidence import Evidence, find, quotes_elsewhere

@@ -55,11 +55,13 @@ def near(a: Word, b: Word, heights: float) -> bool:
 def lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]:
     """The words first..last-1, in reading order, by line."""
     found: list[list[int]] = []
+    line: list[int] = []
     for index in range(first, last):
-        if found and level(words[found[-1][-1]], words[index]) and words[index][1] >= words[found[-1][-1]][1]:
-            found[-1].append(index)
+        if line and words[index][1] >= words[index - 1][1] and level(words[index - 1], words[index]):
+            line.append(index)
         else:
-            found.append([index])
+            line = [index]
+            found.append(line)
     return found
 
 
