@@ -423,8 +423,9 @@ async def _looked_for(grounds: Grounds, at: paths.Path, value: JsonValue, now: E
     """Where the values that a person writes at a path stand. What stood there already keeps its evidence: a quote of
     the agent's may have told which of several places is meant."""
     shown = await find(grounds, at, value, stands=now.extracted_fields, claims=None, of_a_person=True)
-    written, before = dict(leaves(value, at)), value_at(now.extracted_fields, at)
-    for name, leaf in [] if isinstance(before, Nothing) else leaves(before, at):
+    written = dict(leaves(value, at))
+    before = value_at(now.extracted_fields, at)
+    for name, leaf in () if isinstance(before, Nothing) else leaves(before, at):
         if name in written and name in now.evidence and canonical(written[name]) == canonical(leaf):
             del shown.evidence[name]
             shown.confidences.pop(name, None)
