@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError, errors, sql
+from psycopg import AsyncConnection, DataError, Error, OperationalError, ProgrammingError, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
@@ -149,6 +149,9 @@ class Database:
         except Error as error:
             if isinstance(error, errors.IdleInTransactionSessionTimeout):
                 raise Unavailable("The database took a transaction for abandoned: nothing came for a while.") from error
+            if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
+                # psycopg's own word: it never came to the database.
+                raise Invalid("A text holds a NUL character, which cannot be stored.") from error
             # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
             refusal = _REFUSALS.get(error.sqlstate or "")
             if refusal is None:
