@@ -21,7 +21,6 @@ import asyncio
 import collections
 import contextlib
 import random
-import shutil
 import statistics
 import sys
 import tempfile
@@ -269,13 +268,12 @@ async def main() -> int:
     parser.add_argument("--sample", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="fieldmark-approvals-"))
-    folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
-    try:
-        with bounded(DEADLINE_SECONDS, folder):
-            return await measure(options, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="fieldmark-approvals-", ignore_cleanup_errors=True) as folder,
+        bounded(DEADLINE_SECONDS, Path(folder)),
+    ):
+        Path(folder).chmod(0o755)  # the CLI's own user must be able to reach its folder
+        return await measure(options, Path(folder))
 
 
 if __name__ == "__main__":

@@ -145,8 +145,9 @@ async def model() -> None:
 
 @dataclass
 class Figures:
-    """What is counted on the way."""
+    """What is counted on the way. `patience` times as long as usual something may take before it is."""
 
+    patience: float = 1
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     stops: collections.Counter[str] = field(default_factory=collections.Counter)
     cuts: int = 0
@@ -622,16 +623,20 @@ class Chaos:
         while True:
             await asyncio.sleep(1)
             now = time.monotonic()
-            strange = {p.pid: " ".join(p.cmdline()[:2]) for p in self._processes.orphans() if p.is_running()}
+            strange = dict[int, str]()
+            for process in self._processes.orphans():
+                with contextlib.suppress(psutil.Error):  # it may end just now
+                    strange[process.pid] = " ".join(process.cmdline()[:2])
             for pid in [pid for pid in self._strange if pid not in strange]:
                 del self._strange[pid]
             for pid, command in strange.items():
                 first = self._strange.setdefault(pid, now)
-                if first < now - 2:
+                if first < now - 2 * self._figures.patience:
                     self._figures.found("orphaned", f"process {pid} outlives its worker: {command}")
                     self._strange[pid] = float("inf")
             with contextlib.suppress(psycopg.Error, TimeoutError):
-                jobs, tries = await asyncio.wait_for(asyncio.to_thread(held_jobs, self._owner_url), 5)
+                held_for = HELD_SECONDS * self._figures.patience
+                jobs, tries = await asyncio.wait_for(asyncio.to_thread(held_jobs, self._owner_url, held_for), 5)
                 self._figures.most_tries = max(self._figures.most_tries, tries)
                 for job in jobs:
                     if job["id"] not in held:
@@ -639,7 +644,7 @@ class Chaos:
                         self._figures.found("orphaned", f"job {job['id']} is held by a dead worker ({job['silent']})")
 
 
-def held_jobs(owner_url: str) -> tuple[list[dict[str, Any]], int]:
+def held_jobs(owner_url: str, seconds: float = HELD_SECONDS) -> tuple[list[dict[str, Any]], int]:
     """The jobs that dead workers still hold, and how often in a row a run was taken up without getting a call done."""
     with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
         owner.execute("set statement_timeout = '3s'")
@@ -647,7 +652,7 @@ def held_jobs(owner_url: str) -> tuple[list[dict[str, Any]], int]:
                    join queue.procrastinate_workers as w on w.id = j.worker_id
                    where j.status = 'doing' and w.last_heartbeat < now() - make_interval(secs => %s)"""
         tries = owner.execute("select coalesce(max(tries), 0) as tries from public.runs").fetchone()
-        return owner.execute(query, [HELD_SECONDS]).fetchall(), tries["tries"] if tries else 0
+        return owner.execute(query, [seconds]).fetchall(), tries["tries"] if tries else 0
 
 
 # The reckoning -------------------------------------------------------------------------------------------------------
@@ -799,11 +804,15 @@ async def _under_fire(
             one.cancel()
         await asyncio.gather(*always, return_exceptions=True)
         stopped = await processes.stop()
-        await asyncio.sleep(1)
-        for process in [*processes.clis(), *processes.readers()]:
+        ended = time.monotonic()
+        while left := [*processes.clis(), *processes.readers()]:
+            if time.monotonic() > ended + figures.patience:
+                break
+            await asyncio.sleep(0.1)
+        for process in left:
             figures.found("orphaned", f"process {process.pid} lives although all workers have ended")
         for name, seconds in stopped.items():
-            if seconds > STOP_SECONDS:
+            if seconds > STOP_SECONDS * figures.patience:
                 figures.found("stuck", f"{name} took {seconds:.0f} s to end after SIGTERM")
     finally:
         for task in [*always, *working, *([stopping] if stopping else [])]:
@@ -854,6 +863,7 @@ async def main() -> int:
     parser.add_argument("--deadline", type=float, help="end everything after so many seconds, whatever happens")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--customers", type=int, default=6)
+    parser.add_argument("--patience", type=float, default=1, help="let leases and ends take so many times as long")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
     parser.add_argument("--model", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -865,7 +875,7 @@ async def main() -> int:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # in order, with all that was started
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-chaos-"))
     folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
-    figures = Figures()
+    figures = Figures(options.patience)
 
     def leave() -> None:
         if options.keep:

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import random
-import shutil
 import statistics
 import sys
 import tempfile
@@ -210,12 +209,11 @@ async def main() -> int:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="fieldmark-readers-"))
-    try:
-        with bounded(4 * options.seconds + 240, folder):
-            return await measure(options, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="fieldmark-readers-", ignore_cleanup_errors=True) as folder,
+        bounded(4 * options.seconds + 240, Path(folder)),
+    ):
+        return await measure(options, Path(folder))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,8 +18,12 @@ import httpx
 import psycopg
 import pytest
 import uvicorn
+from claude_agent_sdk import CLIConnectionError
+from hypothesis import HealthCheck
+from hypothesis import settings as drawing
 from psycopg import sql
 
+from desk import desk as desk  # a fixture
 from fieldmark.app import create_app
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
@@ -31,7 +35,11 @@ from fieldmark.routes.tokens import LocalTokens
 from fieldmark.scope import Scope
 from fieldmark.service import Service
 from fieldmark.settings import Settings
-from standing import Clone, Serve, Served
+from standing import PATIENCE, Clone, Serve, Served
+
+# Drawn examples are the same in every run, and however slowly they are drawn, that is no fault of what is tested.
+drawing.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+drawing.load_profile("steady")
 
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _TEMPLATE = "fieldmark_template"
@@ -40,6 +48,11 @@ _TEMPLATE = "fieldmark_template"
 def pytest_addoption(parser: pytest.Parser) -> None:
     chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Tests are handed out in this order: one that takes long and comes last would keep all the others waiting.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 # Under xdist the first process makes the home, tells the workers, and clears it away when all of them have ended.
@@ -71,9 +84,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_HOME].cleanup()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """The SDK answers its CLI in tasks that nobody waits for. Where the CLI is killed meanwhile, they cannot."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), CLIConnectionError):
+            super().call_exception_handler(context)
+
+
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": _Loop}
 
 
 @pytest.fixture(scope="session")
@@ -139,7 +160,8 @@ def clone(
 ) -> Iterator[Clone]:
     # The last test's clone is dropped here rather than after it: by now its connections are gone, and need no waiting.
     while _left_over:
-        _administration.execute(sql.SQL("drop database {} with (force)").format(_left_over.pop()))
+        with suppress(psycopg.errors.ObjectInUse):  # it waits for five seconds, and the whole server goes in the end
+            _administration.execute(sql.SQL("drop database {} with (force)").format(_left_over.pop()))
     name = f"test_{uuid4().hex}"
     quoted = sql.Identifier(name)
     _administration.execute(
@@ -150,7 +172,7 @@ def clone(
 
 
 @pytest.fixture
-async def database(anyio_backend: str, clone: Clone) -> AsyncIterator[Database]:
+async def database(anyio_backend: Any, clone: Clone) -> AsyncIterator[Database]:
     """A clone as the service sees it."""
     async with Database(clone.app_url, size=5) as database:
         yield database
@@ -175,7 +197,7 @@ def _at(url: str, database: str) -> str:
 
 
 @pytest.fixture
-def serve(clone: Clone) -> Serve:
+def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
     """Starts the whole service on a clone of the database: `async with serve(Script([...])) as served`. What answers
     for the model is a Script, or the rules of the offline model if left out. Keywords are settings."""
 
@@ -200,6 +222,7 @@ def serve(clone: Clone) -> Serve:
             while not server.started:
                 assert not running.done(), running.result()
                 await asyncio.sleep(0.01)
+            await _workers_hear(_administration, clone)
             base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             service: Service = app.state.service
             user_id = uuid4()
@@ -208,10 +231,20 @@ def serve(clone: Clone) -> Serve:
             token = LocalTokens(chosen["home"]).sign(user_id)
             headers = {"Authorization": f"Bearer {token}"}
             try:
-                async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as http:
+                async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
                     yield Served(http, base_url, service, Scope(user_id, org_id), model)
             finally:
                 server.should_exit = True
                 await running
 
     return start
+
+
+async def _workers_hear(administration: psycopg.Connection, clone: Clone) -> None:
+    """Wait until the service's three workers hear of new jobs: of one that comes earlier they learn a second later."""
+    query = """select count(*) from pg_stat_activity
+               where datname = %s and application_name = 'fieldmark-queue' and query ilike 'listen%%'"""
+    for _ in range(100):  # nothing relies on it
+        if administration.execute(query, [urlsplit(clone.app_url).path[1:]]).fetchone() == (3,):
+            return
+        await asyncio.sleep(0.01)

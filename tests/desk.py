@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -126,7 +128,7 @@ class Desk:
         return [row["body"] for row in rows]
 
     async def work(
-        self, answer: Any, run_id: UUID | None = None, *, seconds: int = 60, max_turns: int = 50, **columns: Any
+        self, answer: Any, run_id: UUID | None = None, *, seconds: int = 300, max_turns: int = 50, **columns: Any
     ) -> Worked:
         """A run from its queueing to its end, with the real CLI; `answer` speaks for the model."""
         run_id = run_id or await self.run(**columns)
@@ -134,9 +136,12 @@ class Desk:
             await self.runner(model, seconds=seconds, max_turns=max_turns).execute(run_id)
         return Worked(self, run_id, model.requests)
 
-    def runner(self, model: OfflineModel, *, seconds: int = 60, max_turns: int = 50) -> Runner:
+    def runner(self, model: OfflineModel, *, seconds: int = 300, max_turns: int = 50) -> Runner:
         service = ModelService(model.base_url, "test-key", None)
-        return Runner(self.database, service, Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds))
+        limits = Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
+        # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
+        of_the_cli = clients.Clients(service, most_turns=max_turns, seconds=max(seconds, 60))
+        return Runner(self.database, service, limits, clients=of_the_cli)
 
 
 def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
@@ -234,13 +239,12 @@ async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Tas
 
     async def silent(body: Body) -> list[Any]:
         asked.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return []
 
     task = asyncio.create_task(desk.work(silent, **columns))
     try:
-        async with asyncio.timeout(60):
-            await asked.wait()
+        await until(lambda: asked.is_set() or task.done())
         (cli,) = clis()
         yield task, cli
     finally:
@@ -303,10 +307,15 @@ class Conversation:
         return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.model.requests)
 
 
-async def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
-    """What `holds` answers as soon as it is true."""
-    for _ in range(int(seconds / 0.02)):
-        if found := holds():
+async def until(holds: Callable[[], Any], seconds: float = 60, otherwise: Callable[[], str] = str) -> Any:
+    """What `holds` answers (it may be async) as soon as it is true. The seconds are those after which nobody would
+    still wait, and no measure of anything; `otherwise` says then what there is instead."""
+    end = time.monotonic() + seconds
+    while True:
+        found = holds()
+        if inspect.isawaitable(found):
+            found = await found
+        if found:
             return found
+        assert time.monotonic() < end, f"it did not become true within {seconds} s\n{otherwise()}"
         await asyncio.sleep(0.02)
-    raise AssertionError("it did not become true in time")

@@ -94,7 +94,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def kept(answer: Any, *, seconds: int = 60, max_turns: int = 50, **warmth: Any) -> AsyncIterator[Kept]:
+async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **warmth: Any) -> AsyncIterator[Kept]:
     """Up to three CLIs that live on, none of them in advance, if `warmth` says nothing else."""
     metrics = Metrics()
     async with OfflineModel(answer) as model:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import psutil
 
 
-def is_alive(process: psutil.Process) -> bool:
-    """Whether it goes on: one that has ended and is only not buried yet does not."""
+def is_alive(process: psutil.Process | int) -> bool:
+    """Whether it (or the one of this number) goes on: one that has ended and is only not buried yet does not."""
     try:
+        process = psutil.Process(process) if isinstance(process, int) else process
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
@@ -42,7 +43,7 @@ def started(pid: int | None = None) -> psutil.Process | None:
     return next((cli for cli in clis(pid) if "fd/9" in command_line(cli)), None)
 
 
-def all_gone(processes: Iterable[psutil.Process], seconds: float = 10) -> bool:
+def all_gone(processes: Iterable[psutil.Process], seconds: float = 60) -> bool:
     """Whether all of them have ended, or do in time."""
     _, left = psutil.wait_procs([*processes], timeout=seconds)
     return not any(is_alive(process) for process in left)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -10,10 +9,14 @@ from uuid import UUID, uuid4
 
 import httpx
 
+from desk import until
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.routes.tokens import LocalTokens
 from fieldmark.scope import Scope
 from fieldmark.service import Service
+
+PATIENCE = 120
+"""Seconds that a request may take: far more than it needs, on the slowest machine too."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Served:
         """A client of another user; of a new one without an id."""
         tokens = LocalTokens(self.service.settings.home)
         headers = {"Authorization": f"Bearer {tokens.sign(user_id or uuid4())}"}
-        return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=60)
+        return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=PATIENCE)
 
     async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
         """Uploads a small text and waits until it is read."""
@@ -49,11 +52,12 @@ class Served:
 
     async def read(self, document_id: UUID) -> UUID:
         """Waits until a document is ready or has failed."""
-        for _ in range(600):
-            if (await self.http.get(f"/api/documents/{document_id}")).json()["status"] != "reading":
-                return document_id
-            await asyncio.sleep(0.05)
-        raise AssertionError("the document was not read within 30 seconds")
+
+        async def has_ended() -> bool:
+            return (await self.http.get(f"/api/documents/{document_id}")).json()["status"] != "reading"
+
+        await until(has_ended)
+        return document_id
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Served]]

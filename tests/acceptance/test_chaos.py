@@ -15,19 +15,18 @@ from pathlib import Path
 from types import ModuleType
 from uuid import uuid4
 
-import psutil
 import psycopg
 import pytest
 
-from desk import desk
-from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.stores import runs
+from living import is_alive
 
-__all__ = ["desk"]
 pytestmark = pytest.mark.anyio
 
 BENCH = Path(__file__).parents[2] / "bench"
 SHORT = ("--kills", "8", "--seconds", "15", "--every", "0.5", "--workers", "2", "--customers", "3", "--seed", "1")
+# How long things take is measured by hand, and is none of a test's business.
+SHORT += ("--patience", "4")
 
 
 @pytest.fixture
@@ -40,6 +39,7 @@ def chaos(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 DEAF = ("bash", "-c", 'trap "" INT TERM QUIT; exec "$@"', "bash")
 
 
+@pytest.mark.long
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
     # It ends with this process, however that ends.
     with_us = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
@@ -71,11 +71,10 @@ with child("-c", deaf) as one:
 
 def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
     command = [sys.executable, "-c", STUCK, str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, cwd=BENCH)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, cwd=BENCH)
     one, other, *said = done.stdout.split(maxsplit=2)
     assert (done.returncode, said) == (1, ["what there is\n"]), done.stderr
-    for pid in (int(one), int(other)):
-        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert not is_alive(int(one)) and not is_alive(int(other))
 
 
 # That it would be found ----------------------------------------------------------------------------------------------
@@ -104,18 +103,20 @@ class Kept:
 @pytest.fixture
 async def kept(chaos, desk) -> Kept:
     key = str(uuid4())
-    script = Script(
-        [
-            [call("get_document_text")],
-            *([call("update_field", {"path": f"items[{n}]", "value": f"r-{n}-x", "confidence": 1})] for n in range(2)),
-            [call("complete_extraction")],
-            [text("Done.")],
-        ]
-    )
     run_id = await desk.run(idempotency_key=key)
-    worked = await desk.work(script, run_id=run_id)
+    context = await desk.context(run_id)
+    async with desk.database.as_user(desk.scope) as conn:
+        first = {"run_id": str(run_id), "extraction_id": str(desk.extraction_id)}
+        await runs.append_event(conn, run_id, first)
+    await desk.call(context, "get_document_text")
+    for n in range(2):
+        await desk.call(context, "update_field", path=f"items[{n}]", value=f"r-{n}-x", confidence=1.0)
+    await desk.call(context, "complete_extraction")
+    async with desk.database.as_user(desk.scope) as conn:
+        await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
+        await runs.append_event(conn, run_id, {"complete": True})
     on_queue(desk, "delete from procrastinate_jobs")
-    seen = {number: json.dumps(event) for number, event in enumerate(worked.events, 1)}
+    seen = {number: json.dumps(event) for number, event in enumerate(desk.events(run_id), 1)}
     return Kept(chaos, desk, chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True))
 
 

@@ -66,7 +66,7 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
 
 
 async def test_a_service_that_stops_hands_its_runs_back_and_leaves_no_process(serve, clone):
-    async with serve(Script([stall(60)])) as served:
+    async with serve(Script([stall(600)])) as served:
         document_id = await served.document()
         asked = asyncio.create_task(served.http.post("/api/agent/extract", json={"document_id": str(document_id)}))
         await until(lambda: served.model.requests)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -60,12 +62,12 @@ def _address(client: subprocess.Popen[str]) -> str:
 
 
 def _leave(client: subprocess.Popen[str]) -> None:
-    out, error = client.communicate(timeout=30)
+    out, error = client.communicate(timeout=120)
     assert (client.returncode, out, error) == (0, "", "")
 
 
 def _ask(url: str, query: str) -> object:
-    with psycopg.connect(url, connect_timeout=5) as connection:
+    with psycopg.connect(url, connect_timeout=60) as connection:
         row = connection.execute(query.encode()).fetchone()
     return row[0] if row else None
 
@@ -77,22 +79,28 @@ def _server_pid(home: Path) -> int | None:
         return pid if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else None
     except (FileNotFoundError, psutil.NoSuchProcess):
         return None
+    except (IndexError, ValueError):  # just being written
+        return None
 
 
-def _eventually(question: Callable[[], bool], seconds: float = 15) -> None:
+def _eventually(question: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not question():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.02)
 
 
-def _binds(taker: socket.socket, port: int) -> bool:
+def _taken(port: int) -> socket.socket | None:
+    """The port, taken from whoever else might want it; None if somebody has it."""
+    taker = socket.socket()
+    taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taker.bind(("127.0.0.1", port))
         taker.listen()
     except OSError:
-        return False
-    return True
+        taker.close()
+        return None
+    return taker
 
 
 def _works(url: str) -> bool:
@@ -112,11 +120,8 @@ def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
             connection.execute("create table kept as select 'GRÖßE' as word")
     assert _server_pid(quick_path) is None
     assert not _works(server.owner_url)
-    begun = time.monotonic()
     with running(quick_path, postgres_major) as server:
-        warm = time.monotonic() - begun
         assert _ask(server.owner_url, "select lower(word) from kept") == "größe"
-    assert warm < 2  # measured 0.03 s; a loaded machine is slower
     assert capfd.readouterr() == ("", "")
 
 
@@ -177,12 +182,18 @@ def test_a_killed_client_neither_stops_it_nor_keeps_it(quick_path: Path, postgre
 def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
     quick_path: Path, postgres_major: int
 ) -> None:
-    with _client(quick_path, postgres_major) as client:
-        _eventually((quick_path / "postgres/data.unfinished").exists)
-        client.kill()
-        client.wait()
-    with running(quick_path, postgres_major) as server:
-        assert _works(server.owner_url)
+    for attempt in itertools.count():
+        home = quick_path / str(attempt)
+        unfinished, done = home / "postgres/data.unfinished", home / "postgres/data"
+        with _client(home, postgres_major) as client:
+            _eventually(lambda unfinished=unfinished, done=done: unfinished.exists() or done.exists())
+            client.kill()
+            client.wait()
+        too_late = done.exists()
+        with running(home, postgres_major) as server:
+            assert _works(server.owner_url)
+        if not too_late:
+            break
 
 
 def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_path: Path, postgres_major: int) -> None:
@@ -201,11 +212,11 @@ def test_a_killed_server_comes_back_when_its_port_is_free_again(quick_path: Path
     with running(quick_path, postgres_major) as server:
         port = urlsplit(server.owner_url).port
         assert port is not None
-        with socket.socket() as other:
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            while not _binds(other, port):  # or it came back first
-                if pid := _server_pid(quick_path):
+        while (other := _taken(port)) is None:  # or it came back first
+            if pid := _server_pid(quick_path):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        with other:
             log = quick_path / "postgres/server.log"
             _eventually(lambda: "Address already in use" in log.read_text())
         _eventually(lambda: _works(server.owner_url))
@@ -216,7 +227,7 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path
         file = quick_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
     # One of the server's own user: any other would not mislead Postgres either.
-    bystander = subprocess.Popen(["sleep", "60"], user="nobody" if _AS_ROOT else None)
+    bystander = subprocess.Popen(["sleep", "600"], user="nobody" if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
         with running(quick_path, postgres_major) as server:
@@ -236,7 +247,7 @@ def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
         assert pid is not None
         assert os.getsid(pid) != os.getsid(client.pid)
         os.killpg(client.pid, signal.SIGINT)
-        client.wait(timeout=30)
+        client.wait(timeout=120)
         assert _server_pid(quick_path) is None
     assert "received fast shutdown request" in (quick_path / "postgres/server.log").read_text()
 

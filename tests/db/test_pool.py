@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from desk import sql as rows
+from desk import until
 from fieldmark.db.pool import Connection, Database, plain_url
 from fieldmark.errors import Misconfigured, Unavailable
 from fieldmark.scope import Scope
@@ -70,7 +72,7 @@ async def test_a_users_rows_are_seen_by_that_user_and_by_nobody_else(database: D
 
 
 async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
-    database: Database, make_user: MakeUser
+    clone: Clone, database: Database, make_user: MakeUser
 ) -> None:
     scope = await make_user()
     async with database.as_user(scope) as connection:
@@ -80,7 +82,8 @@ async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
             await connection.execute("update public.organizations set name = 'lost'")
             raise ZeroDivisionError
     task = asyncio.create_task(_rename_and_wait(database, scope))
-    await asyncio.sleep(0.05)
+    sleeping = "select 1 from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(600)'"
+    await until(lambda: rows(clone.owner_url, sleeping))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -91,7 +94,7 @@ async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
 async def _rename_and_wait(database: Database, scope: Scope) -> None:
     async with database.as_user(scope) as connection:
         await connection.execute("update public.organizations set name = 'cancelled'")
-        await connection.execute("select pg_sleep(60)")
+        await connection.execute("select pg_sleep(600)")
 
 
 async def test_a_user_id_cannot_bring_sql_or_claims_along(database: Database) -> None:
@@ -240,14 +243,20 @@ async def test_nothing_is_prepared_behind_a_pooler(clone: Clone) -> None:
 
 
 @pytest.mark.parametrize("whose", ["user", "service"])
-async def test_what_a_transaction_holds_is_free_again_when_its_machine_is_gone(database: Database, whose: str) -> None:
+async def test_what_a_transaction_holds_is_free_again_when_its_machine_is_gone(
+    clone: Clone, database: Database, whose: str
+) -> None:
     door = database.as_user(Scope(uuid4(), uuid4())) if whose == "user" else database.as_service()
     with pytest.raises(Unavailable, match="abandoned"):
         async with door as connection:
-            row = await _one(connection, "select current_setting('idle_in_transaction_session_timeout') as longest")
-            assert row == {"longest": "15s"}
+            row = await _one(
+                connection,
+                "select pg_backend_pid() as pid, current_setting('idle_in_transaction_session_timeout') as longest",
+            )
+            assert row["longest"] == "15s"
             await connection.execute("set local idle_in_transaction_session_timeout = '100ms'")
-            await asyncio.sleep(0.3)  # not a word, as from a machine without power
+            # Not a word, as from a machine without power.
+            await until(lambda: not rows(clone.owner_url, "select 1 from pg_stat_activity where pid = %s", row["pid"]))
             await connection.execute("select 1")
 
 

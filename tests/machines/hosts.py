@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +18,11 @@ import httpx
 import psutil
 
 import fieldmark
-from desk import sql
+from desk import sql, until
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.routes.tokens import LocalTokens
 from living import clis
-from standing import Clone
+from standing import PATIENCE, Clone
 
 _COMMAND = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
 _BACKEND = str(Path(fieldmark.__file__).parents[1])
@@ -47,9 +45,9 @@ class Process:
 
     @property
     def says(self) -> str:
-        return self._log.read_text()
+        return self._log.read_text(errors="replace")
 
-    async def said(self, pattern: str, seconds: float = 60) -> str:
+    async def said(self, pattern: str) -> str:
         """The first group of the pattern, as soon as the process has said it."""
 
         def found() -> str | None:
@@ -57,15 +55,15 @@ class Process:
             match = re.search(pattern, self.says)
             return match and match[1]
 
-        return await until(found, seconds, lambda: self.says)
+        return await until(found, otherwise=lambda: self.says)
 
     def clis(self) -> list[psutil.Process]:
         """The agents' CLIs that this process has started and that still live."""
         return clis(self.popen.pid)
 
-    async def ended(self, seconds: float = 60) -> int:
+    async def ended(self) -> int:
         """Its exit code."""
-        await until(lambda: self.popen.poll() is not None, seconds, lambda: self.says)
+        await until(lambda: self.popen.poll() is not None, otherwise=lambda: self.says)
         return self.popen.returncode
 
     async def stop(self) -> None:
@@ -115,7 +113,7 @@ class Hosts:
         process = self.start("serve", "--no-worker", "--port", "0", **settings)
         url = await process.said(r"serves at (http://\S+)")
         token = LocalTokens(self.home).sign(self.user_id)
-        http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE)
         self._clients.append(http)
         return Api(process, http)
 
@@ -132,7 +130,7 @@ class Hosts:
     def run(self, run_id: str) -> dict[str, Any]:
         return self.sql("select * from public.runs where id = %s", run_id)[0]
 
-    async def run_at(self, run_id: str, status: str, seconds: float = 20) -> dict[str, Any]:
+    async def run_at(self, run_id: str, status: str, seconds: float = 60) -> dict[str, Any]:
         """The run's row, once it has this status."""
         await until(
             lambda: self.run(run_id)["status"] == status, seconds, lambda: f"{self.run(run_id)}\n{self._all_said()}"
@@ -166,12 +164,12 @@ class Api:
         """A document that has been read, or could not be."""
         answer = await self.http.post("/api/documents", files={"file": ("a.txt", text.encode())})
         assert answer.status_code == 201, answer.text
-        for _ in range(400):
+
+        async def read() -> dict[str, Any] | None:
             document = (await self.http.get(f"/api/documents/{answer.json()['id']}")).json()
-            if document["status"] != "reading":
-                return document
-            await asyncio.sleep(0.05)
-        raise AssertionError("the document was not read within 20 seconds")
+            return document if document["status"] != "reading" else None
+
+        return await until(read)
 
     async def begin(self, document_id: str, **wish: Any) -> str:
         """Start an extraction and go away as soon as its number is known: its events are for others to read."""
@@ -206,16 +204,6 @@ async def _events(response: httpx.Response) -> AsyncIterator[tuple[int, dict[str
         elif not line and number:
             yield number, data
             number = 0
-
-
-async def until(holds: Callable[[], Any], seconds: float, otherwise: Callable[[], str] = str) -> Any:
-    """What `holds` answers as soon as it is true."""
-    end = time.monotonic() + seconds
-    while True:
-        if found := holds():
-            return found
-        assert time.monotonic() < end, f"it did not become true within {seconds} s\n{otherwise()}"
-        await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from urllib.parse import urlsplit
 
 import pytest
-from hosts import until
 from networks import Host, two_hosts, why_not
 
-from desk import tool_results
+from desk import tool_results, until
 from fieldmark.offline_model.messages import call, text
 
 pytestmark = pytest.mark.anyio
@@ -40,6 +38,7 @@ class CutOff:
         return [text("Done.")] if "second" in done else [update("second")]
 
 
+@pytest.mark.long
 async def test_a_host_that_is_cut_off_loses_its_run_to_another(on_hosts, clone):
     if reason := why_not():
         pytest.skip(reason)
@@ -62,25 +61,21 @@ async def test_a_host_that_is_cut_off_loses_its_run_to_another(on_hosts, clone):
             api, *workers = await asyncio.gather(hosts.api(), *map(worker_on, networks))
             document_id = (await api.document())["id"]
             run_id = await api.begin(document_id)
-            async with asyncio.timeout(30):
-                await model.kept_waiting.wait()
+            await until(model.kept_waiting.is_set)
             (at_work,) = [number for number, worker in enumerate(workers) if worker.clis()]
             lost, other = workers[at_work], workers[1 - at_work]
 
             networks[at_work].cut_off()
-            begin = time.monotonic()
-            await until(lambda: hosts.run(run_id)["attempt"] == 2, 30)
-            taken_up = time.monotonic() - begin
-            run = await hosts.run_at(run_id, "completed")
-            assert taken_up < 30 and (run["answer"], run["attempt"]) == ("Done.", 2)
+            run = await hosts.run_at(run_id, "completed", 120)
+            assert (run["answer"], run["attempt"]) == ("Done.", 2)
 
             networks[at_work].connect()
             model.over.set()
             # It notices: its CLI goes, and it works again as one that the others count on.
-            await until(lambda: lost.clis() == [], 30, lambda: lost.says)
+            await until(lambda: lost.clis() == [], 120, lambda: lost.says)
             await other.stop()
             again = await api.begin(document_id)
-            assert (await hosts.run_at(again, "completed", 40))["attempt"] == 1
+            assert (await hosts.run_at(again, "completed", 120))["attempt"] == 1
 
             written = hosts.sql("select path::text as path from public.extraction_journal where run_id = %s", run_id)
             assert sorted(row["path"] for row in written) == ["{first}", "{second}"]

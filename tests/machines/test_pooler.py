@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -16,8 +18,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from hosts import until
 
+from desk import until
 from fieldmark.db.pool import Database
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
@@ -49,8 +51,7 @@ logfile = {log}
 async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
     """A URL that leads through `size` connections to the clone."""
     to = urlsplit(clone.app_url)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        own_port = free.getsockname()[1]
+    own_port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings, log = Path(folder) / "pgbouncer.ini", Path(folder) / "log"
         settings.write_text(
@@ -70,11 +71,19 @@ async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
             shutil.chown(folder, "nobody")
         process = subprocess.Popen(["pgbouncer", "-q", *(["-u", "nobody"] if as_root else []), str(settings)])
         try:
-            await until(lambda: _answers(own_port), 20, log.read_text)
+            await until(lambda: _answers(own_port), otherwise=log.read_text)
             yield f"postgresql://{to.username}:none@127.0.0.1:{own_port}{to.path}?pgbouncer=true"
         finally:
-            process.terminate()
+            process.kill()  # told to end, it would wait for its clients
             process.wait()
+
+
+def _free_port() -> int:
+    """One that the system gives to nobody who asks for any, so that nobody takes it meanwhile."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", random.randint(20_000, 32_000)))
+            return probe.getsockname()[1]
 
 
 def _answers(port: int) -> bool:

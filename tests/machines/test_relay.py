@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import re
 
 import pytest
-from hosts import until
 
+from desk import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, stall
 
@@ -48,7 +48,7 @@ async def test_a_run_passes_through_four_processes(on_hosts):
         inbox = (await first.http.get("/api/runs?status=awaiting_approval")).json()["items"]
         assert [run["id"] for run in inbox] == [run_id]
 
-        await until(lambda: worker.clis() == [], 5)
+        await until(lambda: worker.clis() == [])
         await worker.stop()
         third, successor = await asyncio.gather(hosts.api(), hosts.worker())
         decision = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}]}
@@ -69,19 +69,17 @@ async def test_a_run_passes_through_four_processes(on_hosts):
 
 
 async def test_a_batch_starves_nobody_and_is_cancelled_from_another_replica(on_hosts):
-    async with on_hosts(Script([[call("update_field", TOTAL)], stall(60)])) as hosts:
+    async with on_hosts(Script([[call("update_field", TOTAL)], stall(600)])) as hosts:
         first, second, worker = await asyncio.gather(
             hosts.api(), hosts.api(), hosts.worker("--concurrency", "1", FIELDMARK_MAX_LIVE_AGENTS="8")
         )
         document_id = (await first.document())["id"]
         batch = [await first.begin(document_id, background=True) for _ in range(2)]
-        await until(lambda: len(hosts.model.requests) == 2, 20)  # the first of them has fallen silent
+        await until(lambda: len(hosts.model.requests) == 2)  # the first of them has fallen silent
 
-        begin = time.monotonic()
         asked = await first.begin(document_id)
-        await hosts.run_at(asked, "running", seconds=2)
-        assert time.monotonic() - begin < 2
-        await until(lambda: len(hosts.model.requests) == 4, 20)
+        await hosts.run_at(asked, "running")
+        await until(lambda: len(hosts.model.requests) == 4)
         also_asked = await first.begin(document_id)
         await asyncio.sleep(1.5)  # longer than a worker needs to look for a job
         # The concurrency that it was told: one run of each kind, and one more of each waits.
@@ -89,12 +87,10 @@ async def test_a_batch_starves_nobody_and_is_cancelled_from_another_replica(on_h
         assert hosts.run(also_asked)["status"] == "queued" and len(worker.clis()) == 2
 
         async with first.stream(f"/api/runs/{asked}/events") as events:
-            begin = time.monotonic()
             answer = await second.http.post(f"/api/runs/{asked}/cancel")
             assert answer.status_code == 202 and answer.json()["status"] == "cancelled"
             assert [event async for _, event in events][-1]["code"] == "cancelled"
         await hosts.run_at(also_asked, "running")  # the slot is free again: its CLI is gone
-        assert time.monotonic() - begin < 2
         extraction_id = hosts.run(asked)["extraction_id"]
         kept = hosts.sql("select extracted_fields from public.extractions where id = %s", extraction_id)
         assert kept == [{"extracted_fields": {"total": 10}}]
@@ -108,6 +104,6 @@ async def test_what_lies_on_one_machine_alone_is_said_plainly_on_another(on_host
         assert document["status"] == "failed" and "several machines needs Supabase Storage" in document["error"]
         answer = await there.http.get("/api/runs")
         assert answer.status_code == 401 and "same FIELDMARK_HOME/keys" in answer.json()["detail"]
-        with_its_own = there.process.says.split()[-1]
+        with_its_own = re.findall(r"eyJ\S+", there.process.says)[-1]
         own = await there.http.get("/api/runs", headers={"Authorization": f"Bearer {with_its_own}"})
         assert own.status_code == 200

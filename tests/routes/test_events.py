@@ -12,13 +12,12 @@ import psycopg
 import pytest
 from answers import events, problem
 
-from desk import desk, sql, until
+from desk import sql, until
 from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.offline_model.script import Script, endless
 from fieldmark.runs.stream import follow
 
-__all__ = ["desk"]
 pytestmark = pytest.mark.anyio
 
 SSE = {"accept": "text/event-stream"}

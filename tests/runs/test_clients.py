@@ -124,13 +124,13 @@ async def test_a_run_that_is_cancelled_leaves_no_cli(desks):
 
     async def silent(body):
         asked.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return DONE
 
     async with kept(silent) as warm:
         run_id = await desk.run()
         working = asyncio.create_task(warm.work(desk, run_id))
-        await asked.wait()
+        await until(asked.is_set)
         await cancel(desk.database, desk.scope, run_id)
         assert (await working).state["status"] == "cancelled"
         assert clis() == [] and warm.counted()["clis_ended_total", "run"] == 1
@@ -144,14 +144,14 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
     async def answer(body):
         if breaks and answers_so_far(body) == 1:
             asked.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         return await script(body)
 
     async with kept(answer) as warm:
         await warm.work(one)
         breaks, run_id = True, await two.run()
         working = asyncio.create_task(warm.work(two, run_id))
-        await asked.wait()
+        await until(asked.is_set)
         assert warm.counted()["clis_taken_total", "used_before"] == 1  # its conversation began where one was cleared
         await until(lambda: "Canary-two" in kept_of(two, run_id))
         conversation = two.state(run_id)["session_id"]
@@ -236,12 +236,13 @@ async def test_there_is_room_for_so_many(desks):
 async def test_no_more_are_cleared_at_once_than_are_kept(desks):
     ours, _, theirs = desks
     async with kept(Script([DONE]), processes=1) as warm:
-        async with warm.acquired(ours) as client:
-            assert [message async for message in client.converse("Go on.")]
-            slow = the_cli()
-            slow.suspend()
-        async with warm.acquired(theirs) as client:
-            assert [message async for message in client.converse("Go on.")]
+        async with warm.acquired(theirs) as other:
+            assert [message async for message in other.converse("Go on.")]
+            beside = the_cli()
+            async with warm.acquired(ours) as client:
+                assert [message async for message in client.converse("Go on.")]
+                (slow,) = [cli for cli in clis() if cli != beside]
+                slow.suspend()
         assert warm.counted()["warm_clis", "clearing"] == 1 and warm.counted()["clis_ended_total", "room"] == 1
         assert clis() == [slow]
         slow.resume()

@@ -47,7 +47,7 @@ def nested(depth: int) -> str:
     [
         ([[text("Done.")]], {}, "completed", None),
         ([http_error(400)] * 9, {}, "failed", "model_refused_request"),
-        ([stall(30)], {"seconds": 1}, "failed", "deadline"),
+        ([stall(600)], {"seconds": 1}, "failed", "deadline"),
         ([endless([call("get_document_text")])], {"max_turns": 4}, "failed", "max_turns"),
         ([endless([call("get_document_text")])], {"max_cost_usd": 0.01}, "failed", "max_cost"),
         # Deeper than JSON can be read here; the CLI itself still could.
@@ -81,7 +81,7 @@ async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk, numb
         home = home_of(cli)
         cli.send_signal(number)
         with pytest.raises(Unavailable):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 60)
         assert (desk.state(run_id)["status"], desk.state(run_id)["tries"]) == ("running", 1)
         assert clis() == [] and not home.exists()
     worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
@@ -92,7 +92,7 @@ async def test_a_worker_that_stops_hands_its_run_back(desk):
     async with at_work(desk) as (task, cli):
         home = home_of(cli)
         task.cancel()
-        worked = await asyncio.wait_for(task, 10)
+        worked = await asyncio.wait_for(task, 60)
         assert (worked.state["status"], worked.state["tries"]) == ("queued", 0)
         assert clis() == [] and not home.exists()
 
@@ -111,7 +111,7 @@ async def test_a_second_cancellation_leaves_nothing_either(desk):
 async def test_stopped_while_it_starts_no_cli_stays(desk, seconds):
     """Cancelled anywhere between the queue and the first request."""
     run_id = await desk.run()
-    async with OfflineModel(Script([stall(30)])) as model:
+    async with OfflineModel(Script([stall(600)])) as model:
         task = asyncio.create_task(desk.runner(model).execute(run_id))
         await asyncio.sleep(seconds)
         task.cancel()

@@ -226,7 +226,7 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     begun = {event["call_id"]: event for event in events if event.get("status") == "running"}
     over = {event["call_id"]: event for event in events if event.get("status") in ("complete", "error")}
     assert list(begun) == list(over) == [read.id, write.id, bad.id]
-    assert all(0 <= event["duration_ms"] < 5000 for event in over.values())
+    assert all(0 <= event["duration_ms"] < 60_000 for event in over.values())
     assert all(event["message"] == begun[call_id]["message"] for call_id, event in over.items())
     ((changed,),) = [event["changed"] for event in events if event.get("version") == 1]
     assert (changed["path"], changed["value"], changed["evidence"]["quote"]) == ("total", 10, "10.00")

@@ -13,6 +13,7 @@ from desk import at_work, until
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.script import Script, endless, stall
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.decisions import cancel
 from fieldmark.runs.meter import Meter, Spent
 from fieldmark.runs.prices import Prices
 from living import clis
@@ -55,6 +56,10 @@ def spent(desk, run_id) -> Decimal | None:
     return desk.sql("select private.cost_of_run(%s) as cost", run_id)[0]["cost"]
 
 
+WAITS = """select 1 from pg_locks where relation = 'usage'::regclass and not granted
+           and database = (select oid from pg_database where datname = current_database())"""
+
+
 async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
     worked = await desk.work(
         Script([Turn([update("a")], usage=used(1_000, 100, **CACHES)), Turn([text("Done.")], usage=used(500, 10))])
@@ -85,8 +90,8 @@ async def test_a_call_is_not_done_before_its_message_is_charged(desk):
             return [update("a")]
 
         work = asyncio.create_task(desk.work(Script([answer, [text("Done.")]])))
-        await until(lambda: desk.sql("select 1 from pg_locks where relation = 'usage'::regclass and not granted"))
-        await asyncio.sleep(0.7)
+        await until(lambda: desk.sql(WAITS) and desk.sql("select 1 from public.calls where status = 'admitted'"))
+        await asyncio.sleep(0.3)
         assert desk.extraction()["version"] == 0
         other.rollback()
         assert (await work).state["status"] == "completed" and desk.extraction()["version"] == 1
@@ -169,7 +174,7 @@ async def test_a_call_waits_until_its_message_is_charged(desk):
     await asyncio.sleep(0.05)
     assert not waiting.done()
     await meter.saw(part("message_stop"))
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
     assert len(rows(desk, context.run_id)) == 1
 
 
@@ -194,9 +199,13 @@ async def test_a_message_that_broke_off_is_charged_as_far_as_it_came(desk):
 
 
 async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(desk):
-    worked = await desk.work(Script([stall(30, text("x" * 400))]), seconds=2)
-    assert worked.state["error_code"] == "deadline"
-    (row,) = rows(desk, worked.run_id)
+    run_id = await desk.run()
+    silent = Script([stall(600, text("I begin."), text("x" * 400))])
+    work = asyncio.create_task(desk.work(silent, run_id))
+    await until(lambda: {"text": "I begin."} in desk.events(run_id))
+    await cancel(desk.database, desk.scope, run_id)
+    assert (await work).state["status"] == "cancelled"
+    (row,) = rows(desk, run_id)
     assert row["input_tokens"] > 100 and row["output_tokens"] > 10
 
 

@@ -61,7 +61,7 @@ async def say(process: Process, words: str) -> list:
 
 async def test_it_is_cleared_with_all_that_lies_in_its_folder(process):
     (cli,) = clis()
-    assert process.lives() and process.memory_mb() > 20 and process.cpu_seconds() > 0.05
+    assert process.lives() and process.memory_mb() > 20 and process.cpu_seconds() > 0
     before = process.session_id
     await say(process, "Canary")
     assert process.ended_well

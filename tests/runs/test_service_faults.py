@@ -65,6 +65,7 @@ async def test_a_failure_ends_the_run_at_once(desk, steps, code):
     assert not [event for event in worked.events if "API Error" in str(event) or "The script says so" in str(event)]
 
 
+@pytest.mark.long
 async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
     """All beside each other, because the CLI waits 0.5, 1 and 2 seconds before its three retries."""
     flaky = Script([[UPDATE], http_error(429, retry_after=2), http_error(500), drop(text("Almost")), [text("Done.")]])
@@ -90,7 +91,7 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
     assert (recovered.state["status"], recovered.state["answer"]) == ("completed", "Done.")
     waits = [event["wait_s"] for event in recovered.events if "retry" in event]
     assert len(waits) == 3 and waits[0] >= 2 and desk.extraction()["version"] == 1
-    assert asked[2] - asked[1] >= 2  # as long as the service asked for
+    assert asked[2] - asked[1] > 1.9  # as long as the service asked for
     assert tool_results(recovered.requests[-1])[0][1] is False
     assert "Almost" not in str(recovered.events)
     codes = [worked.state["error_code"] for worked in failed]
@@ -101,15 +102,20 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
         assert worked.ledger == []
 
 
-@pytest.mark.parametrize("cut", [drop, lambda *blocks: stall(0.5, *blocks)], ids=["drop", "stall"])
-async def test_a_call_that_breaks_off_in_mid_stream_is_asked_for_again_and_done_once(desk, cut):
+async def test_a_call_that_breaks_off_in_mid_stream_is_asked_for_again_and_done_once(desk):
     other = call("update_field", {"path": "number", "value": "1", "confidence": 1.0})
-    steps = [cut(UPDATE), [UPDATE], http_error(529), cut(other), [other], [text("Done.")]]
-    worked = in_order(await desk.work(Script(steps)))
-    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
-    assert len([event for event in worked.events if "retry" in event]) == 3
-    assert [entry["id"] for entry in worked.ledger] == [UPDATE.id, other.id]
-    assert [(row["path"], row["call_id"]) for row in desk.journal()] == [(["total"], UPDATE.id), (["number"], other.id)]
+
+    def breaking_off(cut) -> Script:
+        return Script([cut(UPDATE), [UPDATE], http_error(529), cut(other), [other], [text("Done.")]])
+
+    dropped, stalled = breaking_off(drop), breaking_off(lambda *blocks: stall(0.5, *blocks))
+    for worked in await asyncio.gather(desk.work(dropped), (await desk.beside()).work(stalled)):
+        in_order(worked)
+        assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
+        assert len([event for event in worked.events if "retry" in event]) == 3
+        assert [entry["id"] for entry in worked.ledger] == [UPDATE.id, other.id]
+        written = [(row["path"], row["call_id"]) for row in worked.desk.journal()]
+        assert written == [(["total"], UPDATE.id), (["number"], other.id)]
 
 
 async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(desk):

@@ -39,10 +39,10 @@ class Pair:
                 first(self.first)
                 future = other.submit(run_second)
                 self._until_it_waits(future)
-            return future.result(timeout=10)
+            return future.result(timeout=60)
 
     def _until_it_waits(self, future: Future[Any]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         waiting = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
         while self.watch.execute(waiting, [self.second.info.backend_pid]).fetchone() != (True,):
             if future.done():
@@ -259,7 +259,7 @@ def test_who_follows_is_told_of_events_and_of_readings_that_end(pair: Pair) -> N
     with pair.acting(pair.first) as connection:
         connection.execute("select private.append_event(%s, '{}')", [pair.house.run])
         end_reading(pair, "ready")(connection)
-    heard = [(note.channel, note.payload) for note in pair.watch.notifies(timeout=10, stop_after=2)]
+    heard = [(note.channel, note.payload) for note in pair.watch.notifies(timeout=60, stop_after=2)]
     assert heard == [("fieldmark_run_events", str(pair.house.run)), ("fieldmark_documents", str(pair.house.document))]
 
 

@@ -124,7 +124,7 @@ class Pdf:
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
-            box = _Boxes(page, layer, width, height)
+            box = _Boxes(page, layer)
             runs: list[Run] = []
             direction = _RIGHT
             for start, end, text in _runs(codes):
@@ -206,7 +206,7 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
 class _Boxes:
     """Where a page's characters stand on the page as it is shown."""
 
-    def __init__(self, page: Any, layer: Any, width: float, height: float) -> None:
+    def __init__(self, page: Any, layer: Any) -> None:
         self._layer = address(layer)
         self._rectangle: Any = pdfium.FS_RECTF()
         self._reference: Any = ctypes.byref(self._rectangle)
