@@ -185,7 +185,7 @@ class Api:
     async def stream(
         self, path: str, body: dict[str, Any] | None = None, after: int | None = None
     ) -> AsyncIterator[AsyncIterator[tuple[int, dict[str, Any]]]]:
-        """(number, flat object) of an event stream, as they come."""
+        """(number, flat object) of an event stream, as they come; a delta has the number 0."""
         headers = {"Accept": "text/event-stream", **({} if after is None else {"Last-Event-ID": str(after)})}
         method = "GET" if body is None else "POST"
         async with self.http.stream(method, path, json=body, headers=headers) as response:
@@ -194,16 +194,16 @@ class Api:
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-    number = 0
+    number, data = 0, None
     async for line in response.aiter_lines():
         if line.startswith("id: "):
             number = int(line[4:])
         elif line.startswith("data: "):
             # The data comes before or after its id: both belong to the block that an empty line ends.
             data = json.loads(line[6:])
-        elif not line and number:
+        elif not line and data is not None:
             yield number, data
-            number = 0
+            number, data = 0, None
 
 
 @asynccontextmanager
