@@ -450,6 +450,10 @@ begin
         new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
     end;
   end if;
+  if v_said ? 'set' and not private.is_agent() then
+    new.locks := private.locks_at(
+      new.extracted_fields, array(select jsonb_array_elements_text(v_said -> 'set'))) || new.locks;
+  end if;
   -- What scores or proves a value goes with it.
   new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
   new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
@@ -541,11 +545,12 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, or without what stood at `p_removed`: one update, one event for those
--- who watch the table. The trigger is told what it could not see in the row. Answers the row as it then stands.
+-- Writes fields with what scores and proves them, as the value that was meant for `p_set` or without what stood at
+-- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
+-- Answers the row as it then stands.
 create function private.written(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null
+  p_removed text[] default null, p_set text[] default null
 ) returns public.extractions
 language plpgsql set search_path = ''
 as $$
@@ -555,7 +560,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed)))::text, true);
+    'removed', to_jsonb(p_removed), 'set', to_jsonb(p_set)))::text, true);
   update public.extractions set
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
@@ -646,7 +651,7 @@ begin
   v_row := private.written(
     v_was, v_wanted,
     case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
-    p_evidence);
+    p_evidence, p_set => v_path);
   return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
     || private.told(v_was, v_row, v_wanted);
 end $$;
@@ -768,7 +773,7 @@ grant execute on function
   private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
   private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.fields_at(uuid, integer),
   private.is_agent(), private.locked_extraction(uuid),
-  private.written(public.extractions, jsonb, jsonb, jsonb, text[]),
+  private.written(public.extractions, jsonb, jsonb, jsonb, text[], text[]),
   private.told(public.extractions, public.extractions, jsonb, text[])
   to authenticated;
 revoke execute on function

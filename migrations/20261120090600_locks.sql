@@ -178,6 +178,21 @@ begin
     from private.changes(p_old, p_new) as c);
 end $$;
 
+-- A person's locks on what they wrote at a path, for where it stood there before: by writing it they say that it is right.
+create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
+language sql stable set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
+  from private.name_at(p_fields, p_path) as above
+  cross join lateral (
+    select above as name, p_fields #> p_path as value
+    union all
+    select above || case when starts_with(node.name, '[') then '' else '.' end || node.name, node.value
+    from private.nodes(p_fields #> p_path) as node
+  ) as leaf
+  where private.is_leaf(leaf.value) and auth.uid() is not null
+$$;
+
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
 language plpgsql set search_path = ''
 as $$

@@ -23,6 +23,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as drawing
 from psycopg import sql
 
+from desk import desk as desk  # a fixture
 from fieldmark.app import create_app
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate

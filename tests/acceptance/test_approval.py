@@ -148,6 +148,8 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing(serve, clone):
         await refused(422, input={**TOTAL, "confidence": 7})
         await refused(422, approved=False, input=TOTAL)
         await refused(422, call_id="")
+        await refused(422, call_id="\0")
+        await refused(422, approved=False, reason="No.\0")
         states = [(await served.http.get(f"/api/runs/{run}")).json()["status"] for run in (run_id, other["run_id"])]
         assert states == ["awaiting_approval"] * 2
         with psycopg.connect(clone.owner_url) as owner:

@@ -18,11 +18,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from desk import desk
 from fieldmark.stores import runs
 from living import is_alive
 
-__all__ = ["desk"]
 pytestmark = pytest.mark.anyio
 
 BENCH = Path(__file__).parents[2] / "bench"

@@ -14,12 +14,11 @@ import pytest
 from procrastinate import App
 from procrastinate.jobs import Job, Status
 
-from desk import desk, until
+from desk import until
 from fieldmark.runs.queue import RUNS, open_queue
 from fieldmark.worker import MAX_TRIES
 from standing import Clone
 
-__all__ = ["desk"]
 pytestmark = pytest.mark.anyio
 
 

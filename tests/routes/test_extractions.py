@@ -97,6 +97,7 @@ async def test_setting_and_removing_fields(serve):
             await one.http.patch(f"{one.path}/fields", json={"path": "total"}),
             await one.http.patch(f"{one.path}/fields", json={"path": "a", "value": 1, "confidence": 1}),
             await one.http.delete(f"{one.path}/fields"),
+            await one.http.post(f"{one.path}/restore", json={"version": True}),
         ]
         for answer in refused:
             problem(answer, 422, answer.json()["code"])
@@ -149,6 +150,18 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
         assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
 
 
+async def test_setting_what_stands_locks_it_and_keeps_its_evidence(serve):
+    async with edited(serve) as one:
+        now = (await one.set("total", 3)).json()
+        assert now["locks"].keys() == {"total"} and now["version"] == 1
+        assert now["evidence"] == {"total": {"page": 1}} and now["confidence_scores"] == {"total": 0.5}
+        now = (await one.set("items[0]", {"price": 1, "unit": "EUR"})).json()
+        assert now["locks"].keys() == {"total", "items[0].price", "items[0].unit"}
+        # What has no evidence is looked for.
+        assert now["evidence"].keys() == {"total", "items[0].price", "items[0].unit"}
+        assert now["evidence"]["items[0].unit"]["quote"] == "EUR"
+
+
 async def test_a_person_completes_what_an_agent_may_not(serve):
     async with edited(serve) as one:
         answer = await one.http.post(f"{one.path}/complete", headers={"If-Match": '"1"'})
@@ -162,6 +175,7 @@ async def test_what_a_person_says_of_the_document_no_agent_unsays(serve):
     async with edited(serve) as one:
         assert (await one.http.patch(one.path, json={"document_type": "receipt"})).json()["document_type"] == "receipt"
         problem(await one.http.patch(one.path, json={"document_type": ""}), 422)
+        problem(await one.http.patch(one.path, json={"document_type": "a\0"}), 422)
         problem(await one.http.patch(one.path, json={"document_type": "a", "status": "completed"}), 422)
 
 

@@ -117,6 +117,21 @@ def table(doors: Doors, house: House) -> Iterator[Table]:
 # Who locks -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_person_locks_what_they_set_as_it_stands_too(table: Table) -> None:
+    table.update("total", 5)
+    assert table.locks == {"total": "member"} and table.row("version") == 1
+    assert table.agent().update("total", 6)["proposed"] == ["total"]
+    table.colleague().update("total", 5)  # it is the member's already
+    table.update("items.1", FIELDS["items"][1])
+    table.update("tags", FIELDS["tags"])
+    names = ["items[1].name", "items[1].price", "tags[0]", "tags[1]"]
+    assert table.locks == {"total": "member", **dict.fromkeys(names, "colleague")}
+    table.agent().update("vendor.name", "Acme")  # an agent locks nothing
+    table.agent("correct").update("vendor.name", "Acme")
+    table.member().save({"vendor": {"vat": "DE1"}})  # nor does a form that is sent as a whole
+    assert len(table.locks) == 5 and table.row("version") == 1
+
+
 def test_what_a_person_changes_is_locked_by_them_and_nothing_else_is(table: Table) -> None:
     table.update("vendor.name", "Acme Ltd")
     table.colleague().save({"total": 6, "vendor": {"vat": "DE1"}, "new": {"a": [1], "b": []}})

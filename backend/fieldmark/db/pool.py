@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+import secrets
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError, errors, sql
+from psycopg import AsyncConnection, DataError, Error, OperationalError, ProgrammingError, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
@@ -89,6 +90,8 @@ class Database:
         )
         self._size = size
         self._hearing = Hearing(None if direct_pooled else direct, CONNECTING)
+        self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
+        """A channel of this process: whoever is not told its name cannot listen to it."""
 
     async def __aenter__(self) -> Self:
         # A first connection by hand, because the pool would keep to itself why it cannot connect.
@@ -146,6 +149,9 @@ class Database:
         except Error as error:
             if isinstance(error, errors.IdleInTransactionSessionTimeout):
                 raise Unavailable("The database took a transaction for abandoned: nothing came for a while.") from error
+            if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
+                # psycopg's own word: it never came to the database.
+                raise Invalid("A text holds a NUL character, which cannot be stored.") from error
             # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
             refusal = _REFUSALS.get(error.sqlstate or "")
             if refusal is None:
@@ -153,20 +159,25 @@ class Database:
             raise refusal(error.diag.message_primary or refusal.title) from error
 
     @asynccontextmanager
-    async def listen(self, channel: str, payload: str | None = None) -> AsyncGenerator[AsyncIterator[str | None]]:
-        """Hear what is notified on a channel from the moment this context is entered (so: enter, then read what there
-        is already, then iterate).
+    async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Listener]:
+        """Hear what is notified on some channels from the moment this context is entered (so: enter, then read what
+        there is already, then iterate).
 
-        Yields an iterator of payloads; only of those equal to `payload` if that is given. None stands for a gap:
-        something may have been missed, read again. All listeners of a process share one connection; a listener
+        Yields an iterator of payloads; only of those whose first word is `about` if that is given. None stands for a
+        gap: something may have been missed, read again. All listeners of a process share one connection; a listener
         holds none. Where the database cannot be listened to, there is such a gap once a second.
         """
-        listener = Listener(channel, payload)
+        listener = Listener(channels, about)
         await self._hearing.add(listener)
         try:
             yield listener
         finally:
             self._hearing.remove(listener)
+
+    @property
+    def hears(self) -> bool:
+        """Whether the database can be listened to, as far as is known."""
+        return self._hearing.hears
 
     def connections(self) -> Load:
         """How busy the pool is just now."""

@@ -11,12 +11,14 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
+from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.grounding import Grounds
 from fieldmark.domain.schema import remarks
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import canonical, problem_with
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
@@ -24,6 +26,7 @@ from fieldmark.scope import Scope
 from fieldmark.service import Service
 from fieldmark.stores import extractions
 from fieldmark.tools.evidence import DocumentWords, find
+from fieldmark.tools.evidence import Evidence as Shown
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
@@ -191,7 +194,7 @@ class RestoreRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    version: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 
 
 class Decision(BaseModel):
@@ -305,10 +308,10 @@ async def get_history(
 async def set_field(
     extraction_id: UUID, body: FieldValue, scope: TheScope, service: TheService, if_match: IfMatch = None
 ) -> ChangedExtraction:
-    """Set one field, which is then locked: agents propose another value instead of writing it. Missing objects on the
-    way are made, a list grows at its end. A value that breaks the schema is stored, since the document may say so, and
-    `problems` names it. Where the value stands on a page is its evidence; where it does not, it needs no confidence,
-    because you say so."""
+    """Set one field, to another value or to the one that stands there because it is right: then it is locked, and
+    agents propose another value instead of writing it. Missing objects on the way are made, a list grows at its end. A
+    value that breaks the schema is stored, since the document may say so, and `problems` names it. Where the value
+    stands on a page is its evidence; where it does not, it needs no confidence, because you say so."""
     path = paths.parse(body.path)
     if problem := problem_with(body.value):
         raise Invalid(problem)
@@ -316,8 +319,7 @@ async def set_field(
         extraction = await _now(conn, extraction_id)
         grounds = await DocumentWords().grounds(conn, extraction.document_id)
     async with _changing(service, scope, extraction_id, if_match) as conn:
-        stands = (await _now(conn, extraction_id)).extracted_fields
-        shown = await find(grounds, path, body.value, stands=stands, claims=None, of_a_person=True)
+        shown = await _looked_for(grounds, path, body.value, await _now(conn, extraction_id))
         await extractions.update_field(
             conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
         )
@@ -415,6 +417,19 @@ async def _now(conn: Connection, extraction_id: UUID) -> Extraction:
     if row is None:
         raise NotFound("There is no such extraction.")
     return Extraction.model_validate(row)
+
+
+async def _looked_for(grounds: Grounds, at: paths.Path, value: JsonValue, now: Extraction) -> Shown:
+    """Where the values that a person writes at a path stand. What stood there already keeps its evidence: a quote of
+    the agent's may have told which of several places is meant."""
+    shown = await find(grounds, at, value, stands=now.extracted_fields, claims=None, of_a_person=True)
+    written = dict(leaves(value, at))
+    before = value_at(now.extracted_fields, at)
+    for name, leaf in () if isinstance(before, Nothing) else leaves(before, at):
+        if name in written and name in now.evidence and canonical(written[name]) == canonical(leaf):
+            del shown.evidence[name]
+            shown.confidences.pop(name, None)
+    return shown
 
 
 async def _with_schema(conn: Connection, extraction_id: UUID) -> tuple[Extraction, dict[str, Any] | None]:

@@ -1,5 +1,0 @@
-"""Gives these tests their desk."""
-
-from desk import desk
-
-__all__ = ["desk"]
