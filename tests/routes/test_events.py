@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -15,7 +17,7 @@ from answers import events, problem
 from desk import sql, until
 from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.offline_model.script import Script, endless
+from fieldmark.offline_model.script import Script, endless, held
 from fieldmark.runs.stream import follow
 
 pytestmark = pytest.mark.anyio
@@ -140,6 +142,61 @@ async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
             writer.close()
         let_go.set()
         assert (await read(served.http, run_id, 16))[-1][1]["complete"] is True
+
+
+async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_whenever(serve):
+    words = "I read \u2713\U0001f600\r\n\nid: 7\ndata: {}\n\n, and so on, until the end of it."
+    think, write = asyncio.Event(), asyncio.Event()
+    turns = [
+        held(think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
+        held(write.wait, text(words)),
+    ]
+
+    async def each(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:
+        """(number, or None without one; object) of each event, as they come."""
+        part: dict[str, str] = {}
+        async for line in stream.aiter_lines():
+            if line.startswith(("id: ", "data: ")):
+                part |= [line.split(": ", 1)]
+            elif not line and part:
+                yield int(part["id"]) if "id" in part else None, json.loads(part["data"])
+                part = {}
+
+    async with serve(Script(turns)) as served:
+        body = {"document_id": str(await served.document())}
+        ask = {"params": {"deltas": "true"}, "headers": SSE}
+        async with asyncio.timeout(60), served.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream:
+            live, kept, gathered = each(stream), [], []
+            async for number, said in live:
+                if number is None:
+                    gathered.append((kept[-1][0], said))
+                    think.set()
+                    if "text_delta" in said:
+                        break
+                else:
+                    kept.append((number, said))
+            run_id = kept[0][1]["run_id"]
+            # Another comes while the model is in the middle of it, one has not asked, and one asks for JSON.
+            at = f"/api/runs/{run_id}/events"
+            begun = {"params": {"deltas": "true"}, "headers": {"last-event-id": str(kept[-1][0])}}
+            async with served.http.stream("GET", at, **begun) as second:
+                later = each(second)
+                number, said = await anext(later)
+                assert number is None and said["text_delta"] and words.startswith(said["text_delta"])
+                patient = asyncio.create_task(read(served.http, run_id, 0))
+                write.set()
+                rest = [event async for event in later]
+            kept += [event async for event in live if event[0]]
+        assert await patient == kept and [event for event in rest if event[0]] == kept[-2:]
+        assert events((await served.http.get(at, params={"deltas": "true"})).text) == kept  # nothing of them was kept
+    told = {name: "".join(said.get(name, "") for _, said in gathered) for name in ("thinking_delta", "text_delta")}
+    whole = {name: said for _, body in kept for name, said in body.items() if name in ("thinking", "text")}
+    assert whole == {"thinking": "First of all I think, and then I read.", "text": words}
+    for name, beginning in told.items():
+        assert beginning and whole[name.removesuffix("_delta")].startswith(beginning), name
+    # Each was told right before the event that it is the beginning of.
+    numbers = {name: number for number, body in kept for name in body if name in ("thinking", "text")}
+    assert {number + 1 for number, _ in gathered} == set(numbers.values())
 
 
 async def test_signs_of_life_while_nothing_happens(serve):
