@@ -233,6 +233,13 @@ def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -
     assert (place.page, place.places) == (3, 1)
 
 
+def test_the_quote_of_a_whole_list_leaves_other_misread_texts_to_be_found() -> None:
+    page = grounds("Intemational Trading\nx\nConsolidated Compony", confidence=0.9)
+    fields = [f"items[{n}]" for n in range(2100)]
+    page.ground_leaves([(name, "x") for name in fields], dict.fromkeys(fields, Claim("International Trading")))
+    assert page.find("Consolidated Company") is not None
+
+
 def test_text_does_not_run_over_the_end_of_a_page() -> None:
     assert grounds("Paid to Acme", "Trading Company").find("Acme Trading") is None
 

@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 import fieldmark
-from desk import sql, until
+from desk import events, sql, until
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.routes.tokens import LocalTokens
 from living import clis
@@ -138,10 +138,7 @@ class Hosts:
         return self.run(run_id)
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
-        """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
-        rows = self.sql("select number, body from public.run_events where run_id = %s order by number", run_id)
-        assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
-        return [row["body"] for row in rows]
+        return events(self.clone.owner_url, run_id)
 
     def _all_said(self) -> str:
         return "\n".join(f"--- {process.popen.args}\n{process.says}" for process in self._processes)

@@ -34,6 +34,21 @@ async def test_no_route_and_no_method(serve):
             assert set(answer.headers["allow"].split(", ")) <= allowed
 
 
+async def test_what_is_wrong_with_a_body_is_said_in_a_sentence(serve):
+    async with serve() as served:
+        for headers, body, said in (
+            (JSON, '{"document_id": 1,}', "no JSON at character 18"),
+            (JSON, "[1]", "must be a JSON object"),
+            ({"content-type": "application/x-www-form-urlencoded"}, "{}", "Content-Type: application/json"),
+            (JSON, '{"max_turns": ' + "1" * 5000 + "}", None),
+        ):
+            answer = await served.http.post("/api/agent/extract", content=body, headers=headers)
+            detail = problem(answer, 422 if said else 400)
+            assert (said or "a number in it is too long") in detail and detail.endswith("."), detail
+        assert "nothing at this address" in problem(await served.http.get("/api/nothing"), 404)
+        assert "does not take this method" in problem(await served.http.put("/api/documents"), 405)
+
+
 async def test_our_own_fault_says_nothing_of_what_it_was(serve, clone):
     async with serve() as served:
         assert (await served.http.get("/api/documents")).status_code == 200
