@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+import structlog
 import uvicorn
 from claude_agent_sdk import CLIConnectionError
 from hypothesis import HealthCheck
@@ -41,6 +43,9 @@ from standing import PATIENCE, Clone, Serve, Served
 drawing.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 drawing.load_profile("steady")
 
+# Drawn in colours with all their variables, as structlog does by itself, tracebacks take seconds.
+structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
+
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _TEMPLATE = "fieldmark_template"
 
@@ -53,6 +58,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Tests are handed out in this order: one that takes long and comes last would keep all the others waiting.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    # What is imported and collected by now stays: to look through it for garbage during the tests is a tenth of their
+    # processor time.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 # Under xdist the first process makes the home, tells the workers, and clears it away when all of them have ended.

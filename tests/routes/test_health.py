@@ -40,6 +40,7 @@ def allow(clone) -> Callable[[bool], None]:
     return change
 
 
+@pytest.mark.long
 async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(serve, allow):
     async with serve() as served:
         http = served.http
