@@ -47,7 +47,7 @@ async def test_a_stream_follows_by_asking(on_hosts, clone):
 
         for seen in await asyncio.gather(follow(none), follow(unreachable)):
             assert [event for _, event in seen] == hosts.events(run_id) and seen[-1][1]["complete"] is True
-        assert hosts.sql("select from public.run_watchers") == []
+        assert hosts.sql("select channel from public.run_watchers") == []
 
 
 async def test_a_run_is_cancelled_and_followed_by_asking(clone, make_user):

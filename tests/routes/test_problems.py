@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from itertools import product
@@ -9,7 +10,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from answers import problem
+from answers import as_owner, problem
 
 from fieldmark.scope import Scope
 
@@ -52,8 +53,7 @@ async def test_what_is_wrong_with_a_body_is_said_in_a_sentence(serve):
 async def test_our_own_fault_says_nothing_of_what_it_was(serve, clone):
     async with serve() as served:
         assert (await served.http.get("/api/documents")).status_code == 200
-        with psycopg.connect(clone.owner_url) as conn:
-            conn.execute("alter table public.documents rename to something_else")
+        await as_owner(clone, "alter table public.documents rename to something_else")
         detail = problem(await served.http.get("/api/documents"), 500)
         assert "documents" not in detail and "relation" not in detail
         assert (await served.http.get("/healthz")).status_code == 200
@@ -105,7 +105,7 @@ def waiting(clone) -> Callable[[Scope], tuple[UUID, UUID]]:
 
 async def test_no_value_in_a_json_body_is_our_fault(serve, waiting):
     async with serve() as served:
-        document_id, extraction_id = waiting(served.scope)
+        document_id, extraction_id = await asyncio.to_thread(waiting, served.scope)
         common = ("approval", "auto_approved_tools", "model", "max_cost_usd", "\ud800", "\0", "x" * 5000)
         starts = 0
         for path, body, names in (

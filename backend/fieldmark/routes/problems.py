@@ -89,7 +89,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 def _in_words(fault: dict[str, Any]) -> str:
     where, what = fault["loc"][1:], fault["msg"]
-    if fault["type"] == "json_invalid":  # its place is a character's number
+    if fault["type"] == "json_invalid" and where:  # its place is a character's number, or in the words already
         return f"body: it is no JSON at character {where[0]}: {fault['ctx']['error']}"
     if not where and fault["type"] == "model_attributes_type":
         what = "it must be a JSON object, sent as Content-Type: application/json"

@@ -24,7 +24,7 @@ from claude_agent_sdk import (
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.deltas import Draft
-from fieldmark.runs.options import TOOL_PREFIX
+from fieldmark.runs.tool_server import TOOL_PREFIX
 from fieldmark.stores import runs
 from fieldmark.tools.toolkit import ToolContext, Toolkit
 

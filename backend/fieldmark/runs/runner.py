@@ -109,7 +109,7 @@ class Runner:
         )
         try:
             outcome = await self._until_cancelled(context, run, course)
-            await self._finish(context, run, outcome)
+            await self._finish(context, outcome)
             course.ended(outcome.status, outcome.code)
         except Fenced:
             status = await self._status_or_give_up(context)
@@ -323,7 +323,7 @@ class Runner:
         # An attempt that left no conversation may have written all the same.
         return f"{first}\n\n{spec.resumed}" if run["attempt"] > 1 else first
 
-    async def _finish(self, context: ToolContext, run: dict[str, Any], outcome: Outcome) -> None:
+    async def _finish(self, context: ToolContext, outcome: Outcome) -> None:
         # The status and the event that tells of it are one transaction: whoever sees the one sees the other.
         async with self._database.as_user(context.scope) as conn:
             await runs.fence(conn, context.run_id, context.attempt)
