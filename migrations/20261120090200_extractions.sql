@@ -736,7 +736,10 @@ begin
   return jsonb_build_object('value', v_row.status, 'version', v_row.version);
 end $$;
 
-create function public.restore_extraction(p_extraction_id uuid, p_version integer) returns jsonb
+-- Confidences and evidence by path name, of what it brings back.
+create function public.restore_extraction(
+  p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
 language plpgsql set search_path = ''
 as $$
 declare
@@ -748,8 +751,13 @@ begin
     raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
       using errcode = 'PT422';
   end if;
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
   v_wanted := private.fields_at(v_was.id, p_version);
-  v_row := private.written(v_was, v_wanted);
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
   return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
 end $$;
 
@@ -779,12 +787,14 @@ grant execute on function
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
   public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
-  public.identify_document(uuid, text), public.complete_extraction(uuid), public.restore_extraction(uuid, integer)
+  public.identify_document(uuid, text), public.complete_extraction(uuid),
+  public.restore_extraction(uuid, integer, jsonb, jsonb)
   from public, anon;
 grant execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
   public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
-  public.identify_document(uuid, text), public.complete_extraction(uuid), public.restore_extraction(uuid, integer)
+  public.identify_document(uuid, text), public.complete_extraction(uuid),
+  public.restore_extraction(uuid, integer, jsonb, jsonb)
   to authenticated;
 
 create policy "members read their extractions" on public.extractions

@@ -249,7 +249,7 @@ begin
   where id = p_run_id;
   perform private.append_event(
     p_run_id, json_build_object('error', p_reason, 'code', 'cancelled', 'run_id', p_run_id));
-  perform pg_notify('fieldmark_cancelled_runs', p_run_id::text);
+  perform pg_notify('fieldmark_work', p_run_id::text);
   return true;
 end $$;
 
@@ -400,7 +400,7 @@ create function private.tell_of_deletion() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_cancelled_runs', old.id::text);
+  perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_work', old.id::text);
   return null;
 end $$;
 

@@ -22,7 +22,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
-from fieldmark.offline_model.messages import Body
+from fieldmark.offline_model.messages import Body, Call, call
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs import clients
 from fieldmark.runs.gate import Calls, Gate
@@ -122,10 +122,7 @@ class Desk:
         return self.sql("select * from public.runs where id = %s", run_id)[0]
 
     def events(self, run_id: UUID) -> list[dict[str, Any]]:
-        """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
-        rows = self.sql("select number, body from public.run_events where run_id = %s order by number", run_id)
-        assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
-        return [row["body"] for row in rows]
+        return events(self.owner_url, run_id)
 
     async def work(
         self, answer: Any, run_id: UUID | None = None, *, seconds: int = 300, max_turns: int = 50, **columns: Any
@@ -149,6 +146,18 @@ def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=dict_row, autocommit=True) as conn:
         cursor = conn.execute(query, parameters or None)
         return cursor.fetchall() if cursor.description else []
+
+
+def events(url: str, run_id: UUID | str) -> list[dict[str, Any]]:
+    """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
+    rows = sql(url, "select number, body from public.run_events where run_id = %s order by number", run_id)
+    assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
+    return [row["body"] for row in rows]
+
+
+def update(path: str) -> Call:
+    """A call of the model's that sets a field."""
+    return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def command_line(process: psutil.Process) -> str:
 
 def clis(pid: int | None = None) -> list[psutil.Process]:
     """The agents' CLIs that a process, or this one, has started and that go on, those that are just starting too."""
-    return [process for process in children(pid) if "fieldmark-agent-" in _environment(process)]
+    return [process for process in children(pid) if "fieldmark-agent-" in str(environment_of(process))]
 
 
 def started(pid: int | None = None) -> psutil.Process | None:
@@ -49,8 +49,9 @@ def all_gone(processes: Iterable[psutil.Process], seconds: float = 60) -> bool:
     return not any(is_alive(process) for process in left)
 
 
-def _environment(process: psutil.Process) -> str:
+def environment_of(process: psutil.Process) -> dict[str, str]:
+    """Its environment; empty once it has ended."""
     try:
-        return str(process.environ())
+        return process.environ()
     except psutil.NoSuchProcess:
-        return ""
+        return {}

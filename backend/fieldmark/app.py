@@ -13,7 +13,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
 from fieldmark.errors import Misconfigured
-from fieldmark.routes import agent, documents, exports, extractions, health, metrics, runs, usage
+from fieldmark.routes import agent, documents, exports, extractions, health, metrics, reference, runs, usage
 from fieldmark.routes.body_limit import BodyLimit
 from fieldmark.routes.problems import add_handlers
 from fieldmark.routes.request_log import RequestLog
@@ -63,6 +63,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         description=_ABOUT,
         openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
         lifespan=lifespan,
+        docs_url=None,  # a page of ours: FastAPI's is a script from elsewhere, and blank without a network
         redoc_url=None,
         telemetry=_OWN_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
@@ -78,7 +79,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             expose_headers=["content-disposition", "retry-after"],
         )
     app.add_middleware(RequestLog)
-    routers = (agent, runs, documents, extractions, exports, usage, health, metrics)
+    routers = (agent, runs, documents, extractions, exports, usage, health, metrics, reference)
     for router in (module.router for module in routers):
         app.include_router(router)
     return app

@@ -6,16 +6,12 @@ import asyncio
 
 import pytest
 
-from desk import sql, until
-from fieldmark.offline_model.messages import call, text
+from desk import sql, until, update
+from fieldmark.offline_model.messages import text
 from fieldmark.offline_model.script import Script, stall
 from living import clis
 
 pytestmark = pytest.mark.anyio
-
-
-def update(path: str):
-    return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
 
 
 async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(serve, clone):

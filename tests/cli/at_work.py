@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 import fieldmark
 from desk import sql
 from fieldmark.offline_model.server import OfflineModel
-from standing import Clone
+from standing import PATIENCE, Clone
 
 MAIN = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -27,6 +28,18 @@ class Ended:
     code: int | None
     out: str
     err: str
+
+
+async def ended(process: asyncio.subprocess.Process, stdin: str | None = None) -> tuple[str, str]:
+    """What a command has written on standard output and error when it has ended."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            out, err = await process.communicate(None if stdin is None else stdin.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return out.decode(), err.decode()
 
 
 @dataclass(frozen=True)
@@ -41,12 +54,11 @@ class Terminal:
     def shown(self) -> str:
         return _ESCAPES.sub("", self.screen.decode(errors="replace"))
 
-    async def sees(self, text: str, seconds: float = 30) -> None:
-        for _ in range(int(seconds / 0.05)):
-            if text in self.shown:
-                return
+    async def sees(self, text: str) -> None:
+        given_up = time.monotonic() + PATIENCE
+        while text not in self.shown:
+            assert time.monotonic() < given_up, f"{text!r} was not shown:\n{self.shown}"
             await asyncio.sleep(0.05)
-        raise AssertionError(f"{text!r} was not shown:\n{self.shown}")
 
     def types(self, keys: str) -> None:
         os.write(self.main, keys.encode())
@@ -86,9 +98,8 @@ class Commands:
         """A command to its end; `stdin` is piped in, without it there is no input."""
         source = asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE
         process = await self.start(*arguments, stdin=source)
-        async with asyncio.timeout(60):
-            out, err = await process.communicate(None if stdin is None else stdin.encode())
-        return Ended(process.returncode, out.decode(), err.decode())
+        out, err = await ended(process, stdin)
+        return Ended(process.returncode, out, err)
 
     @asynccontextmanager
     async def at_terminal(self, *arguments: str) -> AsyncIterator[Terminal]:
@@ -110,7 +121,7 @@ class Commands:
         loop.add_reader(main, read)
         try:
             yield Terminal(process, screen, main)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await process.wait()
         finally:
             if process.returncode is None:

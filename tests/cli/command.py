@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +14,12 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+from typer.testing import CliRunner
 
 import fieldmark
+from fieldmark.cli import _app
 from living import children
+from standing import PATIENCE
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
@@ -85,11 +87,18 @@ class Home:
             return True
 
 
+def said_at_once(*arguments: str | Path) -> Done:
+    """What a command says that ends before it begins anything: in this process, since starting one takes longer."""
+    done = CliRunner().invoke(_app, [*map(str, arguments)])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
 def finish(process: subprocess.Popen[str]) -> Done:
     """Waits for a command's end."""
     with process:
         try:
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=PATIENCE)
         except BaseException:
             process.kill()
             raise
@@ -112,11 +121,10 @@ def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [psutil.Process(process.pid), *children(process.pid)]
 
 
-def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: bool = False) -> tuple[Done, float]:
-    """Sends a signal (`group`: to all in its process group, as Ctrl-C does) and waits: how it ended, after how long."""
-    began = time.monotonic()
+def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: bool = False) -> Done:
+    """Sends a signal (`group`: to all in its process group, as Ctrl-C does) and waits for the end."""
     os.killpg(process.pid, number) if group else process.send_signal(number)
-    return finish(process), time.monotonic() - began
+    return finish(process)
 
 
 @dataclass

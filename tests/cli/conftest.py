@@ -17,9 +17,9 @@ from standing import Clone
 
 
 @pytest.fixture(scope="module")
-def home(postgres_major: int) -> Iterator[Home]:
+def home(_home: Path, postgres_major: int) -> Iterator[Home]:
     """One home for a module: with a space in its path, below a folder that is closed to all others."""
-    with tempfile.TemporaryDirectory(prefix="fieldmark cli ", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="fieldmark cli ", dir=_home, ignore_cleanup_errors=True) as folder:
         work = Path(folder) / "work"
         work.mkdir()
         home = Home(Path(folder) / "closed" / "my home", work, postgres_major)

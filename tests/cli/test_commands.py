@@ -9,7 +9,7 @@ from uuid import uuid4
 import jwt
 import psycopg
 import pytest
-from command import Home
+from command import Home, said_at_once
 from psycopg import sql
 
 pytestmark = pytest.mark.xdist_group("cli-commands")
@@ -21,7 +21,7 @@ def empty(postgres, clone) -> Iterator[dict[str, str]]:
     beside it sees to it that the server knows the service's role already, with its password.)"""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.owner_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        conn.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
         yield {
             setting: urlsplit(url)._replace(path=f"/{name}").geturl()
             for setting, url in (("DATABASE_OWNER_URL", postgres.owner_url), ("DATABASE_URL", postgres.app_url))
@@ -60,7 +60,7 @@ def test_a_database_that_is_not_there(home: Home):
         assert "Traceback" not in refused.err and "secret-word" not in refused.err
 
 
-def test_settings_come_from_the_environment_and_from_a_file(home: Home):
+def test_settings_come_from_the_environment_and_from_a_file(home: Home, monkeypatch):
     dotenv = home.file(".env", "FIELDMARK_PORT=x\nFIELDMARK_UNKNOWN=1\nOTHER=2\n")
     try:
         refused = home.run("token")
@@ -82,9 +82,11 @@ def test_settings_come_from_the_environment_and_from_a_file(home: Home):
         ("FIELDMARK_POSTGRES_MAJOR", "9"),
         ("FIELDMARK_MAX_FILE_MB", "-1"),
     ):
-        refused = home.run("token", **{setting: value})
+        with monkeypatch.context() as environment:
+            environment.setenv(setting, value)
+            refused = said_at_once("token")
         assert (refused.code, refused.out) == (3, ""), setting
-        assert f": {setting}: " in refused.err and "Traceback" not in refused.err
+        assert f": {setting}: " in refused.err
 
 
 def test_a_home_that_cannot_be_one(home: Home):
@@ -101,7 +103,7 @@ def test_a_token_alone(home: Home):
     claims = jwt.decode(told.out.strip(), options={"verify_signature": False})
     assert (claims["sub"], claims["exp"] - claims["iat"]) == (user, 3600)
     for arguments in (["--user", "me"], ["--hours", "0"], ["--hours", "nan"], ["--hours", "1e9"]):
-        refused = home.run("token", *arguments)
+        refused = said_at_once("token", *arguments)
         assert (refused.code, refused.out) == (2, ""), arguments
     full = home.run("token", redirected=">/dev/full")
     assert (full.code, full.err) == (1, "Not all could be written: No space left on device.\n")
@@ -114,5 +116,5 @@ def test_help_is_help(home: Home):
     assert told.code == 0
     for command in ("extract", "serve", "worker", "migrate", "token"):
         assert command in told.out
-        assert home.run(command, "--help").code == 0
-    assert home.run("nothing").code == 2
+        assert said_at_once(command, "--help").code == 0
+    assert said_at_once("nothing").code == 2

@@ -6,6 +6,7 @@ import json
 from uuid import uuid4
 
 import pytest
+from command import said_at_once
 
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script
@@ -87,10 +88,9 @@ async def test_only_the_runs_own_user_decides(commands):
         ["runs", "--status", "asleep"],
     ],
 )
-async def test_wrong_usage_is_said(commands, arguments):
-    async with commands(Script([])) as fieldmark:
-        ended = await fieldmark.run(*arguments)
-        assert ended.code == 2 and ended.err
+def test_wrong_usage_is_said(arguments):
+    done = said_at_once(*arguments)
+    assert done.code == 2 and done.err
 
 
 async def test_at_a_terminal_the_editor_changes_it(commands, quick_path):

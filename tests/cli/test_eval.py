@@ -4,95 +4,97 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import psycopg
 import pytest
-from command import SAMPLES, Home
+from at_work import Commands
+from command import SAMPLES, said_at_once
+from psycopg.types.json import Jsonb
 
 from fieldmark.cli.process import LOCAL_USER
-from fieldmark.db.embedded import running
+from fieldmark.offline_model.script import Script
 
-pytestmark = pytest.mark.xdist_group("cli-eval")
+pytestmark = pytest.mark.anyio
 
 GOLD = {"invoice_number": "INV/2023/03/0008", "total": 279.84, "vendor": {"name": "Azure Interior"}}
 
 
 @pytest.fixture
-def folder(home: Home):
-    folder = home.folder / "cases"
+async def fieldmark(commands) -> AsyncIterator[Commands]:
+    """Without a key: the offline rules answer."""
+    async with commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
+        yield fieldmark
+
+
+@pytest.fixture
+def folder(quick_path: Path) -> Path:
+    folder = quick_path / "cases"
     folder.mkdir()
     shutil.copy(SAMPLES / "i2d_AzureInterior.pdf", folder / "azure.pdf")
     (folder / "azure.gold.json").write_text(json.dumps(GOLD))
-    yield folder
-    shutil.rmtree(folder)
+    return folder
 
 
-def rows(home: Home, query: str) -> list[tuple]:
-    """What a query answers that the local user sends, past all policies."""
-    with running(home.path, home.major) as server, psycopg.connect(server.owner_url, autocommit=True) as conn:
-        conn.execute("select set_config('request.jwt.claims', %s, false)", (json.dumps({"sub": str(LOCAL_USER)}),))
-        return conn.execute(query).fetchall()
-
-
-def test_a_folder_is_scored_compared_and_leaves_nothing(home: Home, folder):
-    report = home.folder / "report.json"
-    done = home.run("eval", folder, "--save", report)
+async def test_a_folder_is_scored_compared_and_leaves_nothing(fieldmark, folder):
+    done = await fieldmark.run("eval", "cases", "--save", "report.json")
     assert done.code == 0, done.err
     assert "invoice_number" in done.out and "in all" in done.out and "offline rules" in done.out
-    saved = json.loads(report.read_text())
+    saved = json.loads((fieldmark.folder / "report.json").read_text())
     assert saved["documents"] == 1 and saved["failed"] == [] and saved["cost_usd"] == 0
     assert saved["fields"]["total"] == {"gold": 1, "exact": 1, "normalised": 1, "located": 1, "extra": 0}
     assert {"document": "azure.pdf", "path": "vendor.name", "gold": "Azure Interior"} in saved["faults"]
-    counted = "select (select count(*) from public.documents), (select count(*) from public.extractions)"
-    assert rows(home, counted) == [(0, 0)]
+    counted = "select (select count(*) from public.documents) + (select count(*) from public.extractions) as left"
+    assert fieldmark.sql(counted) == [{"left": 0}]
 
-    same = home.run("eval", folder, "--baseline", report, "--json")
+    same = await fieldmark.run("eval", "cases", "--baseline", "report.json", "--json")
     assert same.code == 0 and json.loads(same.out) == saved and "Worse" not in same.err
 
     # What was right is wrong now: the gold has changed, as if the agent had.
     (folder / "azure.gold.json").write_text(json.dumps({"extracted_fields": {**GOLD, "total": 280}}))
-    worse = home.run("eval", folder, "--baseline", report)
+    worse = await fieldmark.run("eval", "cases", "--baseline", "report.json")
     assert worse.code == 1 and "total: exact 100.0% before, 0.0% now" in worse.err
-    assert home.run("eval", folder, "--baseline", report, "--tolerance", "1").code == 0
+    assert (await fieldmark.run("eval", "cases", "--baseline", "report.json", "--tolerance", "1")).code == 0
 
 
-def test_a_document_that_cannot_be_read_counts_as_nothing_found(home: Home, folder):
+async def test_a_document_that_cannot_be_read_counts_as_nothing_found(fieldmark, folder):
     (folder / "azure.pdf").write_bytes(b"%PDF-1.7 no more")
-    done = home.run("eval", folder, "--json")
+    done = await fieldmark.run("eval", "cases", "--json")
     report = json.loads(done.out)
     assert done.code == 1 and report["total"]["gold"] == 3 and report["total"]["normalised"] == 0
     assert report["failed"][0]["document"] == "azure.pdf" and report["failed"][0]["error"]
 
 
-def test_wrong_usage_is_said_before_anything_starts(home: Home, folder):
+def test_wrong_usage_is_said_before_anything_starts(folder):
     (folder / "alone.gold.json").write_text("{}")
     for arguments, said in (
         ([], "Name a folder"),
         ([folder, "--corrections"], "Name a folder"),
-        ([home.folder], "There is no file"),
+        ([folder.parent], "There is no file"),
         ([folder], "alone.gold.json has no document"),
         ([folder, "--save", folder], "Nothing can be written"),
         ([folder, "--baseline", folder / "alone.gold.json"], "no report"),
     ):
-        done = home.run("eval", *arguments)
+        done = said_at_once("eval", *arguments)
         assert done.code == 2 and said in done.err and "Starting" not in done.err, done.err
 
 
-def test_corrections_are_scored_against(home: Home):
-    none = home.run("eval", "--corrections")
+async def test_corrections_are_scored_against(fieldmark):
+    none = await fieldmark.run("eval", "--corrections")
     assert none.code == 1 and "corrected by a person" in none.err
-    done = home.run("extract", SAMPLES / "i2d_AzureInterior.pdf", "--json")
+    done = await fieldmark.run("extract", str(SAMPLES / "i2d_AzureInterior.pdf"), "--json")
     extraction = json.loads(done.out)
     wrong = {**extraction["extracted_fields"], "vendor": {"name": "Azure Interior"}}
-    rows(
-        home,
-        f"update public.extractions set extracted_fields = '{json.dumps(wrong)}' "
-        f"where id = '{extraction['id']}' returning 1",
-    )
-    scored = home.run("eval", "--corrections", "--json")
+    with psycopg.connect(fieldmark.clone.owner_url, autocommit=True) as conn:
+        conn.execute("select set_config('request.jwt.claims', %s, false)", [json.dumps({"sub": str(LOCAL_USER)})])
+        conn.execute(
+            "update public.extractions set extracted_fields = %s where id = %s", [Jsonb(wrong), extraction["id"]]
+        )
+    scored = await fieldmark.run("eval", "--corrections", "--json")
     report = json.loads(scored.out)
     assert scored.code == 0 and report["documents"] == 1
     assert report["fields"]["vendor.name"]["gold"] == 1 and report["fields"]["vendor.name"]["exact"] == 0
     assert report["fields"]["total"]["exact"] == 1
     # The extraction that was corrected is there still, and the one that scored it is not.
-    assert rows(home, "select id::text from public.extractions") == [(extraction["id"],)]
+    assert fieldmark.sql("select id::text from public.extractions") == [{"id": extraction["id"]}]

@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from command import SAMPLES, Home, family, finish, read_until, signalled
+from command import SAMPLES, Home, family, finish, read_until, said_at_once, signalled
+from PIL import Image
 
 from fieldmark.db.embedded import running
 from living import all_gone, command_line
+from standing import PATIENCE
 
 # One home, so one process: under xdist these stay together.
 pytestmark = pytest.mark.xdist_group("cli-extract")
@@ -103,21 +105,21 @@ def test_wrong_usage_is_said_before_anything_starts(home: Home):
     remote = home.file("remote.json", '{"$ref": "https://example.com/a.json"}')
     for arguments, said in (
         ([], "Missing argument"),
-        ([INVOICE, "missing.pdf"], "missing.pdf"),
+        ([INVOICE, home.folder / "missing.pdf"], "missing.pdf"),
         ([home.folder], "is a folder"),
         ([INVOICE, "--schema", no_schema], "munber"),
         ([INVOICE, "--schema", no_json], "no-json.json is no JSON object"),
         ([INVOICE, "--schema", home.folder], "Is a directory."),
         ([INVOICE, "--schema", remote], "https://example.com/a.json"),
-        ([INVOICE, "--schema", "missing.json"], "missing.json"),
-        ([INVOICE, "--out", "nowhere/out.json"], "nowhere/out.json"),
+        ([INVOICE, "--schema", home.folder / "missing.json"], "missing.json"),
+        ([INVOICE, "--out", home.folder / "nowhere" / "out.json"], "nowhere/out.json"),
         ([INVOICE, "--out", home.folder], "Nothing can be written"),
         ([INVOICE, "--user", "me"], "UUID"),
         ([INVOICE, "--colour"], "--colour"),
     ):
-        done = home.run("extract", *arguments)
+        done = said_at_once("extract", *arguments)
         assert done.code == 2 and done.out == "", arguments
-        assert said in done.err.replace("│\n│ ", "") and "Traceback" not in done.err and "Starting" not in done.err
+        assert said in done.err.replace("│\n│ ", "") and "Starting" not in done.err
 
 
 def test_two_at_once_share_the_home(home: Home):
@@ -133,7 +135,7 @@ def test_two_at_once_share_the_home(home: Home):
 def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Signals):
     begun = datetime.now(UTC)
     with socket.create_server(("127.0.0.1", 0)) as silent_model:
-        silent_model.settimeout(60)
+        silent_model.settimeout(PATIENCE)
         command = home.start(
             *("extract", INVOICE, INVOICE, INVOICE),
             group=True,
@@ -146,8 +148,8 @@ def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Si
         with connection:
             relatives = family(command)
             assert any("claude" in command_line(relative) for relative in relatives)
-            done, seconds = signalled(command, number, group=number == signal.SIGINT)
-    assert done.code == 130 and seconds < 8
+            done = signalled(command, number, group=number == signal.SIGINT)
+    assert done.code == 130  # it waited for no answer: there would never have been one
     assert done.err.rstrip().endswith("Interrupted.") and "Traceback" not in done.err
     assert all_gone(relatives) and home.is_free()
     # What was not begun is not begun by the next command either: nobody would wait for it.
@@ -157,7 +159,10 @@ def test_interrupted_in_the_middle_nothing_is_left(home: Home, number: signal.Si
 
 
 def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
-    scan = next(SAMPLES.glob("*.jpg"))
+    with Image.open(next(SAMPLES.glob("*.jpg"))) as photo:
+        page = photo.convert("1")
+    scan = home.folder / "scan.tiff"  # of so many pages that no reader comes to their end
+    page.save(scan, save_all=True, append_images=[page] * 199)
     command = home.start("extract", scan, group=True)
     read_until(command.stderr, "Reading the document")
     relatives = family(command)
@@ -165,6 +170,6 @@ def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
         assert command.poll() is None, "no reader was started"
         time.sleep(0.02)
         relatives = family(command)
-    done, seconds = signalled(command, signal.SIGINT, group=True)
-    assert done.code == 130 and seconds < 8 and "Traceback" not in done.err
+    done = signalled(command, signal.SIGINT, group=True)
+    assert done.code == 130 and "Traceback" not in done.err
     assert all_gone(relatives) and home.is_free()

@@ -16,8 +16,10 @@ import httpx
 import pytest
 
 import fieldmark
+from desk import until
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.offline_model.script import Script
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -36,11 +38,13 @@ async def serving(commands) -> AsyncIterator[tuple[httpx.AsyncClient, list[str]]
 
     collecting = asyncio.create_task(collect())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             token = (await process.stdout.readline()).decode().strip()
-        base_url = next(line for line in lines if "serves at" in line).split()[3]
+        # Written before the token, but on another stream: it may be read after it.
+        said = await until(lambda: next((line for line in lines if "serves at" in line), None), PATIENCE)
+        base_url = said.split()[3]
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
             yield http, lines
     finally:
         process.send_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from fieldmark.offline_model.script import Script
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +21,7 @@ async def test_a_worker_tells_how_it_is_and_nothing_else(commands):
                 if b"/metrics at" in line:
                     break
             url = line.decode().split()[-1]
-            async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
                 assert (await http.get("/healthz")).json()["status"] == "ok"
                 assert (await http.get("/readyz")).json()["status"] == "ready"
                 assert "fieldmark_live_clis 0.0" in (await http.get("/metrics")).text

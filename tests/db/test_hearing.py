@@ -45,7 +45,7 @@ async def _listening(clone: Clone) -> list[int]:
 
 
 async def test_each_listener_hears_its_channel_in_order_and_nothing_else(clone: Clone, database: Database) -> None:
-    async with database.listen("a") as a, database.listen("b") as b, database.listen("a", "2") as only:
+    async with database.listen("a") as a, database.listen("b") as b, database.listen("a", about="2") as only:
         await _notify(clone, ("a", "1"), ("c", "0"), ("a", "2"), ("b", "3"))
         assert [await _next(a), await _next(a)] == ["1", "2"]
         assert await _next(b) == "3"
@@ -71,7 +71,7 @@ async def test_what_is_rolled_back_is_not_heard(clone: Clone, database: Database
 
 async def test_a_hundred_listeners_hold_one_connection_and_none_of_the_pool(clone: Clone) -> None:
     async with Database(clone.app_url, size=2) as database:
-        contexts = [database.listen("a", str(number)) for number in range(100)]
+        contexts = [database.listen("a", about=str(number)) for number in range(100)]
         heard = [await context.__aenter__() for context in contexts]
         assert len(await _listening(clone)) == 1
         async with database.as_service(), database.as_service():  # the whole pool is still there to be had
@@ -82,7 +82,7 @@ async def test_a_hundred_listeners_hold_one_connection_and_none_of_the_pool(clon
 
 
 async def test_a_lost_connection_is_a_gap_and_then_it_hears_again(clone: Clone, database: Database) -> None:
-    async with database.listen("a") as a, database.listen("b", "x") as b:
+    async with database.listen("a") as a, database.listen("b", about="x") as b:
         (pid,) = await _listening(clone)
         async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
             await owner.execute("select pg_terminate_backend(%s, 5000)", [pid])

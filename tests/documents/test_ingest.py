@@ -17,6 +17,7 @@ from fieldmark.errors import Conflict, Invalid, NotFound, TooLarge
 from fieldmark.files import LocalFiles
 from fieldmark.scope import Scope
 from fieldmark.stores import documents
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -112,7 +113,7 @@ async def test_a_reading_that_died_is_done_again_from_the_start(ingest, database
     hanging = FilesThatHang(files)
     hanging.asked = asyncio.Event()
     reading = asyncio.create_task(Ingest(database, hanging, Limits()).read(document["id"]))
-    await asyncio.wait_for(hanging.asked.wait(), 30)
+    await asyncio.wait_for(hanging.asked.wait(), PATIENCE)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     assert (await state(database, scope, document["id"]))[0]["status"] == "reading"

@@ -187,11 +187,12 @@ def test_a_list_of_scalars_takes_different_places() -> None:
 
 def test_what_is_printed_nearest_to_a_wrong_quote_is_told() -> None:
     page = grounds("Invoice total 963,12 EUR\nNet 804,35")
-    assert page.nearest("963.11") == "963,12"
-    assert page.nearest("Invoice totals") == "Invoice total"
-    assert page.nearest("zzzzzzzzzz") is None
-    two = grounds("Net 804,35", "Net 804,53")
-    assert two.nearest("804,54", page=1) == "804,35"
+    for quote, printed in (("963.11", "963,12"), ("Invoice totals", "Invoice total"), ("zzzzzzzzzz", None)):
+        place = page.nearest(quote)
+        assert (place and place.quote) == printed
+    place = grounds("Net 804,35", "Net 804,53").nearest("804,54", page=1)
+    assert place is not None
+    assert (place.quote, place.page) == ("804,35", 1)
 
 
 def test_a_quote_is_text_and_not_a_value() -> None:
@@ -231,6 +232,13 @@ def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -
     place = pages.find(True, quote="forward", page=3)
     assert place is not None
     assert (place.page, place.places) == (3, 1)
+
+
+def test_the_quote_of_a_whole_list_leaves_other_misread_texts_to_be_found() -> None:
+    page = grounds("Intemational Trading\nx\nConsolidated Compony", confidence=0.9)
+    fields = [f"items[{n}]" for n in range(2100)]
+    page.ground_leaves([(name, "x") for name in fields], dict.fromkeys(fields, Claim("International Trading")))
+    assert page.find("Consolidated Company") is not None
 
 
 def test_text_does_not_run_over_the_end_of_a_page() -> None:

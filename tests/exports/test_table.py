@@ -200,3 +200,16 @@ def test_thousands_of_leaves_and_lists_stay_within_bounds() -> None:
 def test_evidence_that_is_none_is_left_out(given: Any) -> None:
     row = extraction({"a": 1}, evidence={"a": given}, confidence_scores={"a": "high"}, locks=[], proposals=None)
     assert rows(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", ""]
+
+
+def test_rows_stand_in_the_order_of_the_page_and_those_of_one_thing_together() -> None:
+    def line(y: float) -> dict[str, object]:
+        return found(1, [0.1, y, 0.2, y + 0.01])
+
+    row = extraction(
+        {"b": 1, "items": [{"p": 1, "q": 2}, {"p": 3, "q": 4}], "total": 9, "vendor": {"x": 1, "y": 2}},
+        evidence={"total": line(0.9), "items[1].q": line(0.3), "vendor.y": line(0.1), "vendor.x": line(0.95)},
+    )
+    names = [cells[0] for cells in csv.reader(io.StringIO(as_csv(row, None).decode("utf-8-sig")))]
+    together = ["vendor.y", "vendor.x", "items[0].p", "items[0].q", "items[1].q", "items[1].p"]
+    assert names == ["path", *together, "total", "b"]

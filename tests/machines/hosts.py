@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 import fieldmark
-from desk import sql, until
+from desk import events, sql, until
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.routes.tokens import LocalTokens
 from living import clis
@@ -138,10 +138,7 @@ class Hosts:
         return self.run(run_id)
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
-        """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
-        rows = self.sql("select number, body from public.run_events where run_id = %s order by number", run_id)
-        assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
-        return [row["body"] for row in rows]
+        return events(self.clone.owner_url, run_id)
 
     def _all_said(self) -> str:
         return "\n".join(f"--- {process.popen.args}\n{process.says}" for process in self._processes)
@@ -185,7 +182,7 @@ class Api:
     async def stream(
         self, path: str, body: dict[str, Any] | None = None, after: int | None = None
     ) -> AsyncIterator[AsyncIterator[tuple[int, dict[str, Any]]]]:
-        """(number, flat object) of an event stream, as they come."""
+        """(number, flat object) of an event stream, as they come; a delta has the number 0."""
         headers = {"Accept": "text/event-stream", **({} if after is None else {"Last-Event-ID": str(after)})}
         method = "GET" if body is None else "POST"
         async with self.http.stream(method, path, json=body, headers=headers) as response:
@@ -194,16 +191,16 @@ class Api:
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-    number = 0
+    number, data = 0, None
     async for line in response.aiter_lines():
         if line.startswith("id: "):
             number = int(line[4:])
         elif line.startswith("data: "):
             # The data comes before or after its id: both belong to the block that an empty line ends.
             data = json.loads(line[6:])
-        elif not line and number:
+        elif not line and data is not None:
             yield number, data
-            number = 0
+            number, data = 0, None
 
 
 @asynccontextmanager

@@ -8,16 +8,12 @@ from urllib.parse import urlsplit
 import pytest
 from networks import Host, two_hosts, why_not
 
-from desk import tool_results, until
-from fieldmark.offline_model.messages import call, text
+from desk import tool_results, until, update
+from fieldmark.offline_model.messages import text
 
 pytestmark = pytest.mark.anyio
 
 POSTGRES, MODEL = 5432, 8000
-
-
-def update(path: str):
-    return call("update_field", {"path": path, "value": 1, "confidence": 0.9})
 
 
 class CutOff:

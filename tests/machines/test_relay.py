@@ -9,7 +9,7 @@ import pytest
 
 from desk import until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script, stall
+from fieldmark.offline_model.script import Script, held, stall
 
 pytestmark = pytest.mark.anyio
 
@@ -17,13 +17,15 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
 async def test_a_run_passes_through_four_processes(on_hosts):
-    goes_on = asyncio.Event()
+    goes_on, half_was_read = asyncio.Event(), asyncio.Event()
 
     async def proposes(body):
         await goes_on.wait()
         return [call("update_field", TOTAL)]
 
-    script = Script([[text("I read."), call("get_document_text")], proposes, [text("Done.")]])
+    words, gathered = "I read, and ask for all pages.", ""
+    reads = held(half_was_read.wait, text(words), call("get_document_text"))
+    script = Script([reads, proposes, [text("Done.")]])
     async with on_hosts(script) as hosts:
         first, second, worker = await asyncio.gather(hosts.api(), hosts.api(), hosts.worker())
         document = await second.document()  # uploaded here, read by the worker
@@ -31,11 +33,17 @@ async def test_a_run_passes_through_four_processes(on_hosts):
 
         seen = []
         body = {"document_id": document["id"], "approval": "ask"}
-        async with first.stream("/api/agent/extract", body) as events:
+        async with asyncio.timeout(60), first.stream("/api/agent/extract?deltas=true", body) as events:
             async for number, event in events:
+                if number == 0:
+                    gathered += event["text_delta"]
+                    assert words.startswith(gathered)
+                    half_was_read.set()
+                    continue
                 seen.append((number, event))
                 if event.get("status") == "complete":
                     break
+        assert gathered
         run_id, last = seen[0][1]["run_id"], seen[-1][0]
 
         # The reader goes on at another replica, while nothing happens yet, from where it was.

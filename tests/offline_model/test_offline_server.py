@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from desk import until
 from fieldmark.offline_model.messages import Turn, call, raw_call, text, thinking
 from fieldmark.offline_model.script import Script, drop, endless, http_error, stall
 from fieldmark.offline_model.server import OfflineModel
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +43,7 @@ def said(*texts: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def client(anyio_backend: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=10, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as client:
         yield client
 
 
@@ -193,7 +195,7 @@ async def test_a_drop_breaks_off_in_the_middle_of_its_last_block(client):
 
 
 async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
-    model = OfflineModel(Script([stall(60, text("a few words"))]))
+    model = OfflineModel(Script([stall(3600, text("a few words"))]))
     await model.__aenter__()
     got: list[str] = []
 
@@ -203,10 +205,9 @@ async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
                 got.append(piece)  # noqa: PERF401  read while it grows
 
     listening = asyncio.create_task(listen())
-    await asyncio.sleep(0.3)
-    assert "text_delta" in "".join(got)
+    await until(lambda: "text_delta" in "".join(got))
     assert not listening.done()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         await model.__aexit__(None, None, None)
     with pytest.raises(httpx.RemoteProtocolError):
         await listening

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from desk import sql
+from standing import Clone
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
@@ -37,6 +41,11 @@ def problem(answer: httpx.Response, status: int, code: str | None = None) -> str
     assert body["title"]
     assert body["detail"]
     return body["detail"]
+
+
+async def as_owner(clone: Clone, query: str, *parameters: Any) -> None:
+    """A statement past all policies. In a thread: what it waits for may be a transaction of a service in this loop."""
+    await asyncio.to_thread(sql, clone.owner_url, query, *parameters)
 
 
 def form(filename: bytes, content: bytes, name: bytes = b"file") -> tuple[bytes, dict[str, str]]:

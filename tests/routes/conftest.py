@@ -6,9 +6,16 @@ import re
 from typing import Any
 
 import pytest
+import structlog
 
 from fieldmark.app import create_app
 from fieldmark.settings import Settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_tracebacks() -> None:
+    """Drawn in colours with all their variables, as structlog does by itself, they take seconds."""
+    structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,10 @@ import psycopg
 import pytest
 from answers import events, problem
 
+from desk import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, endless
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -44,19 +46,20 @@ def count(clone, table: str) -> int:
 
 
 async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, object]:
-    for _ in range(400):
-        run = (await http.get(f"/api/runs/{run_id}")).json()
-        if run["status"] not in ("queued", "running"):
-            return run
-        await asyncio.sleep(0.05)
-    raise AssertionError("the run did not end within 20 seconds")
+    async def run() -> dict[str, object] | None:
+        found = (await http.get(f"/api/runs/{run_id}")).json()
+        return None if found["status"] in ("queued", "running") else found
+
+    return await until(run, PATIENCE)
 
 
-async def test_the_same_run_as_json_and_as_events(serve):
+async def test_the_same_run_as_json_and_as_events(serve, clone):
     async with serve(Script([[SAVE], [call("complete_extraction", {})], [text("Done.")]])) as served:
         document_id = str(await served.document())
-        answer = await served.http.post("/api/agent/extract", json={"document_id": document_id})
+        # There are no deltas in JSON, nor are any asked for.
+        answer = await served.http.post("/api/agent/extract?deltas=true", json={"document_id": document_id})
         assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
+        assert count(clone, "run_watchers") == 0
         result = answer.json()
         assert list(result) == RESULT and list(result["extraction"]) == EXTRACTION
         assert (result["status"], result["answer"], result["error"], result["code"]) == (
@@ -90,18 +93,21 @@ async def test_the_same_run_as_json_and_as_events(serve):
         }
 
 
-async def test_a_document_that_is_being_read_is_waited_for(serve):
+async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
     async with serve(DONE) as served:
         http = served.http
-        for headers in ({}, SSE):
-            answer = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
-            document_id = answer.json()["id"]
-            asked = asyncio.create_task(
-                http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
-            )
-            await asyncio.sleep(0.02)  # the reader is a process, which takes longer than that to start
-            assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "reading"
-            assert not asked.done()
+        for started, headers in enumerate(({}, SSE)):
+            async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
+                # Nothing is read before this is gone.
+                await conn.execute("lock table public.document_pages in share mode")
+                answer = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
+                document_id = answer.json()["id"]
+                asked = asyncio.create_task(
+                    http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
+                )
+                await until(lambda before=2 * started: count(clone, "runs") > before, PATIENCE)
+                assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "reading"
+                assert not asked.done()
             answer = await asked
             assert answer.status_code == 200
             last = events(answer.text)[-1][1] if headers else answer.json()

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import struct
+import termios
+from collections.abc import AsyncIterator
+from typing import Any
 from uuid import uuid4
 
 import anyio
 import httpx
 import psycopg
 import pytest
-from answers import events, problem
+from answers import as_owner, events, problem
 
-from desk import sql, until
+from desk import until
 from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.offline_model.script import Script, endless
+from fieldmark.offline_model.script import Script, endless, held
 from fieldmark.runs.stream import follow
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +63,11 @@ async def read(http: httpx.AsyncClient, run_id: str, after: int, at_most: int = 
             if len(found) >= at_most:
                 break
     return found
+
+
+def unread(writer: asyncio.StreamWriter) -> int:
+    """Bytes that have come to this end and that nobody has taken."""
+    return struct.unpack("i", fcntl.ioctl(writer.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)))[0]
 
 
 async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
@@ -130,16 +141,71 @@ async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
             writer.write(request.encode())
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             silent.append(writer)
-        await asyncio.sleep(0.5)
+        # They are being sent events, and are stuck in that.
+        await until(lambda: all(unread(writer) > 100_000 for writer in silent), PATIENCE)
         for _ in range(10):
             assert (await served.http.get(f"/api/runs/{run_id}")).status_code == 200
-        at_work = "select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
-        # (Now and then somebody looks something up.)
-        await until(lambda: not sql(clone.owner_url, at_work + "and state <> 'idle'"))
+        # Whatever is busy is so for a moment: a reader who had a connection would never give it back.
+        await until(lambda: served.service.database.connections().busy == 0, PATIENCE)
         for writer in silent:
             writer.close()
         let_go.set()
         assert (await read(served.http, run_id, 16))[-1][1]["complete"] is True
+
+
+async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_whenever(serve):
+    words = "I read \u2713\U0001f600\r\n\nid: 7\ndata: {}\n\n, and so on, until the end of it."
+    think, write = asyncio.Event(), asyncio.Event()
+    turns = [
+        held(think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
+        held(write.wait, text(words)),
+    ]
+
+    async def each(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:
+        """(number, or None without one; object) of each event, as they come."""
+        part: dict[str, str] = {}
+        async for line in stream.aiter_lines():
+            if line.startswith(("id: ", "data: ")):
+                part |= [line.split(": ", 1)]
+            elif not line and part:
+                yield int(part["id"]) if "id" in part else None, json.loads(part["data"])
+                part = {}
+
+    async with serve(Script(turns)) as served:
+        body = {"document_id": str(await served.document())}
+        ask = {"params": {"deltas": "true"}, "headers": SSE}
+        async with asyncio.timeout(60), served.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream:
+            live, kept, gathered = each(stream), [], []
+            async for number, said in live:
+                if number is None:
+                    gathered.append((kept[-1][0], said))
+                    think.set()
+                    if "text_delta" in said:
+                        break
+                else:
+                    kept.append((number, said))
+            run_id = kept[0][1]["run_id"]
+            # Another comes while the model is in the middle of it, one has not asked, and one asks for JSON.
+            at = f"/api/runs/{run_id}/events"
+            begun = {"params": {"deltas": "true"}, "headers": {"last-event-id": str(kept[-1][0])}}
+            async with served.http.stream("GET", at, **begun) as second:
+                later = each(second)
+                number, said = await anext(later)
+                assert number is None and said["text_delta"] and words.startswith(said["text_delta"])
+                patient = asyncio.create_task(read(served.http, run_id, 0))
+                write.set()
+                rest = [event async for event in later]
+            kept += [event async for event in live if event[0]]
+        assert await patient == kept and [event for event in rest if event[0]] == kept[-2:]
+        assert events((await served.http.get(at, params={"deltas": "true"})).text) == kept  # nothing of them was kept
+    told = {name: "".join(said.get(name, "") for _, said in gathered) for name in ("thinking_delta", "text_delta")}
+    whole = {name: said for _, body in kept for name, said in body.items() if name in ("thinking", "text")}
+    assert whole == {"thinking": "First of all I think, and then I read.", "text": words}
+    for name, beginning in told.items():
+        assert beginning and whole[name.removesuffix("_delta")].startswith(beginning), name
+    # Each was told right before the event that it is the beginning of.
+    numbers = {name: number for number, body in kept for name in body if name in ("thinking", "text")}
+    assert {number + 1 for number, _ in gathered} == set(numbers.values())
 
 
 async def test_signs_of_life_while_nothing_happens(serve):
@@ -169,8 +235,7 @@ async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
             async for line in stream.aiter_lines():
                 lines.append(line)
                 if line == "id: 5":
-                    with psycopg.connect(clone.owner_url) as conn:
-                        conn.execute("delete from public.runs where id = %s", (run_id,))
+                    await as_owner(clone, "delete from public.runs where id = %s", run_id)
         assert lines[0] == f": run {run_id}" and "id: 5" in lines  # a comment, which no reader of events sees
         problem(await served.http.get(f"/api/runs/{run_id}/events"), 410)
         problem(await served.http.get(f"/api/runs/{uuid4()}/events"), 404)
@@ -184,7 +249,7 @@ async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
     await asyncio.wait({waiting}, timeout=0.2)  # it listens by now, or looks for the first time later
     desk.sql(f"delete from public.{table} where id = %s", row[table])
     with pytest.raises(NotFound):
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, PATIENCE)  # fewer seconds than it would look after by itself
 
 
 async def test_a_reader_that_is_cut_off_in_the_middle_of_a_statement_costs_no_connection(desk):

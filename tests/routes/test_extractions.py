@@ -244,7 +244,12 @@ async def test_the_history_is_read_in_parts_and_every_version_again(serve):
         restored = (await one.http.post(f"{one.path}/restore", json={"version": 1})).json()
         assert (restored["version"], restored["extracted_fields"]) == (6, FIELDS)
         assert restored["locks"].keys() == {"vendor.name", "items[0].price", "items[1].price", "total"}
-        problem(await one.http.post(f"{one.path}/restore", json={"version": 7}), 422)
+        assert restored["evidence"].keys() == restored["locks"].keys()
+        assert restored["evidence"]["items[0].price"]["quote"] == "1"  # looked for again
+        await one.as_agent({"note": "n"}, {"note": 0.5}, {"note": {"page": 1}})
+        again = (await one.http.post(f"{one.path}/restore", json={"version": 7})).json()
+        assert again["evidence"]["note"] == {"page": 1}  # as it was, like the value
+        problem(await one.http.post(f"{one.path}/restore", json={"version": 8}), 422)
 
 
 async def test_proposals_wait_and_are_decided_once(serve):

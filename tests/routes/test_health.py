@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,8 +13,10 @@ import pytest
 from answers import problem
 from psycopg import sql
 
+from desk import until
 from fieldmark.app import create_app
 from fieldmark.settings import Settings
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -45,20 +47,20 @@ async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(se
         assert (await http.get("/readyz")).json() == {"status": "ready", "model": "claude-sonnet-5"}
         document_id = await served.document()
         allow(False)
-        began = time.monotonic()
         asked = [asyncio.create_task(http.get(path)) for path in ("/api/documents", f"/api/documents/{document_id}")]
-        problem(await http.get("/readyz"), 503)
-        assert time.monotonic() - began < 4
+        assert "within 2 seconds" in problem(await http.get("/readyz"), 503)
         assert (await http.get("/healthz")).status_code == 200
         for answer in await asyncio.gather(*asked):
             detail = problem(answer, 503)
+            assert "within 10 seconds" in detail
             assert int(answer.headers["retry-after"]) > 0
             assert "postgresql://" not in detail and "fieldmark_app" not in detail
-        assert time.monotonic() - began < 15
         allow(True)
-        while (await http.get("/readyz")).status_code != 200:
-            assert time.monotonic() - began < 40
-            await asyncio.sleep(0.1)
+
+        async def ready() -> bool:
+            return (await http.get("/readyz")).status_code == 200
+
+        await until(ready, PATIENCE)
         assert (await http.get(f"/api/documents/{document_id}")).status_code == 200
         # The worker has come back too: what is uploaded now is read.
         assert await served.document()
@@ -83,17 +85,24 @@ async def test_a_server_can_be_ended_at_any_moment_of_its_start(clone, tmp_path)
     settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
     for moment in range(12):
         app = create_app(settings)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             async with app.router.lifespan_context(app):
                 await asyncio.sleep(moment / 200)
             assert app.state.worker.done()
 
 
+def workers() -> set[asyncio.Task[Any]]:
+    """The queue's workers in this process."""
+    return {task for task in asyncio.all_tasks() if task.get_name().startswith("worker on ")}
+
+
 async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
     async with serve() as served:
+        looking = workers()
+        assert len(looking) == 3
         with psycopg.connect(clone.owner_url, autocommit=True) as conn:
             conn.execute("alter schema queue rename to away")
-            await asyncio.sleep(2.5)  # it looks for jobs every second
+            await until(lambda: not looking & workers(), PATIENCE)  # each has looked for jobs, and failed
             conn.execute("alter schema away rename to queue")
         assert await served.document()
         assert (await served.http.get("/readyz")).status_code == 200

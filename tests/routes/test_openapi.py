@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
+import lxml.html
 import pytest
 from answers import problem
 
@@ -13,6 +15,7 @@ from fieldmark.app import create_app
 from fieldmark.settings import Settings
 
 VERBS = {"get", "post", "put", "patch", "delete"}
+CSP = "content-security-policy"
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
@@ -98,11 +101,21 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
 
 
 @pytest.mark.anyio
-async def test_the_page_loads_without_a_token():
+async def test_the_page_loads_without_a_token_and_without_a_network(openapi):
     app = create_app(Settings(_env_file=None))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
         page = await http.get("/docs")
         assert page.status_code == 200 and "/openapi.json" in page.text
+        root = lxml.html.document_fromstring(page.text)
+        assert not root.xpath("//script|//link|//iframe|//img|//@src") and "default-src 'none'" in page.headers[CSP]
+        assert not re.search(r"url\(|@import|https?:", page.text)
+        told = root.xpath("//main//section/@id")
+        assert {operation["operationId"] for _, operation in operations(openapi)} <= set(told)
+        assert {f"shape-{name}" for name in openapi["components"]["schemas"]} <= set(told)
+        assert len(set(told)) == len(told)
+        assert {link[1:] for link in root.xpath("//a/@href") if link.startswith("#")} <= set(told)
+        sent = root.xpath("//section[@id='shape-ExtractRequest']")[0].text_content()
+        assert "document_id" in sent and "required" in sent and "Draft 2020-12" in sent
         described = await http.get("/openapi.json")
         assert described.json() == json.loads(json.dumps(app.openapi()))
         problem(await http.get("/redoc"), 404)

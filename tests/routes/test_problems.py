@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from itertools import product
@@ -9,7 +10,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from answers import problem
+from answers import as_owner, problem
 
 from fieldmark.scope import Scope
 
@@ -34,11 +35,25 @@ async def test_no_route_and_no_method(serve):
             assert set(answer.headers["allow"].split(", ")) <= allowed
 
 
+async def test_what_is_wrong_with_a_body_is_said_in_a_sentence(serve):
+    async with serve() as served:
+        for headers, body, said in (
+            (JSON, '{"document_id": 1,}', "no JSON at character 18"),
+            (JSON, "[1]", "must be a JSON object"),
+            ({"content-type": "application/x-www-form-urlencoded"}, "{}", "Content-Type: application/json"),
+            (JSON, '{"max_turns": ' + "1" * 5000 + "}", None),
+        ):
+            answer = await served.http.post("/api/agent/extract", content=body, headers=headers)
+            detail = problem(answer, 422 if said else 400)
+            assert (said or "a number in it is too long") in detail and detail.endswith("."), detail
+        assert "nothing at this address" in problem(await served.http.get("/api/nothing"), 404)
+        assert "does not take this method" in problem(await served.http.put("/api/documents"), 405)
+
+
 async def test_our_own_fault_says_nothing_of_what_it_was(serve, clone):
     async with serve() as served:
         assert (await served.http.get("/api/documents")).status_code == 200
-        with psycopg.connect(clone.owner_url) as conn:
-            conn.execute("alter table public.documents rename to something_else")
+        await as_owner(clone, "alter table public.documents rename to something_else")
         detail = problem(await served.http.get("/api/documents"), 500)
         assert "documents" not in detail and "relation" not in detail
         assert (await served.http.get("/healthz")).status_code == 200
@@ -90,7 +105,7 @@ def waiting(clone) -> Callable[[Scope], tuple[UUID, UUID]]:
 
 async def test_no_value_in_a_json_body_is_our_fault(serve, waiting):
     async with serve() as served:
-        document_id, extraction_id = waiting(served.scope)
+        document_id, extraction_id = await asyncio.to_thread(waiting, served.scope)
         common = ("approval", "auto_approved_tools", "model", "max_cost_usd", "\ud800", "\0", "x" * 5000)
         starts = 0
         for path, body, names in (

@@ -26,6 +26,7 @@ NAMED = [
     ("GET", "/api/extractions/{extraction}", None),
     ("GET", "/api/extractions/{extraction}?version=0", None),
     ("GET", "/api/extractions/{extraction}/history", None),
+    ("GET", "/api/extractions/{extraction}/problems", None),
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,9 +24,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from desk import until
 from fieldmark.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
 from fieldmark.routes.tokens import LocalTokens, SupabaseTokens, Tokens, tokens_for
 from fieldmark.settings import Settings
+from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +85,7 @@ def auth_server() -> Iterator[Auth]:
         def do_GET(self) -> None:
             auth.asked.append(self.path)
             auth.called.set()
-            auth.open.wait(5)
+            auth.open.wait()
             status, headers, body = auth.answer or (200, {}, json.dumps({"keys": auth.keys}).encode())
             if auth.answer is None and self.path != "/auth/v1/.well-known/jwks.json":
                 status = 404
@@ -410,13 +412,13 @@ async def test_random_key_names_do_not_make_us_ask_again_and_again(auth: Auth, e
 
 
 async def test_an_unknown_key_is_asked_for_again_after_a_while(auth: Auth) -> None:
-    tokens = SupabaseTokens(auth.url, refetch_after_s=0.2)
-    stranger = es256("stranger")
-    claims = supabase_claims(auth)
-    await refusal(tokens, stranger.sign(claims))
-    await asyncio.sleep(0.21)
-    await asyncio.gather(*(refusal(tokens, stranger.sign(claims, kid=f"later-{n}")) for n in range(20)))
-    assert len(auth.asked) == 2
+    tokens = SupabaseTokens(auth.url, refetch_after_s=0.05)
+    stranger = es256("stranger").sign(supabase_claims(auth))
+    await refusal(tokens, stranger)
+    before = len(auth.asked)
+    await asyncio.sleep(0.06)
+    await refusal(tokens, stranger)
+    assert len(auth.asked) > before
 
 
 async def test_many_at_once_ask_once(auth: Auth, ec_key: Key) -> None:
@@ -438,13 +440,14 @@ async def test_a_new_key_is_learnt_and_a_withdrawn_one_forgotten(auth: Auth, ec_
 
 
 async def test_keys_are_fetched_anew_when_their_time_is_over(auth: Auth, ec_key: Key) -> None:
-    tokens = SupabaseTokens(auth.url, keys_live_s=0.5, refetch_after_s=0)
+    lasting = SupabaseTokens(auth.url, keys_live_s=3600, refetch_after_s=0)
+    short = SupabaseTokens(auth.url, keys_live_s=0.05, refetch_after_s=0)
     token = ec_key.sign(supabase_claims(auth))
-    assert await tokens.user_of(token) == USER
+    assert await lasting.user_of(token) == await short.user_of(token) == USER
     auth.keys = []
-    assert await tokens.user_of(token) == USER
-    await asyncio.sleep(0.51)
-    assert "does not publish" in await refusal(tokens, token)
+    await asyncio.sleep(0.06)
+    assert await lasting.user_of(token) == USER
+    assert "does not publish" in await refusal(short, token)
 
 
 AWAY: list[tuple[int, dict[str, str], bytes]] = [
@@ -500,17 +503,21 @@ async def test_nobody_listening_is_unavailable_until_somebody_does(ec_key: Key) 
 
 
 async def test_a_silent_auth_is_waited_for_only_so_long(auth: Auth, ec_key: Key) -> None:
-    tokens = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0, timeout_s=0.2)
+    tokens = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0, timeout_s=0.5)
     token = ec_key.sign(supabase_claims(auth))
-    assert await tokens.user_of(token) == USER
+
+    async def known() -> bool:
+        with suppress(Unavailable):  # a slow machine may need longer for its keys than they are waited for
+            return await tokens.user_of(token) == USER
+        return False
+
+    await until(known, PATIENCE)
     auth.open.clear()
-    began = time.monotonic()
     assert await tokens.user_of(token) == USER  # waits once, as nobody knew
-    assert 0.2 <= time.monotonic() - began < 2
     began = time.monotonic()
-    for _ in range(10):
+    for _ in range(60):
         assert await tokens.user_of(token) == USER
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 15  # and half a minute if each had waited
     with pytest.raises(Unavailable):
         await tokens.user_of(es256("unknown").sign(supabase_claims(auth)))
 
@@ -521,7 +528,7 @@ async def test_a_caller_who_hangs_up_does_not_take_the_keys_from_the_next(auth: 
     auth.open.clear()
     first = asyncio.create_task(tokens.user_of(token))
     second = asyncio.create_task(tokens.user_of(token))
-    assert await asyncio.to_thread(auth.called.wait, 5)
+    assert await asyncio.to_thread(auth.called.wait, PATIENCE)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first

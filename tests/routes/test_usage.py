@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from uuid import UUID
 
 import psycopg
@@ -18,6 +18,15 @@ pytestmark = pytest.mark.anyio
 
 UPDATE = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
 USED = {"input_tokens": 50_000, "output_tokens": 1_000, "cache_read_input_tokens": 10_000}  # 0.112 by the list
+
+
+@pytest.fixture(autouse=True)
+async def _day(anyio_backend) -> None:
+    """What is counted by days and months is looked at on the day that it was used on."""
+    now = datetime.now(UTC)
+    left = datetime.combine(now.date() + timedelta(days=1), time(), UTC) - now
+    if left < timedelta(minutes=2):
+        await asyncio.sleep(left.total_seconds() + 1)
 
 
 def script() -> Script:
@@ -136,10 +145,18 @@ async def test_a_run_may_ask_for_fewer_turns(serve):
 async def test_services_together_run_no_more_at_once_than_the_organisation_may(serve, clone):
     """Three that would do one run each, in an organisation that may have two."""
     async with AsyncExitStack() as stack:
-        done = Script([[text("Done.")]])
-        one = await stack.enter_async_context(serve(done, max_live_agents=1))
+        asked, two = set(), asyncio.Event()
+
+        async def answer(body):
+            asked.add(body["metadata"]["user_id"])
+            if len(asked) == 2:
+                two.set()
+            await two.wait()
+            return [text("Done.")]
+
+        one = await stack.enter_async_context(serve(answer, max_live_agents=1))
         for _ in range(2):
-            await stack.enter_async_context(serve(done, home=one.service.settings.home, max_live_agents=1))
+            await stack.enter_async_context(serve(answer, home=one.service.settings.home, max_live_agents=1))
         documents = [await one.document() for _ in range(6)]
         limit(clone, one.scope.org_id, runs=2)
         answers = await asyncio.gather(

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from claude_agent_sdk import AssistantMessage, StreamEvent, ToolUseBlock
 
-from desk import at_work, until
+from desk import at_work, until, update
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.script import Script, endless, stall
 from fieldmark.offline_model.server import OfflineModel
@@ -19,10 +19,6 @@ from fieldmark.runs.prices import Prices
 from living import clis
 
 pytestmark = pytest.mark.anyio
-
-
-def update(path: str):
-    return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
 
 
 def used(input_tokens: int = 0, output_tokens: int = 0, **more) -> dict:

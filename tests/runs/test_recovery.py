@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from desk import sql
+from desk import sql, update
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, endless
@@ -15,10 +15,6 @@ from fieldmark.runs.runner import MAX_ATTEMPTS, MAX_TRIES
 from living import clis
 
 pytestmark = pytest.mark.anyio
-
-
-def update(path: str):
-    return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
 
 
 def script(desk, query: str, *parameters):

@@ -484,6 +484,28 @@ CASES = [
         NOBODY,
     ),
     Case("calls", "delete", "theirs", "delete from calls where run_id = %(run)s", NOBODY),
+    # run_watchers: the channels carry the words of other organisations too
+    Case("run_watchers", "select", "theirs", "select from run_watchers where run_id = %(run)s", SERVED),
+    Case(
+        "run_watchers",
+        "insert",
+        "of theirs",
+        "insert into run_watchers (run_id, channel, org_id, until) values (%(run)s, 'mine', %(org)s, now())",
+        SERVED,
+    ),
+    Case(
+        "run_watchers",
+        "insert",
+        "in another's name",
+        "insert into run_watchers (run_id, channel, org_id, until, created_by) "
+        "values (%(run)s, 'mine', %(org)s, now(), %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "run_watchers", "update", "for how long", "update run_watchers set until = now() where run_id = %(run)s", SERVED
+    ),
+    Case("run_watchers", "update", "where", "update run_watchers set channel = 'mine' where run_id = %(run)s", NOBODY),
+    Case("run_watchers", "delete", "theirs", "delete from run_watchers where run_id = %(run)s", SERVED),
     # agent_sessions
     Case("agent_sessions", "select", "theirs", "select from agent_sessions where org_id = %(org)s", SERVED),
     Case(
@@ -607,6 +629,7 @@ CALLS = [
         MEMBERS,
     ),
     Case("append_event", "call", "to theirs", "select private.append_event(%(run)s, '{}')", SERVED),
+    Case("watch_run", "call", "theirs", "select from private.watch_run(%(run)s, 'mine')", SERVED),
     Case(
         "fail_run", "call", "of anybody", "select private.fail_run(%(run)s, 'No.', 'no')", frozenset({"service login"})
     ),

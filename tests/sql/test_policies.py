@@ -164,6 +164,7 @@ RIGHTS = {
         "finished_at answer error error_code",
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
+    "run_watchers": {"select": True, "insert": "run_id channel org_id until", "update": "until", "delete": True},
     "calls": {
         "select": True,
         "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
@@ -244,6 +245,8 @@ CALLABLE = {
         "private.is_service",
         "private.enter",
         "private.append_event",
+        "private.watch_run",
+        "private.tell_watchers",
         "private.fence",
         "private.enter_call",
         "private.claim_call",

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.tools.toolkit import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -129,3 +130,12 @@ async def test_no_answer_is_longer_than_the_cli_takes(desk, context):
         await desk.call(context, "remove_field", path="notes[0]"),
     ):
         assert not answer.is_error and len(answer.text.encode()) <= MAX_RESULT_BYTES
+
+
+def test_what_is_left_out_of_the_words_for_a_call_is_not_left_unsaid():
+    def saying(*keys: str) -> str:
+        return EXTRACTION.toolkit.says("extract_fields", {"fields": dict.fromkeys(keys, 1), "confidences": {}})
+
+    assert saying("a", "b") == "Saving a, b"
+    assert saying(*"abcdefgh") == "Saving a, b, c, d, e, f and 2 more"
+    assert saying("x" * 199, "y") == f"Saving {'x' * 199}…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import re
 import signal
 from collections.abc import AsyncGenerator, Coroutine, Generator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:  # what takes long to import is imported where it is needed
 LOCAL_USER: Final = UUID("00000000-0000-4000-8000-000000000001")
 
 FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
+
+_USUAL_THRESHOLD: Final = gc.get_threshold()
 
 Result = TypeVar("Result")
 
@@ -88,6 +91,8 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await work
 
+    if endless:
+        gc.set_threshold(*_USUAL_THRESHOLD)
     with sentences():
         try:
             return asyncio.run(until_told())

@@ -107,7 +107,6 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
     from fieldmark.cli.watching import show_extraction, to_the_end
     from fieldmark.runs import decisions
     from fieldmark.stores import documents
-    from fieldmark.worker import working
 
     with err.status("") as status:
         tell(status, "Starting…")
@@ -121,6 +120,8 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
                 after = await decisions.decide(service.database, scope, run_id, decision)
             except (NotFound, Conflict, Invalid) as fault:
                 stop(str(fault), FAILED)
+            from fieldmark.worker import working  # here, because a decision that is refused need not wait for it
+
             say_offline(settings)
             # No other worker need be there: the embedded database has none when no command runs.
             async with working(service):

@@ -13,8 +13,8 @@ from fieldmark.cli.asking import Person, show_proposal
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.cli.terminal import err, out, plain
 from fieldmark.db.pool import Database
-from fieldmark.domain.fields import leaves
 from fieldmark.errors import Conflict, Invalid
+from fieldmark.exports.shape import Leaf, leaves_of
 from fieldmark.routes.extractions import Extraction
 from fieldmark.runs import decisions
 from fieldmark.runs.decisions import Proposal
@@ -105,20 +105,17 @@ def show_extraction(extraction: dict[str, Any], filename: str) -> None:
     table.add_column("value", overflow="fold")
     table.add_column("confidence", justify="right")
     table.add_column("where", overflow="fold")
-    for path, value in leaves(extraction["extracted_fields"]):
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        score = extraction["confidence_scores"].get(path)
-        proof = extraction["evidence"].get(path)
-        table.add_row(plain(path), plain(shown), "" if score is None else f"{score:.2f}", _where(proof, shown))
+    for leaf in leaves_of(extraction):
+        shown = leaf.value if isinstance(leaf.value, str) else json.dumps(leaf.value, ensure_ascii=False)
+        sure = "" if leaf.confidence is None else f"{leaf.confidence:.2f}"
+        table.add_row(plain(leaf.name), plain(shown), sure, _where(leaf, shown))
     out.print(table)
 
 
-def _where(proof: dict[str, Any] | None, shown: str) -> str:
+def _where(leaf: Leaf, shown: str) -> str:
     """Where a value stands, and how it is printed there if not as it is shown."""
-    if proof is None:
-        return ""
-    if proof["state"] != "found":
-        return "[dim]left blank[/dim]" if proof["state"] == "blank" else "[red]on no page[/red]"
-    quote = proof["quote"]
+    if leaf.state != "found":
+        return {None: "", "blank": "[dim]left blank[/dim]"}.get(leaf.state, "[red]on no page[/red]")
+    quote = leaf.quote or shown
     printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
-    return f"page {proof['page']}{printed}"
+    return f"page {leaf.page}{printed}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -24,11 +24,12 @@ _LONGEST_PAUSE: Final = 5.0
 
 
 class Listener(AsyncIterator["str | None"]):
-    """What one reader hears: payloads of a channel, or None for a gap after which it must read again."""
+    """What one reader hears: payloads of its channels, as they were sent, or None for a gap after which it must read
+    again."""
 
-    def __init__(self, channel: str, payload: str | None) -> None:
-        self.channel = channel
-        self.payload = payload
+    def __init__(self, channels: Sequence[str], about: str | None) -> None:
+        self.channels = channels
+        self.about = about
         self._heard: deque[str | None] = deque()
         self._wake = asyncio.Event()
         self._closed = False
@@ -41,6 +42,12 @@ class Listener(AsyncIterator["str | None"]):
         elif not self._heard or self._heard[-1] != payload:  # the same news twice is one reason to read
             self._heard.append(payload)
         self._wake.set()
+
+    def rest(self) -> list[str | None]:
+        """What else is there to hear, without waiting."""
+        heard = list(self._heard)
+        self._heard.clear()
+        return heard
 
     def close(self) -> None:
         """Let the iteration end."""
@@ -73,12 +80,18 @@ class Hearing:
         self._deaf = url is None
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def hears(self) -> bool:
+        """Whether something can be heard just now."""
+        return not self._deaf
+
     async def add(self, listener: Listener) -> None:
         """Returns once the listener hears, or is told to look for itself because nothing can be heard."""
-        self._listeners.setdefault((listener.channel, listener.payload), set()).add(listener)
-        if listener.channel in self._heard:
+        for channel in listener.channels:
+            self._listeners.setdefault((channel, listener.about), set()).add(listener)
+        if self._heard.issuperset(listener.channels):
             return
-        self._wanted.add(listener.channel)
+        self._wanted.update(listener.channels)
         self._changed.set()
         if not self._tasks:
             self._tasks.append(asyncio.create_task(self._look(), name="looking"))
@@ -86,7 +99,7 @@ class Hearing:
                 self._tasks.append(asyncio.create_task(self._run(self._url), name="hearing"))
         try:
             async with asyncio.timeout(_HEARING_SECONDS), self._settled:
-                await self._settled.wait_for(lambda: self._deaf or listener.channel in self._heard)
+                await self._settled.wait_for(lambda: self._deaf or self._heard.issuperset(listener.channels))
         except TimeoutError:
             self._deaf = True  # a host that does not even refuse: the next listener need not wait for it
         except BaseException:
@@ -95,11 +108,11 @@ class Hearing:
 
     def remove(self, listener: Listener) -> None:
         """Stop telling this listener."""
-        key = (listener.channel, listener.payload)
-        listeners = self._listeners.get(key, set())
-        listeners.discard(listener)
-        if not listeners:
-            self._listeners.pop(key, None)
+        for channel in listener.channels:
+            listeners = self._listeners.get((channel, listener.about), set())
+            listeners.discard(listener)
+            if not listeners:
+                self._listeners.pop((channel, listener.about), None)
 
     async def close(self) -> None:
         """Close the connection; every listener's iteration ends."""
@@ -177,7 +190,7 @@ class Hearing:
             self._tell(heard.relname.decode(), heard.extra.decode())
 
     def _tell(self, channel: str, payload: str) -> None:
-        for key in ((channel, payload), (channel, None)):
+        for key in ((channel, payload.partition(" ")[0]), (channel, None)):
             for listener in self._listeners.get(key, ()):
                 listener.tell(payload)
 

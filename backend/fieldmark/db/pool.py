@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+import secrets
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
@@ -89,6 +90,8 @@ class Database:
         )
         self._size = size
         self._hearing = Hearing(None if direct_pooled else direct, CONNECTING)
+        self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
+        """A channel of this process: whoever is not told its name cannot listen to it."""
 
     async def __aenter__(self) -> Self:
         # A first connection by hand, because the pool would keep to itself why it cannot connect.
@@ -156,20 +159,25 @@ class Database:
             raise refusal(error.diag.message_primary or refusal.title) from error
 
     @asynccontextmanager
-    async def listen(self, channel: str, payload: str | None = None) -> AsyncGenerator[AsyncIterator[str | None]]:
-        """Hear what is notified on a channel from the moment this context is entered (so: enter, then read what there
-        is already, then iterate).
+    async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Listener]:
+        """Hear what is notified on some channels from the moment this context is entered (so: enter, then read what
+        there is already, then iterate).
 
-        Yields an iterator of payloads; only of those equal to `payload` if that is given. None stands for a gap:
-        something may have been missed, read again. All listeners of a process share one connection; a listener
+        Yields an iterator of payloads; only of those whose first word is `about` if that is given. None stands for a
+        gap: something may have been missed, read again. All listeners of a process share one connection; a listener
         holds none. Where the database cannot be listened to, there is such a gap once a second.
         """
-        listener = Listener(channel, payload)
+        listener = Listener(channels, about)
         await self._hearing.add(listener)
         try:
             yield listener
         finally:
             self._hearing.remove(listener)
+
+    @property
+    def hears(self) -> bool:
+        """Whether the database can be listened to, as far as is known."""
+        return self._hearing.hears
 
     def connections(self) -> Load:
         """How busy the pool is just now."""

@@ -142,8 +142,7 @@ def _field_list(leaves: Sequence[Leaf], ids: Mapping[str, int], there: set[int])
     for leaf in leaves:
         if leaf.name not in in_tables:
             groups.setdefault(paths.name(leaf.path[:-1]), []).append(leaf)
-    # The database keeps no order of keys; the page has one.
-    for leaf in (leaf for group in groups.values() for leaf in sorted(group, key=_reading_order)):
+    for leaf in (leaf for group in groups.values() for leaf in group):
         above = paths.name(leaf.path[:-1])
         if above != heading:
             parts.append(f'{"</dl>" if heading is not None else ""}<h2 dir="auto">{_text(above) or "Fields"}</h2><dl>')
@@ -250,12 +249,6 @@ def _lights(leaves: Sequence[Leaf], ids: Mapping[str, int], there: set[int]) -> 
         f"body:has(#p{n} .box:is(:hover,:focus-visible)) #f{n}{{background:#fff3c9}}\n"
         for n in numbers
     )
-
-
-def _reading_order(leaf: Leaf) -> tuple[float, float, float]:
-    if not leaf.boxes or leaf.page is None:
-        return (float("inf"), 0, 0)
-    return (leaf.page, round(leaf.boxes[0][1], 2), leaf.boxes[0][0])
 
 
 def _label(step: str | int) -> str:

@@ -44,7 +44,7 @@ class Table:
 
 
 def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
-    """The leaves of an extraction, as `stores.extractions.get` answers it, in the order they stand."""
+    """The leaves of an extraction, as `stores.extractions.get` answers it, in the order of the page."""
     scores, evidence = _object(extraction.get("confidence_scores")), _object(extraction.get("evidence"))
     locks = _object(extraction.get("locks"))
     proposed: dict[str, list[JsonValue]] = {}
@@ -70,7 +70,31 @@ def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
                 proposed.get(name, []),
             )
         )
-    return found
+    return _as_on_the_page(found)
+
+
+def _as_on_the_page(leaves: list[Leaf]) -> list[Leaf]:
+    """The database keeps no order of keys; the page has one. An object or list stands where the first of its leaves
+    does, what was found nowhere behind all else, and items keep their own order."""
+    begins: dict[paths.Path, tuple[float, ...]] = {}
+    for number, leaf in enumerate(leaves):
+        at = (*_place(leaf), number)
+        for length in range(1, len(leaf.path) + 1):
+            begins[leaf.path[:length]] = min(begins.get(leaf.path[:length], at), at)
+
+    def key(leaf: Leaf) -> list[tuple[float, ...]]:
+        return [
+            (step,) if isinstance(step, int) else begins[leaf.path[: length + 1]]
+            for length, step in enumerate(leaf.path)
+        ]
+
+    return sorted(leaves, key=key)
+
+
+def _place(leaf: Leaf) -> tuple[float, float, float]:
+    if not leaf.boxes or leaf.page is None:
+        return (float("inf"), 0, 0)
+    return (leaf.page, round(leaf.boxes[0][1], 2), leaf.boxes[0][0])
 
 
 def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
@@ -95,7 +119,6 @@ def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
             table.columns.append(column)
         row[column] = leaf
     for table in tables.values():
-        # The database keeps no order of keys; the page has one.
         across = {name: _left_of(name, table) for name in table.columns}
         table.columns.sort(key=across.__getitem__)
     return list(tables.values())

@@ -30,8 +30,16 @@ class Cut:
     seconds: float = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A turn that pauses in the middle of its first block until it is let go on."""
+
+    blocks: Sequence[Block]
+    goes_on: Callable[[], Awaitable[Any]]
+
+
 Fault = HttpError | Cut
-Reply = Sequence[Block] | Turn | Fault
+Reply = Sequence[Block] | Turn | Held | Fault
 Step = Reply | Callable[[Body], Reply | Awaitable[Reply]]
 
 
@@ -47,6 +55,11 @@ def drop(*blocks: Block) -> Cut:
 def stall(seconds: float, *blocks: Block) -> Cut:
     """The stream falls silent for `seconds` and then breaks."""
     return Cut(blocks, seconds)
+
+
+def held(goes_on: Callable[[], Awaitable[Any]], *blocks: Block) -> Held:
+    """The model says half of the first block, waits for `goes_on()`, and says the rest."""
+    return Held(blocks, goes_on)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fieldmark.offline_model import messages
 from fieldmark.offline_model.messages import Body, Turn
-from fieldmark.offline_model.script import Cut, HttpError, Reply
+from fieldmark.offline_model.script import Cut, Held, HttpError, Reply
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 16 * 1024 * 1024
@@ -95,6 +95,10 @@ class OfflineModel:
                 return JSONResponse(messages.error(reply.status, reply.message), reply.status, headers)
             case Cut():
                 return StreamingResponse(_cut(body, reply), media_type="text/event-stream")
+            case Held():
+                return StreamingResponse(
+                    _stream(body, Turn(reply.blocks), reply.goes_on), media_type="text/event-stream"
+                )
             case Turn():
                 turn = reply
             case _:
@@ -128,11 +132,14 @@ class _BrokenOffError(Exception):
     """Ends a response in the middle: the connection closes without the last chunk."""
 
 
-async def _stream(body: Body, turn: Turn) -> AsyncIterator[str]:
+async def _stream(body: Body, turn: Turn, goes_on: Callable[[], Awaitable[Any]] | None = None) -> AsyncIterator[str]:
     for event in messages.opening(body, turn):
         yield event
     for index, block in enumerate(turn.blocks):
-        for event in messages.block_events(index, block, body):
+        events = list(messages.block_events(index, block, body))
+        for at, event in enumerate(events):
+            if goes_on is not None and index == 0 and at == len(events) // 2:
+                await goes_on()
             yield event
     for event in messages.closing(turn):
         yield event

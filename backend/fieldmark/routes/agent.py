@@ -15,7 +15,7 @@ from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.extractions import Extraction
 from fieldmark.routes.problems import responses
 from fieldmark.routes.runs import WaitingCall, waiting_call
-from fieldmark.routes.streams import STREAM, event_stream
+from fieldmark.routes.streams import STREAM, Deltas, event_stream
 from fieldmark.runs import decisions, launch
 from fieldmark.runs.absent import absent
 from fieldmark.runs.stream import end_of
@@ -103,6 +103,7 @@ async def extract(
     scope: TheScope,
     service: TheService,
     idempotency_key: _IdempotencyKey = None,
+    deltas: Deltas = False,
 ) -> Response | RunResult:
     """Read the document and write its fields. With `Accept: text/event-stream` the run's events as they come, else the
     result when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any event."""
@@ -116,7 +117,7 @@ async def extract(
         extraction_id=body.extraction_id,
         wish=_wish(body, idempotency_key),
     )
-    return await _answer(request, service, scope, run_id)
+    return await _answer(request, service, scope, run_id, deltas=deltas)
 
 
 @router.post("/correct", responses=_ANSWERS, response_model=None)
@@ -126,6 +127,7 @@ async def correct(
     scope: TheScope,
     service: TheService,
     idempotency_key: _IdempotencyKey = None,
+    deltas: Deltas = False,
 ) -> Response | RunResult:
     """Change exactly the fields that the message names. Answers like `extract`."""
     run_id = await launch.correct(
@@ -136,7 +138,7 @@ async def correct(
         prices=service.prices,
         wish=_wish(body, idempotency_key),
     )
-    return await _answer(request, service, scope, run_id)
+    return await _answer(request, service, scope, run_id, deltas=deltas)
 
 
 class Approval(BaseModel):
@@ -169,7 +171,9 @@ class ToolNames(BaseModel):
 
 
 @router.post("/approve", responses=_ANSWERS, response_model=None)
-async def approve(body: ApproveRequest, request: Request, scope: TheScope, service: TheService) -> Response | RunResult:
+async def approve(
+    body: ApproveRequest, request: Request, scope: TheScope, service: TheService, deltas: Deltas = False
+) -> Response | RunResult:
     """Approve, reject or change the call that a run waits for. Answers like `extract` with what follows; a decision is
     taken once, by the run's own user: 409 for a call that waits no more, 410 for a run of yours that went with its
     document."""
@@ -180,7 +184,7 @@ async def approve(body: ApproveRequest, request: Request, scope: TheScope, servi
         body.run_id,
         decisions.Decision(said.call_id, said.approved, said.input, said.reason),
     )
-    return await _answer(request, service, scope, body.run_id, after=last)
+    return await _answer(request, service, scope, body.run_id, after=last, deltas=deltas)
 
 
 @router.get("/tools", responses=responses(401, 404))
@@ -211,10 +215,10 @@ def _wish(body: RunWish, idempotency_key: str | None) -> launch.Wish:
 
 
 async def _answer(
-    request: Request, service: Service, scope: Scope, run_id: UUID, after: int = 0
+    request: Request, service: Service, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool
 ) -> Response | RunResult:
     if "text/event-stream" in request.headers.get("accept", ""):
-        return event_stream(service, scope, run_id, after)
+        return event_stream(service, scope, run_id, after, deltas=deltas)
     run = await end_of(service.database, scope, run_id)
     if run["error_code"] == "document_failed":
         raise DocumentFailed(run["error"])

@@ -315,9 +315,7 @@ async def set_field(
     path = paths.parse(body.path)
     if problem := problem_with(body.value):
         raise Invalid(problem)
-    async with service.database.as_user(scope) as conn:  # before the extraction is locked: it may take a while
-        extraction = await _now(conn, extraction_id)
-        grounds = await DocumentWords().grounds(conn, extraction.document_id)
+    grounds = await _grounds(service, scope, extraction_id)
     async with _changing(service, scope, extraction_id, if_match) as conn:
         shown = await _looked_for(grounds, path, body.value, await _now(conn, extraction_id))
         await extractions.update_field(
@@ -356,9 +354,14 @@ async def complete(
 async def restore_version(
     extraction_id: UUID, body: RestoreRequest, scope: TheScope, service: TheService, if_match: IfMatch = None
 ) -> ChangedExtraction:
-    """Write the fields as they stood at a version, as a new version. What this changes is locked by you."""
+    """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
+    again, and locked by you."""
+    grounds = await _grounds(service, scope, extraction_id)
     async with _changing(service, scope, extraction_id, if_match) as conn:
-        await extractions.restore(conn, extraction_id, body.version)
+        then = await extractions.as_of(conn, extraction_id, body.version)
+        fields = then and then["extracted_fields"]  # none for a version that never was, which the restoring says
+        shown = await _looked_for(grounds, (), fields or {}, await _now(conn, extraction_id))
+        await extractions.restore(conn, extraction_id, body.version, shown.confidences, shown.evidence)
         now = await _with_schema(conn, extraction_id)
     return await _changed(*now)
 
@@ -417,6 +420,12 @@ async def _now(conn: Connection, extraction_id: UUID) -> Extraction:
     if row is None:
         raise NotFound("There is no such extraction.")
     return Extraction.model_validate(row)
+
+
+async def _grounds(service: Service, scope: Scope, extraction_id: UUID) -> Grounds:
+    """The document's words, fetched before the extraction is locked: it may take a while."""
+    async with service.database.as_user(scope) as conn:
+        return await DocumentWords().grounds(conn, (await _now(conn, extraction_id)).document_id)
 
 
 async def _looked_for(grounds: Grounds, at: paths.Path, value: JsonValue, now: Extraction) -> Shown:

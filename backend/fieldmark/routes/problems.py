@@ -84,15 +84,31 @@ async def _expected(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     faults = cast(RequestValidationError, error).errors()
-    said = [f"{'.'.join(str(step) for step in fault['loc'][1:]) or 'body'}: {fault['msg']}" for fault in faults[:10]]
-    return problem(422, "invalid", "Invalid request", "; ".join(said) + ".")
+    return problem(422, "invalid", "Invalid request", "; ".join(map(_in_words, faults[:10])) + ".")
+
+
+def _in_words(fault: dict[str, Any]) -> str:
+    where, what = fault["loc"][1:], fault["msg"]
+    if fault["type"] == "json_invalid" and where:  # its place is a character's number, or in the words already
+        return f"body: it is no JSON at character {where[0]}: {fault['ctx']['error']}"
+    if not where and fault["type"] == "model_attributes_type":
+        what = "it must be a JSON object, sent as Content-Type: application/json"
+    return f"{'.'.join(map(str, where)) or 'body'}: {what}"
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     known = cast(HTTPException, error)
     phrase = HTTPStatus(known.status_code).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
-    return problem(known.status_code, code, phrase, str(known.detail), dict(known.headers or {}))
+    detail = _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail))
+    return problem(known.status_code, code, phrase, detail, dict(known.headers or {}))
+
+
+_OF_THE_FRAMEWORK = {
+    "Not Found": "There is nothing at this address.",
+    "Method Not Allowed": "This address does not take this method; the header Allow says which it takes.",
+    "There was an error parsing the body": "The body's JSON is nested too deep, or a number in it is too long.",
+}
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

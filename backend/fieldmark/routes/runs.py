@@ -16,7 +16,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.errors import Malformed
 from fieldmark.routes.auth import TheScope, TheService
 from fieldmark.routes.problems import responses
-from fieldmark.routes.streams import STREAM, event_stream, number_after
+from fieldmark.routes.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.runs import decisions
 from fieldmark.runs.absent import absent
 from fieldmark.stores import runs
@@ -107,6 +107,7 @@ async def get_run_events(
     scope: TheScope,
     service: TheService,
     last_event_id: Annotated[str | None, Header(description="The number of the last event you saw.")] = None,
+    deltas: Deltas = False,
 ) -> EventSourceResponse:
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
     ended. From any event on, as often as you like, from any server."""
@@ -117,7 +118,7 @@ async def get_run_events(
         # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
         if after > await runs.last_event(conn, run_id):
             raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
-    return event_stream(service, scope, run_id, after)
+    return event_stream(service, scope, run_id, after, deltas=deltas)
 
 
 async def described(conn: Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+from fastapi import Query
 from fastapi.sse import EventSourceResponse, format_sse_event
 
 from fieldmark.errors import FieldmarkError, Malformed
 from fieldmark.routes.problems import log
-from fieldmark.runs.stream import follow
+from fieldmark.runs.stream import DELTA, follow
 from fieldmark.scope import Scope
 from fieldmark.service import Service
 
@@ -26,21 +27,36 @@ STREAM: dict[str, Any] = {
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
-def event_stream(service: Service, scope: Scope, run_id: UUID, after: int = 0) -> EventSourceResponse:
-    """The run's events behind number `after`, then the new ones, until it has ended. `id:` is an event's number."""
-    return EventSourceResponse(_events(service, scope, run_id, after), headers=_HEADERS)
+Deltas = Annotated[
+    bool,
+    Query(
+        description='Also tell what the model says while it says it, as `{"text_delta": …}` and '
+        '`{"thinking_delta": …}` without an `id`. Append them as they come. When the next event with an `id` comes, '
+        'throw away what you have gathered: that event is the whole `{"text"}` or `{"thinking"}` which it was the '
+        'beginning of, or tells why there is none (`{"retry"}`, `{"error"}`). Deltas are not kept, so nobody gets one '
+        "again, and any of them may be missing, but never one before another of the same block. An answer in JSON has "
+        "none."
+    ),
+]
+"""A route's parameter."""
 
 
-async def _events(service: Service, scope: Scope, run_id: UUID, after: int) -> AsyncIterator[bytes]:
+def event_stream(service: Service, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool) -> EventSourceResponse:
+    """The run's events behind number `after`, then the new ones, until it has ended. `id:` is an event's number; a
+    delta has none."""
+    return EventSourceResponse(_events(service, scope, run_id, after, deltas), headers=_HEADERS)
+
+
+async def _events(service: Service, scope: Scope, run_id: UUID, after: int, deltas: bool) -> AsyncIterator[bytes]:
     try:
         with service.metrics.stream_readers.track_inprogress():
             yield format_sse_event(comment="run " + str(run_id))
-            async for event in follow(service.database, scope, run_id, after):
+            async for event in follow(service.database, scope, run_id, after, deltas=deltas):
                 if event is None:
                     yield format_sse_event(comment="waiting")
                 else:
                     number, body = event
-                    yield format_sse_event(data_str=body, id=str(number))
+                    yield format_sse_event(data_str=body, id=None if number == DELTA else str(number))
     except FieldmarkError as error:
         # The response has begun: the reader is cut off here and comes back with the last number it saw.
         log.warning("stream broke off", run_id=str(run_id), reason=error.code)

@@ -22,12 +22,17 @@ from claude_agent_sdk import (
 )
 
 from fieldmark.domain.values import problem_with
-from fieldmark.runs.options import TOOL_PREFIX
+from fieldmark.errors import FieldmarkError
+from fieldmark.runs.deltas import Draft
+from fieldmark.runs.tool_server import TOOL_PREFIX
 from fieldmark.stores import runs
 from fieldmark.tools.toolkit import ToolContext, Toolkit
 
 MAX_SHOWN_CHARACTERS = 4000
 """How much of a call's output an event repeats; the agent itself got all of it."""
+
+GATHER_SECONDS = 0.08
+"""How long words are gathered before those who watch are told: each time costs a transaction."""
 
 _BROKE_OFF = "The model's service broke off in the middle of an answer; it was asked again."
 
@@ -126,13 +131,17 @@ def _text_of(block: ToolResultBlock) -> str:
 
 class EventLog:
     """Writes a run's events in the order they are said, several to a transaction when they come faster than it takes.
+    In between it tells the words of the `draft` to whoever watches, in the same order, and keeps none of them.
 
     Raises Fenced from `flush` and on leaving if another worker has taken the run. What was said is written however
     the block ends.
     """
 
-    def __init__(self, context: ToolContext) -> None:
+    def __init__(self, context: ToolContext, draft: Draft | None = None) -> None:
         self._context = context
+        self._draft = draft or Draft(context.attempt)
+        self._draft.has_words = self._gather
+        self._gathering: asyncio.TimerHandle | None = None
         self._waiting: list[dict[str, Any]] = []
         self._writing = asyncio.Lock()
         self._wanted = asyncio.Event()
@@ -146,6 +155,7 @@ class EventLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._writer is not None
+        self._draft.pass_over()
         self._writer.cancel()
         await asyncio.gather(self._writer, return_exceptions=True)
         try:
@@ -158,7 +168,16 @@ class EventLog:
         """Put an object at the end of the run's events. Raises what the writing of earlier ones failed with."""
         if self._writer is not None and self._writer.done() and not self._writer.cancelled():
             self._writer.result()
+        self._draft.pass_over()
         self._waiting.append(body)
+        self._wanted.set()
+
+    def _gather(self) -> None:
+        if self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = None
         self._wanted.set()
 
     async def flush(self) -> None:
@@ -175,4 +194,16 @@ class EventLog:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await asyncio.shield(self.flush())
+            await asyncio.shield(self.pass_on())
+
+    async def pass_on(self) -> None:
+        """Write what waits, and tell those who watch what is in the draft: behind all that was said before it."""
+        await self.flush()
+        async with self._writing:
+            if self._waiting or not (pieces := self._draft.take()):
+                return
+            try:
+                async with self._context.database.as_user(self._context.scope) as conn:
+                    await runs.tell_watchers(conn, self._context.run_id, self._context.attempt, pieces)
+            except FieldmarkError:
+                pass  # lost words cost nothing: the whole block follows, and finds out what the matter is

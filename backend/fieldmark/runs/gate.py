@@ -18,8 +18,8 @@ from claude_agent_sdk.types import HookContext, HookInput, SyncHookJSONOutput
 from pydantic import JsonValue
 
 from fieldmark.domain.values import problem_with
-from fieldmark.runs.options import TOOL_PREFIX
 from fieldmark.runs.seal import Unsealed
+from fieldmark.runs.tool_server import TOOL_PREFIX
 from fieldmark.stores import calls
 from fieldmark.tools.toolkit import Answer, Retry, ToolContext, Toolkit, hash_of
 from fieldmark.traces import failed, span

@@ -8,20 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from uuid import UUID
 
 import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 from claude_agent_sdk.types import HookCallback, McpSdkServerConfig, SessionStore
 
+from fieldmark.runs.holder import Holder
 from fieldmark.runs.sessions import Sessions
-
-if TYPE_CHECKING:  # it needs this module itself
-    from fieldmark.runs.holder import Holder
-
-SERVER = "fieldmark"
-TOOL_PREFIX = f"mcp__{SERVER}__"
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest single message taken from the CLI. A model's tool call is far below; more ends the run."""
@@ -70,7 +65,7 @@ def agent_options(
         tools=[],
         allowed_tools=[],
         permission_mode="dontAsk",
-        mcp_servers={SERVER: server},
+        mcp_servers={server["name"]: server},
         strict_mcp_config=True,
         setting_sources=[],
         skills=[],

@@ -27,6 +27,7 @@ from fieldmark.errors import Fenced, FieldmarkError, Unavailable
 from fieldmark.metrics import Metrics
 from fieldmark.runs.clients import Clients
 from fieldmark.runs.course import Course, course_of
+from fieldmark.runs.deltas import Draft
 from fieldmark.runs.events import EventLog, Narrator
 from fieldmark.runs.gate import Calls, Gate, Policy
 from fieldmark.runs.holder import Work
@@ -108,7 +109,7 @@ class Runner:
         )
         try:
             outcome = await self._until_cancelled(context, run, course)
-            await self._finish(context, run, outcome)
+            await self._finish(context, outcome)
             course.ended(outcome.status, outcome.code)
         except Fenced:
             status = await self._status_or_give_up(context)
@@ -172,14 +173,15 @@ class Runner:
 
     async def _until_cancelled(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
         """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
-        async with self._database.listen(runs.CANCELLED_CHANNEL, str(context.run_id)) as news:
-            working = asyncio.create_task(self._attempt(context, run, course))
+        draft = Draft(context.attempt)
+        async with self._database.listen(runs.WORK_CHANNEL, about=str(context.run_id)) as news:
+            working = asyncio.create_task(self._attempt(context, run, course, draft))
             hearing: asyncio.Future[str | None] | None = None
             try:
                 while not working.done():
                     # Asked before each silence: the news may have come before anybody listened.
                     async with self._database.as_user(context.scope) as conn:
-                        await runs.fence(conn, context.run_id, context.attempt)
+                        draft.watched_for(await runs.watched(conn, context.run_id, context.attempt))
                     hearing = hearing or asyncio.ensure_future(anext(aiter(news)))
                     await asyncio.wait({working, hearing}, return_when=asyncio.FIRST_COMPLETED)
                     if hearing.done():
@@ -191,10 +193,10 @@ class Runner:
                 working.cancel()
                 await _settled(working)
 
-    async def _attempt(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
+    async def _attempt(self, context: ToolContext, run: dict[str, Any], course: Course, draft: Draft) -> Outcome:
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await self._converse(context, run, course)
+                return await self._converse(context, run, course, draft)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {self._limits.seconds} seconds.", code="deadline")
         except KeyRefused:
@@ -225,7 +227,7 @@ class Runner:
             log.exception("the run failed")
             return Outcome("failed", error="The run failed inside Fieldmark; its log says why.", code="internal")
 
-    async def _converse(self, context: ToolContext, run: dict[str, Any], course: Course) -> Outcome:
+    async def _converse(self, context: ToolContext, run: dict[str, Any], course: Course, draft: Draft) -> Outcome:
         spec = AGENTS[run["agent"]]
         policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
         narrator = Narrator(spec.toolkit)
@@ -249,7 +251,7 @@ class Runner:
         if turns < 1:
             return NO_TURNS_LEFT
         meter = Meter(context, run["agent"], self._limits.prices, model, turns, paid=deferred)
-        async with EventLog(context) as events, meter:
+        async with EventLog(context, draft) as events, meter:
 
             async def before(call_id: str) -> None:
                 await meter.charged(call_id)
@@ -278,6 +280,7 @@ class Runner:
                     if isinstance(message, StreamEvent):
                         gate.saw(message.event)
                         course.saw(message.event)
+                        draft.saw(message.event)
                     elif isinstance(message, AssistantMessage):
                         api_error = message.error
                     elif isinstance(message, ResultMessage):
@@ -320,7 +323,7 @@ class Runner:
         # An attempt that left no conversation may have written all the same.
         return f"{first}\n\n{spec.resumed}" if run["attempt"] > 1 else first
 
-    async def _finish(self, context: ToolContext, run: dict[str, Any], outcome: Outcome) -> None:
+    async def _finish(self, context: ToolContext, outcome: Outcome) -> None:
         # The status and the event that tells of it are one transaction: whoever sees the one sees the other.
         async with self._database.as_user(context.scope) as conn:
             await runs.fence(conn, context.run_id, context.attempt)

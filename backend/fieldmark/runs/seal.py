@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from claude_agent_sdk import AssistantMessage, Message, SystemMessage
 
-from fieldmark.runs.options import SERVER, TOOL_PREFIX
+from fieldmark.runs.tool_server import NAME, TOOL_PREFIX
 from fieldmark.tools.toolkit import Toolkit
 
 
@@ -54,7 +54,7 @@ def check_init(init: dict[str, Any], toolkit: Toolkit, commands: Set[str]) -> No
     faults += [f"its {kind}" for kind in ("skills", "agents") if init.get(kind) != []]
     if not isinstance(said := init.get("slash_commands"), list) or not set(cast(list[Any], said)) <= commands:
         faults.append("its slash_commands")
-    if [server.get("name") for server in init.get("mcp_servers", [])] != [SERVER]:
+    if [server.get("name") for server in init.get("mcp_servers", [])] != [NAME]:
         faults.append("its servers")
     if any(plugin.get("path") != "builtin" for plugin in init.get("plugins", [])):
         faults.append("its plugins")

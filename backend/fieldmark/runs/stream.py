@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Database
 from fieldmark.runs.absent import absent
+from fieldmark.runs.deltas import Reading
 from fieldmark.scope import Scope
 from fieldmark.stores import runs
 
@@ -17,41 +19,73 @@ ENDED = frozenset({"completed", "failed", "cancelled", "awaiting_approval"})
 BATCH = 500
 POLL_SECONDS = 5
 """How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
+WATCH_SECONDS = 10
+"""How often a reader that wants deltas says so. It is believed for three times as long."""
+DELTA = 0
+"""Stands where an event has its number: a delta is no event, and is not kept."""
 
 
 async def follow(
-    database: Database, scope: Scope, run_id: UUID, after: int = 0, *, poll_seconds: float = POLL_SECONDS
+    database: Database,
+    scope: Scope,
+    run_id: UUID,
+    after: int = 0,
+    *,
+    deltas: bool = False,
+    poll_seconds: float = POLL_SECONDS,
 ) -> AsyncIterator[tuple[int, str] | None]:
     """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
     while nothing happens, for a sign of life. Raises NotFound or Gone.
 
+    With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
+    that comes next.
+
     No connection is held while the reader is slow or waits."""
-    async with database.listen(runs.EVENTS_CHANNEL, str(run_id)) as news:
-        heard = aiter(news)
+    channels = [runs.EVENTS_CHANNEL, database.own_channel] if deltas else [runs.EVENTS_CHANNEL]
+    async with database.listen(*channels, about=str(run_id)) as news:
         waiting: asyncio.Task[str | None] | None = None
         said = time.monotonic()
+        looked = asked = -math.inf
+        heard: list[str | None] = [None]
+        reading = Reading()
         try:
             while True:
-                looking = asyncio.ensure_future(_look(database, scope, run_id, after))
-                _looks.add(looking)
-                looking.add_done_callback(_looks.discard)
-                # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
-                run, events = await asyncio.shield(looking)
-                if run is None:
-                    async with database.as_user(scope) as conn:
-                        raise await absent(conn, scope, run_id)
-                for event in events:
-                    after = event["number"]
-                    yield after, event["body"]
-                    said = time.monotonic()
-                if len(events) == BATCH:
-                    continue
-                if run["status"] in ENDED:
-                    return
+                pieces = [word for word in heard if word is not None and " " in word]
+                # Whatever else was heard is a reason to look. So is a while of pieces alone: the right to hear them may
+                # have been lost.
+                if len(pieces) < len(heard) or time.monotonic() - looked >= poll_seconds:
+                    looked = time.monotonic()
+                    asks = deltas and database.hears and looked - asked >= WATCH_SECONDS
+                    asked = looked if asks else asked
+                    looking = asyncio.ensure_future(
+                        _look(database, scope, run_id, after, database.own_channel if asks else None)
+                    )
+                    _looks.add(looking)
+                    looking.add_done_callback(_looks.discard)
+                    # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
+                    run, events = await asyncio.shield(looking)
+                    if run is None:
+                        async with database.as_user(scope) as conn:
+                            raise await absent(conn, scope, run_id)
+                    for event in events:
+                        after = event["number"]
+                        yield after, event["body"]
+                        said = time.monotonic()
+                    if len(events) == BATCH:
+                        heard = [None]
+                        continue
+                    if run["status"] in ENDED:
+                        return
+                for piece in pieces:
+                    if (body := reading.passes(piece, after)) is not None:
+                        yield DELTA, body
+                        said = time.monotonic()
                 if waiting is None:
-                    waiting = asyncio.ensure_future(anext(heard))
+                    waiting = asyncio.ensure_future(anext(news))
                 done, _ = await asyncio.wait({waiting}, timeout=poll_seconds)
+                heard = [None]
                 if done:
+                    heard = [waiting.result(), *news.rest()]
                     waiting = None
                 if time.monotonic() - said >= poll_seconds:
                     yield None
@@ -65,11 +99,14 @@ _looks: set[asyncio.Future[Any]] = set()
 
 
 async def _look(
-    database: Database, scope: Scope, run_id: UUID, after: int
+    database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     async with database.as_user(scope) as conn:
         # The status first: if it says that the run has ended, no event comes after those read here.
-        return await runs.get(conn, run_id), await runs.events_after(conn, run_id, after, BATCH)
+        run = await runs.get(conn, run_id)
+        if channel is not None and run is not None and run["status"] not in ENDED:
+            await runs.watch(conn, run_id, channel)
+        return run, await runs.events_after(conn, run_id, after, BATCH)
 
 
 async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:

@@ -11,8 +11,11 @@ from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Te
 from mcp.types import Tool as WireTool
 from pydantic import JsonValue
 
-from fieldmark.runs.options import SERVER
 from fieldmark.tools.toolkit import Answer, Toolkit
+
+NAME = "fieldmark"
+TOOL_PREFIX = f"mcp__{NAME}__"
+"""What the CLI and the model put before a tool's own name."""
 
 # The CLI names the model's call in each request's metadata; the ledger's entry is found by it.
 CALL_ID = "claudecode/toolUseId"
@@ -42,5 +45,5 @@ def tool_server(toolkit: Toolkit, call: Call) -> McpSdkServerConfig:
         answer = await call(params.name, call_id if isinstance(call_id, str) else None, params.arguments or {})
         return CallToolResult(content=[TextContent(type="text", text=answer.text)], is_error=answer.is_error)
 
-    server = Server(SERVER, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
-    return McpSdkServerConfig(type="sdk", name=SERVER, instance=server)
+    server = Server(NAME, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+    return McpSdkServerConfig(type="sdk", name=NAME, instance=server)

@@ -180,9 +180,20 @@ async def remove_field(conn: AsyncConnection[Row], extraction_id: UUID, path: Se
     )
 
 
-async def restore(conn: AsyncConnection[Row], extraction_id: UUID, version: int) -> dict[str, Any]:
-    """Write the fields as they stood at a version; answers like `save_fields`."""
-    return await _call(conn, "select public.restore_extraction(%s, %s) as answer", (extraction_id, version))
+async def restore(
+    conn: AsyncConnection[Row],
+    extraction_id: UUID,
+    version: int,
+    confidences: Mapping[str, float],
+    evidence: Mapping[str, JsonValue],
+) -> dict[str, Any]:
+    """Write the fields as they stood at a version, with confidences and evidence by path name of what that brings back;
+    answers like `save_fields`."""
+    return await _call(
+        conn,
+        "select public.restore_extraction(%s, %s, %s, %s) as answer",
+        (extraction_id, version, Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+    )
 
 
 async def unlock(conn: AsyncConnection[Row], extraction_id: UUID, path: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from fieldmark.scope import Scope
 Row = dict[str, Any]
 
 EVENTS_CHANNEL = "fieldmark_run_events"
-CANCELLED_CHANNEL = "fieldmark_cancelled_runs"
+WORK_CHANNEL = "fieldmark_work"
+"""Where whoever works on a run is told to look at it again: it was cancelled or deleted, or somebody watches."""
 
 _COLUMNS = (
     "id, created_by, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, "
@@ -123,6 +124,29 @@ async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
 async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
     """Hold the run for this transaction, or raise Fenced if this attempt is not the one at work."""
     await conn.execute("select private.fence(%s, %s)", (run_id, attempt))
+
+
+async def watched(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> float:
+    """Like `fence`; answers for how many seconds more somebody wants the run's words as they come."""
+    cursor = await conn.execute(
+        """select private.fence(%(id)s, %(attempt)s), coalesce(extract(epoch from (
+                  select max(until) from public.run_watchers where run_id = %(id)s
+               ) - clock_timestamp()), 0)::float8 as seconds""",
+        {"id": run_id, "attempt": attempt},
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["seconds"]
+
+
+async def watch(conn: AsyncConnection[Row], run_id: UUID, channel: str) -> None:
+    """Have the run's words told on a channel as they come, for half a minute. Raises NotFound."""
+    await conn.execute("select private.watch_run(%s, %s)", (run_id, channel))
+
+
+async def tell_watchers(conn: AsyncConnection[Row], run_id: UUID, attempt: int, pieces: list[str]) -> None:
+    """Tell pieces of the run's words, each less than 7,900 bytes, to whoever watches it. Raises Fenced."""
+    await conn.execute("select private.tell_watchers(%s, %s, %s)", (run_id, attempt, pieces))
 
 
 async def record_conversation(conn: AsyncConnection[Row], run_id: UUID, session_id: UUID) -> None:

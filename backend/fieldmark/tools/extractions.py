@@ -293,15 +293,23 @@ def _outline(fields: dict[str, JsonValue]) -> list[str]:
     ][:500]
 
 
+def _saving(keys: list[str]) -> str:
+    """A person may approve by this: what is left out is not left unsaid."""
+    named = ", ".join(keys[:6])
+    return (
+        "Saving "
+        + (named if len(named) <= 200 else f"{named[:199]}…")
+        + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")
+    )
+
+
 GET_CURRENT_EXTRACTION = Tool(
     GetCurrentExtraction, get_current_extraction, says=lambda args: "Looking at what has been extracted"
 )
 IDENTIFY_DOCUMENT = Tool(
     IdentifyDocument, identify_document, writes=True, says=lambda args: f"It is a document of type {args.document_type}"
 )
-EXTRACT_FIELDS = Tool(
-    ExtractFields, extract_fields, writes=True, says=lambda args: f"Saving {', '.join(list(args.fields)[:6])[:200]}"
-)
+EXTRACT_FIELDS = Tool(ExtractFields, extract_fields, writes=True, says=lambda args: _saving(list(args.fields)))
 UPDATE_FIELD = Tool(UpdateField, update_field, writes=True, says=lambda args: f"Updating {args.path[:80]}")
 REMOVE_FIELD = Tool(RemoveField, remove_field, writes=True, says=lambda args: f"Removing {args.path[:80]}")
 COMPLETE_EXTRACTION = Tool(

@@ -56,9 +56,16 @@ class Texts:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._misreadings = _MISREADINGS  # left
+        self._quotes: dict[tuple[str, int | None], Candidates | None] = {}
 
     def quoted(self, quote: str, page: int | None) -> Candidates | None:
         """Where it stands on the page of this number, also in another order or misread; if nowhere there, anywhere."""
+        # Once: the quote of a list is asked for by each of its leaves, and misreadings are counted.
+        if (quote, page) not in self._quotes:
+            self._quotes[quote, page] = self._quoted(quote, page)
+        return self._quotes[quote, page]
+
+    def _quoted(self, quote: str, page: int | None) -> Candidates | None:
         index, found = self._index, self.find(quote)
         if found is None or page not in index.pages:
             return found
