@@ -636,7 +636,8 @@ class Chaos:
                     self._strange[pid] = float("inf")
             with contextlib.suppress(psycopg.Error, TimeoutError):
                 held_for = HELD_SECONDS * self._figures.patience
-                jobs, tries = await asyncio.wait_for(asyncio.to_thread(held_jobs, self._owner_url, held_for), 5)
+                async with asyncio.timeout(5):  # wait_for loses a cancellation that meets the answer, in Python 3.11
+                    jobs, tries = await asyncio.to_thread(held_jobs, self._owner_url, held_for)
                 self._figures.most_tries = max(self._figures.most_tries, tries)
                 for job in jobs:
                     if job["id"] not in held:
@@ -883,7 +884,11 @@ async def main() -> int:
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
+    loop = asyncio.get_running_loop()
+
     def give_up() -> None:
+        for one in asyncio.all_tasks(loop):  # what the threads' own stacks do not tell
+            one.print_stack(file=sys.stderr)
         figures.found("stuck", "the whole")
         figures.show()
         leave()

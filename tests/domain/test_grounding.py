@@ -187,11 +187,12 @@ def test_a_list_of_scalars_takes_different_places() -> None:
 
 def test_what_is_printed_nearest_to_a_wrong_quote_is_told() -> None:
     page = grounds("Invoice total 963,12 EUR\nNet 804,35")
-    assert page.nearest("963.11") == "963,12"
-    assert page.nearest("Invoice totals") == "Invoice total"
-    assert page.nearest("zzzzzzzzzz") is None
-    two = grounds("Net 804,35", "Net 804,53")
-    assert two.nearest("804,54", page=1) == "804,35"
+    for quote, printed in (("963.11", "963,12"), ("Invoice totals", "Invoice total"), ("zzzzzzzzzz", None)):
+        place = page.nearest(quote)
+        assert (place and place.quote) == printed
+    place = grounds("Net 804,35", "Net 804,53").nearest("804,54", page=1)
+    assert place is not None
+    assert (place.quote, place.page) == ("804,35", 1)
 
 
 def test_a_quote_is_text_and_not_a_value() -> None:

@@ -66,15 +66,15 @@ async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_to
     assert shown(desk, "total") == ("not_found", None, None, None)
 
 
-@pytest.mark.parametrize("page", [None, 2])
+@pytest.mark.parametrize("page", [None, 1, 2, 9])
 async def test_a_quote_that_is_not_printed_is_refused_with_what_is(desk, context, page):
     quote = {"total": {"quote": "Total 963.11 EUR", "page": page}}
     answer = await save(desk, context, {"total": 963.11, "number": "4711"}, evidence=quote)
     assert answer.is_error and answer.text.startswith("Nothing was stored: a quote must be what the page prints")
-    assert "963,12" in answer.text and "you wrote 'Total 963.11 EUR'" in answer.text
+    assert "page 2 prints 'Total 963,12 EUR'; you wrote 'Total 963.11 EUR'" in answer.text
     assert desk.extraction()["version"] == 0
     # Mended, it is stored.
-    quote["total"]["quote"] = "Total 963,12 EUR"
+    quote["total"] = {"quote": "Total 963,12 EUR", "page": 2}
     assert not (await save(desk, context, {"total": 963.12}, evidence=quote)).is_error
     assert shown(desk, "total") == ("found", "number", 2, "963,12")
 

@@ -63,10 +63,11 @@ async def follow(
                     _looks.add(looking)
                     looking.add_done_callback(_looks.discard)
                     # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
-                    run, events = await asyncio.shield(looking)
-                    if run is None:
+                    found = await asyncio.shield(looking)
+                    if found is None:
                         async with database.as_user(scope) as conn:
                             raise await absent(conn, scope, run_id)
+                    status, events = found
                     for event in events:
                         after = event["number"]
                         yield after, event["body"]
@@ -74,7 +75,7 @@ async def follow(
                     if len(events) == BATCH:
                         heard = [None]
                         continue
-                    if run["status"] in ENDED:
+                    if status in ENDED:
                         return
                 for piece in pieces:
                     if (body := reading.passes(piece, after)) is not None:
@@ -100,13 +101,12 @@ _looks: set[asyncio.Future[Any]] = set()
 
 async def _look(
     database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+) -> tuple[str, list[dict[str, Any]]] | None:
     async with database.as_user(scope) as conn:
-        # The status first: if it says that the run has ended, no event comes after those read here.
-        run = await runs.get(conn, run_id)
-        if channel is not None and run is not None and run["status"] not in ENDED:
+        found = await runs.news(conn, run_id, after, BATCH)
+        if channel is not None and found is not None and found[0] not in ENDED:
             await runs.watch(conn, run_id, channel)
-        return run, await runs.events_after(conn, run_id, after, BATCH)
+        return found
 
 
 async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:

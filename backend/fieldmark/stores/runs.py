@@ -179,14 +179,21 @@ async def append_events(
     )
 
 
-async def events_after(conn: AsyncConnection[Row], run_id: UUID, number: int, limit: int) -> list[Row]:
-    """The events behind `number`, in order: {number, body: JSON text}."""
+async def news(conn: AsyncConnection[Row], run_id: UUID, number: int, limit: int) -> tuple[str, list[Row]] | None:
+    """How a run stands, and its events behind `number` in order: (status, [{number, body: JSON text}]). One look: of a
+    run that has ended, no event comes after the last of them. None if there is no such run."""
     cursor = await conn.execute(
-        """select number, body::text as body from public.run_events
-           where run_id = %s and number > %s order by number limit %s""",
-        (run_id, number, limit),
+        """select run.status, event.number, event.body
+           from public.runs as run
+           left join lateral (
+             select number, body::text as body from public.run_events
+             where run_id = run.id and number > %s order by number limit %s
+           ) as event on true
+           where run.id = %s order by event.number""",
+        (number, limit, run_id),
     )
-    return await cursor.fetchall()
+    rows = await cursor.fetchall()
+    return (rows[0]["status"], [row for row in rows if row["number"] is not None]) if rows else None
 
 
 async def finish(

@@ -93,10 +93,9 @@ def _quotes_elsewhere(grounds: Grounds, quotes: Mapping[str, tuple[str, int | No
         if place is not None:
             faults.append(f"{name}: page {page} does not print {quote}; page {place.page} does.")
         else:
-            nearest = grounds.nearest(said, page)
-            where = "the page" if page else "the document"
-            like = f"{where} prints {nearest!r}; you wrote" if nearest else f"nothing like it is printed on {where}:"
-            faults.append(f"{name}: {like} {quote}.")
+            like = grounds.nearest(said, page) or grounds.nearest(said)
+            is_printed = f"page {like.page} prints {like.quote!r}; you wrote" if like else "nothing like it is printed:"
+            faults.append(f"{name}: {is_printed} {quote}.")
         if len(faults) == 10:
             break
     return faults

@@ -56,11 +56,10 @@ class Grounds:
         """As `ground`, for leaves by path name, which need not be all of their document."""
         return self._rows.ground(leaves, claims)
 
-    def nearest(self, quote: str, page: int | None = None) -> str | None:
-        """What the page (or the likeliest page) prints that is most like a quote which is not there, or None if nothing
+    def nearest(self, quote: str, page: int | None = None) -> Place | None:
+        """Where the page (or the likeliest page) prints what is most like a quote that is not there, or None if nothing
         is more alike than not."""
-        found = self._chosen(self._texts.nearest(quote, page), (), NO_CLAIM)
-        return found.quote if found else None
+        return self._chosen(self._texts.nearest(quote, page), (), NO_CLAIM)
 
     def _chosen(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
         return place(self._index, found, self._choice.choose(found.spans, label, claim)) if found else None
