@@ -81,7 +81,7 @@ def test_a_call_begins_and_ends_under_its_bare_name():
         "call_id": "c",
         "input": {"pages": "2-3"},
         "status": "running",
-        "message": "Reading pages 2-3",
+        "message": "Reading pages 2–3",
     }
     assert second.pop("duration_ms") >= 0
     assert second == {
@@ -89,7 +89,7 @@ def test_a_call_begins_and_ends_under_its_bare_name():
         "call_id": "c",
         "output": "Words.",
         "status": "complete",
-        "message": "Reading pages 2-3",
+        "message": "Reading pages 2–3",
     }
 
 

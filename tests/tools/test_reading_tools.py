@@ -143,3 +143,17 @@ async def test_a_query_is_text_and_no_pattern(lay):
         assert (await search(context, query)).text.startswith("page 1: ")
     for query in ("1.0%", "%of%", ".*", "a_b"):
         assert "stands nowhere" in (await search(context, query)).text
+
+
+@pytest.mark.parametrize(
+    ("pages", "said"),
+    [
+        ("3", "page 3"),
+        ("3-5", "pages 3–5"),
+        ("17-", "from page 17 on"),
+        (None, "the document"),
+        ("all", "the document"),
+    ],
+)
+def test_what_is_read_is_said_in_words(pages, said):
+    assert EXTRACTION.toolkit.says("get_document_text", {"pages": pages}) == f"Reading {said}"

@@ -1,8 +1,8 @@
 """The command line: serve, extract, export, runs, approve, eval, worker, migrate, token.
 
 Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
-decided waits no more, or an evaluation got worse; 2 wrong usage; 3 the service cannot work (settings, database); 4
-nothing failed, but a run waits for a person's decision; 130 interrupted.
+decided waits no more, an evaluation got worse, or not all could be written; 2 wrong usage; 3 the service cannot work
+(settings, database); 4 nothing failed, but a run waits for a person's decision; 130 interrupted.
 """
 
 from __future__ import annotations

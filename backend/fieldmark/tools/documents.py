@@ -102,10 +102,19 @@ def _range(pages: str | None, count: int) -> tuple[int, int]:
     return first, min(last, count)
 
 
+def _reading(pages: str) -> str:
+    match = _PAGES.fullmatch(pages)
+    if match is None:
+        return "Reading the document"
+    if match[2] is None:
+        return f"Reading page {match[1]}"
+    return f"Reading from page {match[1]} on" if match[3] is None else f"Reading pages {match[1]}–{match[3]}"
+
+
 GET_DOCUMENT_TEXT = Tool(
     GetDocumentText,
     get_document_text,
-    says=lambda args: f"Reading pages {args.pages}" if args.pages else "Reading the document",
+    says=lambda args: _reading(args.pages or ""),
 )
 SEARCH_DOCUMENT = Tool(
     SearchDocument, search_document, says=lambda args: f"Searching the document for {args.query[:80]!r}"
