@@ -334,7 +334,7 @@ def _path(index: int, given: Any) -> Path:
     try:
         path = paths.parse(_STAR.sub(lambda found: found[1] or f"[{_EACH}]", given[: 2 * paths.MAX_CHARACTERS]))
     except InvalidPath as error:
-        raise _wrong(index, str(error)) from None
+        raise _wrong(index, str(error).removesuffix(".")) from None
     if path.count(_EACH) > 2:
         raise _wrong(index, "a path has at most two stars")
     return path
