@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 from doors import Doors, House, become
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
@@ -80,7 +80,7 @@ def act(connection: psycopg.Connection, house: House, extraction: UUID, name: st
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 @given(st.lists(st.tuples(WHO, OPERATIONS), min_size=1, max_size=10))
 def test_every_version_can_be_rebuilt_as_it_stood(
     doors: Doors, house: House, operations: list[tuple[tuple[str, str | None], tuple[Any, ...]]]

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from doors import Doors, House, become
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 from test_journal import OPERATIONS, WHO, act, perform
@@ -707,7 +707,7 @@ def entries(table: Table) -> tuple[dict[str, tuple[str, Any, Any]], dict[str, An
     return {name: (lock["by"], leaves.get(name), scores.get(name)) for name, lock in table.row("locks").items()}, leaves
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(st.lists(st.tuples(WHO, OPERATIONS | DECISIONS), min_size=2, max_size=12))
 def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
     doors: Doors, house: House, operations: list[tuple[tuple[str, str | None], tuple[Any, ...]]]

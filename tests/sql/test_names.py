@@ -28,7 +28,7 @@ def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return [found for step, child in below for found in ((*path, step), *paths_of(child, (*path, step)))]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @example(EVERY_ASCII)
 @given(st.dictionaries(KEYS, DOCUMENTS, max_size=6))
 def test_sql_and_python_agree_on_every_name(doors: Doors, document: dict[str, Any]) -> None:

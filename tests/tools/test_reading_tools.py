@@ -84,7 +84,7 @@ async def test_one_giant_line_comes_by_offset(lay):
     assert "".join(read_back).replace("\n", "") == giant and parts > 3
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     pages=st.lists(
         st.lists(
