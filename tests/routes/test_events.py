@@ -174,7 +174,10 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
     async with serve(Script(turns)) as served:
         body = {"document_id": str(await served.document())}
         ask = {"params": {"deltas": "true"}, "headers": SSE}
-        async with asyncio.timeout(60), served.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream:
+        async with (
+            asyncio.timeout(PATIENCE),
+            served.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream,
+        ):
             live, kept, gathered = each(stream), [], []
             async for number, said in live:
                 if number is None:
