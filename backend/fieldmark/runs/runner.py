@@ -377,12 +377,15 @@ def _was_killed(error: ClaudeSDKError) -> bool:
 
 
 async def _settled(task: asyncio.Task[Any]) -> None:
-    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI."""
+    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI. What
+    it failed with before, if it did, is not news: something else has ended the run by now."""
     cancelled = False
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             cancelled = True
+    if not task.cancelled():
+        task.exception()  # or asyncio would complain that nobody asked for it
     if cancelled:
         raise asyncio.CancelledError
