@@ -208,6 +208,22 @@ def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_p
     assert _server_pid(quick_path) is None
 
 
+def test_a_newcomer_starts_a_killed_server_where_the_others_look_for_it(quick_path: Path, postgres_major: int) -> None:
+    with _client(quick_path, postgres_major) as client:
+        url = _address(client)
+        client.send_signal(signal.SIGSTOP)  # it must not be the one that starts the server again
+        while _works(url):
+            if pid := _server_pid(quick_path):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        with running(quick_path, postgres_major) as server:
+            assert server.owner_url == url
+        client.send_signal(signal.SIGCONT)
+        assert _works(url)
+        _leave(client)
+    assert _server_pid(quick_path) is None
+
+
 def test_a_killed_server_comes_back_when_its_port_is_free_again(quick_path: Path, postgres_major: int) -> None:
     with running(quick_path, postgres_major) as server:
         port = urlsplit(server.owner_url).port

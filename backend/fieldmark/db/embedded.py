@@ -127,7 +127,8 @@ class _Cluster:
             fcntl.flock(self._lease, fcntl.LOCK_SH)
             try:
                 self._check_version()
-                return self._ensure_running()
+                # If it has just died, everybody else waits for it where it was.
+                return self._ensure_running(None if self._is_alone() else self._known_port())
             except BaseException as error:
                 if self._release() and not isinstance(error, (Misconfigured, Unavailable)):
                     self._stop()  # interrupted on the way: what was begun is not left running
@@ -176,6 +177,18 @@ class _Cluster:
         self._lease = -1
         return last
 
+    def _is_alone(self) -> bool:
+        """Whether no other process (and no other context of this one) holds a lease. Asked inside of the gate."""
+        alone = _try_lock(self._lease)
+        fcntl.flock(self._lease, fcntl.LOCK_SH)
+        return alone
+
+    def _known_port(self) -> int | None:
+        """The port on which the server was last ready."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self._folder / "port").read_text())
+        return None
+
     def _is_alive(self) -> bool:
         """Whether any process of the server lives. A zombie holds no lock, nor does a reused process id."""
         lock = self._open_lock("server")
@@ -207,6 +220,7 @@ class _Cluster:
         for _ in range(5):
             port = wanted_port or _free_port()
             if self._start(binaries, user, port):
+                (self._folder / "port").write_text(str(port))
                 return port
         raise Unavailable(f"The embedded database does not start. Its log {self._log} ends: {self._log_end()}")
 
