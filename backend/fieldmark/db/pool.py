@@ -43,6 +43,9 @@ CONNECTING: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "application_name": "fieldmark",
 }
+# The pauses between a pool's attempts to connect double: after a long outage the next would be as far away again. A
+# pool that has given up tries at once when somebody wants a connection.
+RECONNECT_SECONDS: Final = 5.0
 # Postgres must notice as well: what a machine that is gone had locked would stay locked for hours.
 IDLE_IN_TRANSACTION: Final = "15s"
 
@@ -86,6 +89,7 @@ class Database:
             min_size=1,
             max_size=size,
             timeout=_WAIT_SECONDS,
+            reconnect_timeout=RECONNECT_SECONDS,
             open=False,
         )
         self._size = size

@@ -13,7 +13,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-from fieldmark.db.pool import CONNECTING, IDLE_IN_TRANSACTION, plain_url, reach
+from fieldmark.db.pool import CONNECTING, IDLE_IN_TRANSACTION, RECONNECT_SECONDS, plain_url, reach
 from fieldmark.errors import Misconfigured
 
 RUNS = "runs"
@@ -42,6 +42,7 @@ async def open_queue(direct_url: str) -> AsyncGenerator[App]:
         min_size=1,
         max_size=4,
         timeout=5,  # a database that is gone must not keep a worker from ending
+        reconnect_timeout=RECONNECT_SECONDS,
         kwargs={**CONNECTING, "application_name": "fieldmark-queue", "options": options},
     )
     app = App(connector=connector)
