@@ -15,6 +15,9 @@ log = structlog.get_logger()
 tracer = trace.get_tracer("fieldmark")
 """Does nothing until the process has an exporter: ours (`export_to`), or one that whoever started it has set up."""
 
+EXPORT_SECONDS = 3
+"""What a collector may take for what it is sent: a command that ends waits so long for one that is away."""
+
 Attribute = str | int | float | bool | None
 
 
@@ -66,7 +69,8 @@ def export_to(endpoint: str) -> None:
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": "fieldmark"}))
     provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint.rstrip("/") + "/v1/traces")))
+    exporter = OTLPSpanExporter(endpoint.rstrip("/") + "/v1/traces", timeout=EXPORT_SECONDS)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
 
 
