@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from desk import sql, update
+from desk import at_work, sql, until, update
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.script import Script, endless
@@ -119,6 +119,25 @@ async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
     worked = await desk.work(Script([[update("first")], [text("Done.")]]), run_id=run_id)
     assert worked.state["attempt"] == 2 and worked.state["status"] == "completed"
     assert "begun before" in str(worked.requests[0]["messages"])
+
+
+async def test_a_run_that_is_broken_off_before_its_first_word_was_kept_begins_anew(desk):
+    run_id = await desk.run()
+    kept = "select number, entry ->> 'type' as type from public.agent_sessions order by number"
+
+    async def break_off():
+        async with at_work(desk, run_id=run_id) as (task, _):
+            await until(lambda: "user" in [entry["type"] for entry in desk.sql(kept)])
+            task.cancel()
+            await task
+
+    await break_off()
+    first = next(entry["number"] for entry in desk.sql(kept) if entry["type"] == "user")
+    assert first > desk.sql(kept)[0]["number"]  # the CLI notes something ahead of it
+    desk.sql("delete from public.agent_sessions where number >= %s", first)
+    await break_off()
+    worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
+    assert (worked.state["status"], worked.state["attempt"]) == ("completed", 3)
 
 
 async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):

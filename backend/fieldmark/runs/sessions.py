@@ -71,9 +71,9 @@ class Sessions:
             return await sessions.subpaths(conn, self._part(key))
 
     async def has(self, session_id: UUID) -> bool:
-        """Whether anything was kept of a conversation, so that it can be gone on with."""
+        """Whether so much was kept of a conversation that it can be gone on with."""
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.exists(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+            return await sessions.has_begun(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
 
     async def deferred_call(self, session_id: UUID) -> str | None:
         """The call at which a conversation stopped for a person to decide: resumed without a word, it goes on there."""

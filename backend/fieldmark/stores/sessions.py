@@ -57,10 +57,12 @@ async def load(conn: AsyncConnection[Row], part: Part) -> list[dict[str, Any]]:
     return [row["entry"] for row in await cursor.fetchall()]
 
 
-async def exists(conn: AsyncConnection[Row], part: Part) -> bool:
-    """Whether anything was kept of a conversation."""
+async def has_begun(conn: AsyncConnection[Row], part: Part) -> bool:
+    """Whether a word of a conversation was kept. In what the CLI notes ahead of the first it finds nothing to resume,
+    and ends."""
     cursor = await conn.execute(
-        f"select 1 as there from public.agent_sessions where {_HERE} limit 1",
+        f"""select 1 as there from public.agent_sessions
+            where {_HERE} and entry ->> 'type' in ('user', 'assistant') limit 1""",
         (part.org_id, part.project, part.session_id),
     )
     return await cursor.fetchone() is not None
