@@ -36,7 +36,7 @@ from psycopg.rows import dict_row
 
 import chaos
 from fieldmark.db.embedded import running
-from fieldmark.routes.tokens import LocalTokens
+from fieldmark.identity.tokens import LocalTokens
 from processes import bounded, child, heed_signals, said
 
 DEADLINE_SECONDS = 1200
@@ -56,8 +56,8 @@ COPY = """
       select (jsonb_populate_record(
         r, jsonb_build_object('id', n.run, 'extraction_id', n.extraction, 'session_id', n.session))).*
       from copies as n, public.runs as r where r.id = %(run)s;
-    insert into public.calls select (jsonb_populate_record(c, jsonb_build_object('run_id', n.run))).*
-      from copies as n, public.calls as c where c.run_id = %(run)s;
+    insert into public.tool_calls select (jsonb_populate_record(c, jsonb_build_object('run_id', n.run))).*
+      from copies as n, public.tool_calls as c where c.run_id = %(run)s;
     insert into public.run_events (run_id, number, org_id, body, created_by, created_at)
       select n.run, e.number, e.org_id,
         replace(replace(e.body::text, r.id::text, n.run::text), r.extraction_id::text, n.extraction::text)::json,
@@ -109,7 +109,8 @@ async def race(
             found = owner.execute(
                 """select r.status as run, c.status as call, (
                      select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = r.id::text) as jobs
-                   from public.runs as r join public.calls as c on c.run_id = r.id where r.id = %s and c.id = %s""",
+                   from public.runs as r join public.tool_calls as c on c.run_id = r.id
+                   where r.id = %s and c.id = %s""",
                 [run_id, call_id],
             ).fetchone()
         assert found is not None

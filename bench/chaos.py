@@ -48,9 +48,9 @@ from psycopg.rows import dict_row
 
 import fieldmark
 from fieldmark.db.embedded import running
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body, call, items, text
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.routes.tokens import LocalTokens
 from processes import bounded, child, free_port, heed_signals, said
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
@@ -569,7 +569,7 @@ class Chaos:
             while time.monotonic() < until:
                 if moment == "admitted":
                     time.sleep(0.002)
-                    query = """select run_id from public.calls where status = 'admitted'
+                    query = """select run_id from public.tool_calls where status = 'admitted'
                                and created_at > clock_timestamp() - interval '1 second'"""
                     runs = [str(row["run_id"]) for row in owner.execute(query)]
                 else:
@@ -712,7 +712,7 @@ def _check_fields(owner: Any, run: dict[str, Any], one: Followed, figures: Figur
     journal = owner.execute(
         "select * from public.extraction_journal where extraction_id = %s order by id", [run["extraction_id"]]
     ).fetchall()
-    calls = owner.execute("select * from public.calls where run_id = %s", [run["id"]]).fetchall()
+    calls = owner.execute("select * from public.tool_calls where run_id = %s", [run["id"]]).fetchall()
     changes = owner.execute(
         "select body from public.run_events where run_id = %s and body::jsonb ? 'changed' order by number", [run["id"]]
     ).fetchall()
@@ -822,7 +822,7 @@ async def _under_fire(
     with psycopg.connect(owner_url, row_factory=dict_row) as owner:
         sums = owner.execute(
             """select sum(attempt) as attempts, max(attempt) as most,
-                 (select count(*) from public.calls where status = 'done') as calls,
+                 (select count(*) from public.tool_calls where status = 'done') as calls,
                  (select count(*) from public.run_events) as events from public.runs"""
         ).fetchone()
     assert sums is not None
@@ -886,7 +886,7 @@ async def main() -> int:
 
     loop = asyncio.get_running_loop()
 
-    def give_up() -> None:
+    def abandon() -> None:
         for one in asyncio.all_tasks(loop):  # what the threads' own stacks do not tell
             one.print_stack(file=sys.stderr)
         figures.found("stuck", "the whole")
@@ -894,7 +894,7 @@ async def main() -> int:
         leave()
 
     try:
-        with bounded(options.deadline or options.seconds + AFTERWARDS_SECONDS, folder, give_up):
+        with bounded(options.deadline or options.seconds + AFTERWARDS_SECONDS, folder, abandon):
             return await chaos(options, folder, figures)
     finally:
         leave()

@@ -42,8 +42,8 @@ PROMPT = "Extract the fields of the document."
 
 async def model() -> None:
     from fieldmark.offline_model.messages import call, text
-    from fieldmark.offline_model.script import Script
     from fieldmark.offline_model.server import OfflineModel
+    from fieldmark.testing.script import Script
 
     script = Script([*[[call(name, arguments)] for name, arguments in CALLS], [text("Done.")]])
     async with OfflineModel(script) as server:
@@ -75,7 +75,7 @@ def definitions() -> list[dict[str, Any]]:
 
     return [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input.model_json_schema()}
-        for tool in AGENTS["extraction"].toolkit.tools.values()
+        for tool in AGENTS["extraction"].toolset.tools.values()
     ]
 
 

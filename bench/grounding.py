@@ -33,7 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
 
 from fieldmark.domain.fields import leaves
-from fieldmark.domain.grounding import Grounds, PageWords, Place
+from fieldmark.grounding import DocumentIndex, PageWords, Place
 
 LONG = 10
 ALIKE = 0.9
@@ -179,7 +179,7 @@ def is_right(value: Any, text: str, cut: bool) -> bool:
 def ours(all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], score: Score) -> None:
     for receipt, values in zip(all_receipts, wanted, strict=True):
         started = time.process_time()
-        grounds = Grounds([PageWords(1, receipt.words)])
+        grounds = DocumentIndex([PageWords(1, receipt.words)])
         places = {name: grounds.find(value, label=(name,)) for name, value in values.items()}
         score.seconds += time.process_time() - started
         for name, value in values.items():
@@ -316,7 +316,7 @@ def on_pdfs(folder: Path, misses: bool) -> None:
             fields = fields[0]
         pdf = Pdf(path.read_bytes(), Limits())
         pages = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
-        grounds = Grounds(
+        grounds = DocumentIndex(
             PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages
         )
         findings = grounds.ground(fields, {})
@@ -387,7 +387,7 @@ def on_scans(folder: Path, misses: bool) -> None:
     for path in sorted(folder.glob("*.textract.json")):
         blocks = json.loads(path.read_text())
         blocks = blocks if isinstance(blocks, list) else blocks["Blocks"]
-        grounds = Grounds([PageWords(1, [ocr_word(b) for b in blocks if b["BlockType"] == "WORD"])])
+        grounds = DocumentIndex([PageWords(1, [ocr_word(b) for b in blocks if b["BlockType"] == "WORD"])])
         text = "\n".join(block["Text"] for block in blocks if block["BlockType"] == "LINE")
         truth = json.loads((folder / path.name.replace("textract", "truth")).read_text())
         for name, value in truth.items():
@@ -430,7 +430,7 @@ def on_foreign_values(folder: Path, misses: bool) -> None:
     everything = list(receipts(folder))
     asked: dict[str, Score] = {"of other receipts": Score(), "with one digit changed": Score()}
     for at, receipt in enumerate(everything):
-        grounds = Grounds([PageWords(1, receipt.words)])
+        grounds = DocumentIndex([PageWords(1, receipt.words)])
         for shift in (97, 194, 291):
             for name, value in as_schema(everything[(at + shift) % len(everything)].values).items():
                 sought(asked["of other receipts"], receipt, grounds, name, value)
@@ -449,7 +449,7 @@ def on_foreign_values(folder: Path, misses: bool) -> None:
             print("\n".join(score.misses))
 
 
-def sought(score: Score, receipt: Receipt, grounds: Grounds, name: str, value: Any) -> None:
+def sought(score: Score, receipt: Receipt, grounds: DocumentIndex, name: str, value: Any) -> None:
     place = grounds.find(value, label=(name,))
     score.values += 1
     score.located += place is not None
@@ -477,7 +477,7 @@ def on_a_long_document(folder: Path, repeat: int) -> None:
     found = 0
     for _ in range(repeat):
         started = time.process_time()
-        findings = Grounds(pages).ground(fields, {})
+        findings = DocumentIndex(pages).ground(fields, {})
         times.append(time.process_time() - started)
         found = sum(finding.state == "found" for finding in findings.values())
     words = sum(len(page.words) for page in pages)

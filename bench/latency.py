@@ -1,7 +1,7 @@
 """How long a write takes: from the hook to the commit of `update_field`, and from that commit to a client's event.
 
 One run with a hundred calls of `update_field` in a service of its own process; the scripted model without delay and the
-client that follows the stream over HTTP have theirs. The gate and the toolkit are stamped from outside, by a clock that
+client that follows the stream over HTTP have theirs. The gate and the toolset are stamped from outside, by a clock that
 all processes share; beside each figure stands what the CLI itself takes between the gate's answer and the call of the
 tool, which is no work of ours.
 
@@ -24,14 +24,14 @@ from uuid import uuid4
 import httpx
 import uvicorn
 
-from fieldmark.app import create_app
+from fieldmark.api.app import create_app
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.routes.tokens import LocalTokens
-from fieldmark.runs.gate import Gate
+from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.settings import Settings
-from fieldmark.tools.toolkit import Toolkit
+from fieldmark.testing.script import Script
+from fieldmark.tools.toolset import Toolset
 from processes import child, said
 
 stamps: dict[str, dict[str, float]] = {}
@@ -43,22 +43,22 @@ def stamp(call_id: str | None, what: str) -> None:
 
 
 def watch_gate_and_toolkit() -> None:
-    gate, run = Gate.__call__, Toolkit.call
+    gate, run = PermissionHook.__call__, Toolset.call
 
-    async def stamped_gate(self: Gate, given: Any, call_id: str | None, context: Any) -> Any:
+    async def stamped_gate(self: PermissionHook, given: Any, call_id: str | None, context: Any) -> Any:
         stamp(call_id, "hook")
         verdict = await gate(self, given, call_id, context)
         stamp(call_id, "admitted")
         return verdict
 
-    async def stamped_run(self: Toolkit, context: Any, name: str, call_id: str | None, arguments: Any) -> Any:
+    async def stamped_run(self: Toolset, context: Any, name: str, call_id: str | None, arguments: Any) -> Any:
         stamp(call_id, "called")
         answer = await run(self, context, name, call_id, arguments)
         stamp(call_id, "committed")
         return answer
 
-    Gate.__call__ = stamped_gate
-    Toolkit.call = stamped_run
+    PermissionHook.__call__ = stamped_gate
+    Toolset.call = stamped_run
 
 
 async def model(calls: str) -> None:

@@ -31,7 +31,7 @@ import psycopg
 import chaos
 from approvals import until_it_answers
 from fieldmark.db.embedded import running
-from fieldmark.routes.tokens import LocalTokens
+from fieldmark.identity.tokens import LocalTokens
 from processes import bounded, heed_signals
 
 RUNS = 20

@@ -33,15 +33,15 @@ import psycopg
 from psycopg.rows import dict_row
 
 import extraction
+from fieldmark.api.auth import enter
 from fieldmark.db.embedded import running
 from fieldmark.db.pool import Database
+from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body, Turn, call, text
-from fieldmark.offline_model.script import answers_so_far
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.routes.auth import enter
-from fieldmark.routes.tokens import LocalTokens
-from fieldmark.scope import Scope
 from fieldmark.stores import documents
+from fieldmark.testing.script import answers_so_far
 from processes import bounded, child, free_port, heed_signals, said
 
 SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")

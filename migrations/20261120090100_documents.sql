@@ -5,7 +5,7 @@ set local statement_timeout = '60s';
 
 create table public.documents (
   id uuid primary key default gen_random_uuid(),
-  org_id uuid not null references public.organizations (id) on delete cascade,
+  org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),

@@ -74,7 +74,7 @@ create table public.run_events (
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 
-create table public.calls (
+create table public.tool_calls (
   run_id uuid not null,
   -- The model's own id of the tool call.
   id text not null check (char_length(id) between 1 and 200),
@@ -106,10 +106,10 @@ alter table public.runs enable row level security;
 alter table public.runs force row level security;
 alter table public.run_events enable row level security;
 alter table public.run_events force row level security;
-alter table public.calls enable row level security;
-alter table public.calls force row level security;
+alter table public.tool_calls enable row level security;
+alter table public.tool_calls force row level security;
 
-revoke all on public.runs, public.run_events, public.calls from anon, authenticated;
+revoke all on public.runs, public.run_events, public.tool_calls from anon, authenticated;
 -- A front end may start a run by inserting it; every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, max_cost_usd,
@@ -123,7 +123,7 @@ grant select, insert (run_id, number, org_id, body) on public.run_events to auth
 grant select, insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason),
   update (
     status, result, finished_at, admitted_by, reason, decided_by, decided_at, arguments, arguments_hash, proposed
-  ) on public.calls to authenticated;
+  ) on public.tool_calls to authenticated;
 
 create policy "members read their runs" on public.runs
   for select to authenticated using (org_id in (select private.my_org_ids()));
@@ -140,12 +140,12 @@ create policy "the service adds events" on public.run_events
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
-create policy "members read the calls of their runs" on public.calls
+create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated using (org_id in (select private.my_org_ids()));
-create policy "the service enters calls" on public.calls
+create policy "the service enters calls" on public.tool_calls
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service records the results of calls" on public.calls
+create policy "the service records the results of calls" on public.tool_calls
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
@@ -195,7 +195,7 @@ begin
     raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
   end if;
   perform set_config('synchronous_commit', 'off', true);
-  insert into public.calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason)
+  insert into public.tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason)
   values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash, p_status,
     case p_status when 'admitted' then 'policy' end, p_reason)
   on conflict (run_id, id) do nothing;
@@ -218,7 +218,7 @@ begin
   if not found then
     return null;
   end if;
-  update public.calls set
+  update public.tool_calls set
     status = v_status, admitted_by = case when p_approved then 'person' end, reason = p_reason,
     decided_by = auth.uid(), decided_at = clock_timestamp(),
     proposed = case when p_arguments is null then null else arguments end,
@@ -241,7 +241,7 @@ begin
   if not found then
     return false;
   end if;
-  update public.calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
+  update public.tool_calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
     decided_at = clock_timestamp()
   where run_id = p_run_id and status = 'pending';
   update public.runs set status = 'cancelled', waiting_call = null, error = p_reason, error_code = 'cancelled',
@@ -264,7 +264,7 @@ begin
   perform private.fence(p_run_id, p_attempt);
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
   return query
-    select c.status, c.result from public.calls as c
+    select c.status, c.result from public.tool_calls as c
     where c.run_id = p_run_id and c.id = p_call_id and c.tool = p_tool and c.arguments_hash = p_arguments_hash
     for no key update;
 end $$;
@@ -275,7 +275,7 @@ returns void
 language plpgsql set search_path = ''
 as $$
 begin
-  update public.calls set
+  update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id;
   if not p_failed then
@@ -449,8 +449,8 @@ declare
   v_table text;
 begin
   if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
-    foreach v_table in array array['organizations', 'memberships', 'documents', 'document_pages', 'extractions',
-      'extraction_journal', 'runs', 'run_events', 'calls'] loop
+    foreach v_table in array array['organisations', 'memberships', 'documents', 'document_pages', 'extractions',
+      'extraction_journal', 'runs', 'run_events', 'tool_calls'] loop
       execute format(
         'create policy "definer functions act as the owner" on public.%I to %I using (true) with check (true)',
         v_table, current_user);

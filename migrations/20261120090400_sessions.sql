@@ -5,7 +5,7 @@ set local statement_timeout = '5min';
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
-  org_id uuid not null references public.organizations (id) on delete cascade,
+  org_id uuid not null references public.organisations (id) on delete cascade,
   -- What the SDK calls a project key; the service uses one for all runs.
   project text not null check (char_length(project) between 1 and 500),
   session_id text not null check (char_length(session_id) between 1 and 200),
@@ -58,7 +58,7 @@ as $$
 begin
   perform private.cancel_run(r.id, 'Nobody decided in time.')
   from public.runs as r
-  join public.calls as c on c.run_id = r.id and c.id = r.waiting_call
+  join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
   where r.status = 'awaiting_approval' and c.created_at < now() - p_approvals_live;
 
   delete from public.agent_sessions as s

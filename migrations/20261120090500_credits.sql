@@ -8,7 +8,7 @@ create table public.usage (
   run_id uuid not null,
   -- The id that the model's service gave its message: the same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
-  org_id uuid not null references public.organizations (id) on delete cascade,
+  org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
   model text not null check (char_length(model) between 1 and 200),
   input_tokens bigint not null check (input_tokens >= 0),
@@ -27,7 +27,7 @@ create index usage_org_id on public.usage (org_id, created_at) include (cost_usd
 -- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
 -- and null is none either.
 create table public.credit_limits (
-  org_id uuid primary key references public.organizations (id) on delete cascade,
+  org_id uuid primary key references public.organisations (id) on delete cascade,
   -- For a calendar month in UTC.
   max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
   max_concurrent_runs integer check (max_concurrent_runs >= 1),

@@ -38,7 +38,7 @@ language sql stable set search_path = ''
 as $$
   select coalesce(
     (
-      select decided_by from public.calls
+      select decided_by from public.tool_calls
       where run_id = run.id and id = current_setting('fieldmark.call_id', true) and admitted_by = 'person'
     ),
     case when task = 'correct' then created_by end)

@@ -26,16 +26,16 @@ from hypothesis import settings as drawing
 from psycopg import sql
 
 from desk import desk as desk  # a fixture
-from fieldmark.app import create_app
+from fieldmark.agents.extraction.offline import rules
+from fieldmark.api.app import create_app
+from fieldmark.api.auth import enter
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
-from fieldmark.offline_model import rules
+from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.routes.auth import enter
-from fieldmark.routes.tokens import LocalTokens
-from fieldmark.scope import Scope
-from fieldmark.service import Service
+from fieldmark.runtime import Runtime
 from fieldmark.settings import Settings
 from standing import PATIENCE, Clone, Serve, Served
 
@@ -197,7 +197,7 @@ def make_user(database: Database) -> Callable[[], Awaitable[Scope]]:
 
     async def make() -> Scope:
         user_id = uuid4()
-        async with database.as_newcomer(user_id) as connection:
+        async with database.as_user_without_org(user_id) as connection:
             row = await (await connection.execute("select private.enter() as org_id")).fetchone()
         assert row is not None
         return Scope(user_id=user_id, org_id=row["org_id"])
@@ -239,7 +239,7 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 await asyncio.sleep(0.01)
             await _workers_hear(_administration, clone)
             base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-            service: Service = app.state.service
+            service: Runtime = app.state.service
             user_id = uuid4()
             org_id = await enter(service.database, user_id)
             assert org_id is not None

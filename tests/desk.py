@@ -22,18 +22,18 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
+from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Call, call
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs import clients
-from fieldmark.runs.gate import Calls, Gate
-from fieldmark.runs.holder import Work
-from fieldmark.runs.options import ModelService, agent_options
-from fieldmark.runs.runner import Limits, Runner
-from fieldmark.runs.sessions import Sessions
-from fieldmark.runs.tool_server import tool_server
-from fieldmark.scope import Scope
-from fieldmark.stores import calls, documents, extractions, runs
-from fieldmark.tools.toolkit import Answer, ToolContext, hash_of
+from fieldmark.runs.engine import pool
+from fieldmark.runs.engine.binding import RunHandlers
+from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.runner import Limits, Runner
+from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.tool_server import tool_server
+from fieldmark.stores import documents, extractions, runs, tool_calls
+from fieldmark.tools.toolset import Answer, ToolContext, hash_of
 from living import clis
 from printed import words_of
 
@@ -81,7 +81,7 @@ class Desk:
     async def admit(self, context: ToolContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
         """Enter a call in the ledger as the gate does."""
         async with self.database.as_user(self.scope) as conn:
-            await calls.enter(
+            await tool_calls.enter(
                 conn,
                 run_id=context.run_id,
                 attempt=context.attempt,
@@ -97,7 +97,7 @@ class Desk:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.admit(context, name, arguments, call_id)
-        return await EXTRACTION.toolkit.call(context, name, call_id, arguments)
+        return await EXTRACTION.toolset.call(context, name, call_id, arguments)
 
     async def put(self, fields: dict[str, Any]) -> None:
         """Fill the extraction as nobody, so that no lock of a person's keeps an agent from changing it."""
@@ -116,7 +116,7 @@ class Desk:
         )
 
     def ledger(self, run_id: UUID) -> list[dict[str, Any]]:
-        return self.sql("select * from public.calls where run_id = %s order by created_at", run_id)
+        return self.sql("select * from public.tool_calls where run_id = %s order by created_at", run_id)
 
     def state(self, run_id: UUID) -> dict[str, Any]:
         return self.sql("select * from public.runs where id = %s", run_id)[0]
@@ -137,7 +137,7 @@ class Desk:
         service = ModelService(model.base_url, "test-key", None)
         limits = Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
-        of_the_cli = clients.Clients(service, most_turns=max_turns, seconds=max(seconds, 60))
+        of_the_cli = pool.CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
         return Runner(self.database, service, limits, clients=of_the_cli)
 
 
@@ -270,11 +270,11 @@ async def conversation(
 ) -> AsyncIterator[Conversation]:
     """The CLI with the options that a run gives it, `change`d on purpose, in front of a model; without the run."""
     context = await desk.context()
-    gate = Gate(EXTRACTION.toolkit, context)
+    gate = PermissionHook(EXTRACTION.toolset, context)
 
     async def nothing_before(call_id: str) -> None: ...
 
-    calls = Calls(gate, EXTRACTION.toolkit, context, before=nothing_before)
+    calls = ToolExecutor(gate, EXTRACTION.toolset, context, before=nothing_before)
     session_id = uuid4()
     async with OfflineModel(answer) as model:
 
@@ -285,7 +285,7 @@ async def conversation(
                     model="claude-sonnet-5",
                     service=ModelService(model.base_url, "test-key", None),
                     folder=folder,
-                    server=tool_server(EXTRACTION.toolkit, calls),
+                    server=tool_server(EXTRACTION.toolset, calls),
                     gate=gate,
                     sessions=Sessions(desk.database, desk.scope),
                     session_id=session_id,
@@ -296,15 +296,15 @@ async def conversation(
                 )
             )
 
-        work = Work(gate, calls, Sessions(desk.database, desk.scope))
-        async with clients.of_its_own(options_in, work, session_id) as client:
+        work = RunHandlers(gate, calls, Sessions(desk.database, desk.scope))
+        async with pool.of_its_own(options_in, work, session_id) as client:
             yield Conversation(client.converse(prompt), calls, model)
 
 
 @dataclass(frozen=True)
 class Conversation:
     messages: AsyncIterator[Message]
-    calls: Calls
+    calls: ToolExecutor
     model: OfflineModel
 
     async def all(self) -> list[Message]:

@@ -17,15 +17,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from desk import Desk, Worked, home_of, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec
-from fieldmark.metrics import Metrics
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.clients import Client, Clients, Warmth
-from fieldmark.runs.gate import Calls, Gate
-from fieldmark.runs.holder import Work
-from fieldmark.runs.options import ModelService
-from fieldmark.runs.runner import Limits, Runner
-from fieldmark.runs.sessions import Sessions
+from fieldmark.runs.engine.binding import RunHandlers
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.pool import CliLease, CliPool, PoolSettings
+from fieldmark.runs.engine.runner import Limits, Runner
+from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.telemetry.metrics import Metrics
 from living import clis
 
 MODEL = "claude-sonnet-5"
@@ -36,7 +36,7 @@ class Kept:
     """What keeps them, and the model they ask."""
 
     model: OfflineModel
-    clients: Clients
+    clients: CliPool
     metrics: Metrics
     service: ModelService
     limits: Limits
@@ -58,16 +58,16 @@ class Kept:
         return Talk(messages, self.model.requests[before:])
 
     @asynccontextmanager
-    async def acquired(self, desk: Desk, *, spec: AgentSpec = EXTRACTION, **options: Any) -> AsyncIterator[Client]:
+    async def acquired(self, desk: Desk, *, spec: AgentSpec = EXTRACTION, **options: Any) -> AsyncIterator[CliLease]:
         """A CLI as a run has it."""
         desk = await desk.beside()
         context = await desk.context()
-        gate = Gate(spec.toolkit, context)
+        gate = PermissionHook(spec.toolset, context)
 
         async def nothing_before(call_id: str) -> None: ...
 
-        calls = Calls(gate, spec.toolkit, context, before=nothing_before)
-        work = Work(gate, calls, Sessions(desk.database, desk.scope))
+        calls = ToolExecutor(gate, spec.toolset, context, before=nothing_before)
+        work = RunHandlers(gate, calls, Sessions(desk.database, desk.scope))
         chosen = {"model": MODEL, "max_turns": self.limits.max_turns, "session_id": uuid4(), **options}
         async with self.clients.acquire(spec, desk.scope, work, **chosen) as client:
             yield client
@@ -99,11 +99,11 @@ async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **warmth
     metrics = Metrics()
     async with OfflineModel(answer) as model:
         service = ModelService(model.base_url, "test-key", None)
-        clients = Clients(
+        clients = CliPool(
             service,
             most_turns=max_turns,
             seconds=seconds,
-            warmth=Warmth(**{"processes": 3, "spares": 0, **warmth}),
+            warmth=PoolSettings(**{"processes": 3, "spares": 0, **warmth}),
             first=(EXTRACTION, MODEL),
             metrics=metrics,
         )

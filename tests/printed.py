@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fieldmark.domain.grounding import Grounds, PageWords
+from fieldmark.grounding import DocumentIndex, PageWords
 
 PITCH = 0.01
 LINE = 0.03
@@ -29,13 +29,13 @@ def words_of(text: str, confidence: float | None = None) -> list[list[Any]]:
     ]
 
 
-def grounds(*pages: str, confidence: float | None = None) -> Grounds:
-    return Grounds(PageWords(number, words_of(page, confidence)) for number, page in enumerate(pages, 1))
+def grounds(*pages: str, confidence: float | None = None) -> DocumentIndex:
+    return DocumentIndex(PageWords(number, words_of(page, confidence)) for number, page in enumerate(pages, 1))
 
 
-def laid(*lines: Sequence[tuple[str, float]]) -> Grounds:
+def laid(*lines: Sequence[tuple[str, float]]) -> DocumentIndex:
     """One page of (word, left edge) by line."""
-    return Grounds(
+    return DocumentIndex(
         [
             PageWords(
                 1,

@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 import httpx
 
 from desk import until
+from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.routes.tokens import LocalTokens
-from fieldmark.scope import Scope
-from fieldmark.service import Service
+from fieldmark.runtime import Runtime
 
 PATIENCE = 120
 """Seconds that a request may take: far more than it needs, on the slowest machine too."""
@@ -33,7 +33,7 @@ class Served:
 
     http: httpx.AsyncClient
     base_url: str
-    service: Service
+    service: Runtime
     scope: Scope
     model: OfflineModel
 

@@ -61,7 +61,7 @@ class Settings(BaseSettings):
         | None
     ) = None
 
-    # Agent processes that live on between runs: see runs/clients.Warmth.
+    # Agent processes that live on between runs: see runs/clients.PoolSettings.
     warm_processes: Annotated[int, Field(ge=0, le=256)] | None = None
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
     warm_runs: Annotated[int, Field(ge=1, le=1000)] = 50

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 from living import clis
 
 pytestmark = pytest.mark.anyio
@@ -27,9 +27,9 @@ def objects(stream: str) -> list[dict]:
     return [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: ")]
 
 
-async def asked(served, **wish) -> tuple[dict, dict]:
+async def asked(served, **options) -> tuple[dict, dict]:
     """An extraction that asks: the result, and the approval it waits for."""
-    body = {"document_id": str(await served.document()), "approval": "ask", **wish}
+    body = {"document_id": str(await served.document()), "approval": "ask", **options}
     answer = await served.http.post("/api/agent/extract", json=body)
     assert answer.status_code == 200, answer.text
     result = answer.json()
@@ -153,7 +153,7 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing(serve, clone):
         states = [(await served.http.get(f"/api/runs/{run}")).json()["status"] for run in (run_id, other["run_id"])]
         assert states == ["awaiting_approval"] * 2
         with psycopg.connect(clone.owner_url) as owner:
-            query = "select status, proposed, decided_by from public.calls where tool = 'update_field'"
+            query = "select status, proposed, decided_by from public.tool_calls where tool = 'update_field'"
             assert owner.execute(query).fetchall() == [("pending", None, None)] * 2
         assert (await served.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
         # It is gone for whose it was; for everybody else it is as if it had never been.

@@ -134,7 +134,7 @@ async def test_in_a_run_that_went_well_nothing_is_found(kept):
         ("delete from public.extraction_journal", "lost"),
         ("update public.runs set status = 'running', finished_at = null", "stuck"),
         ("update public.extraction_journal set path = '{items,0}'", "duplicated"),
-        ("update public.calls set id = 'another' where tool = 'update_field'", "duplicated"),
+        ("update public.tool_calls set id = 'another' where tool = 'update_field'", "duplicated"),
     ],
 )
 async def test_what_goes_wrong_is_found(kept, tampering, found):

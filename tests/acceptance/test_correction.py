@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from desk import sql
+from fieldmark.agents.extraction.offline.rules import answer as by_rules
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.rules import answer as by_rules
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_exactly_what_was_named_changes(serve, clone, model):
         assert after["extraction"]["version"] == before["extraction"]["version"] + 2
         rows = sql(
             clone.owner_url,
-            "select j.*, c.tool from public.extraction_journal j join public.calls c on c.id = j.call_id "
+            "select j.*, c.tool from public.extraction_journal j join public.tool_calls c on c.id = j.call_id "
             "where j.version > 1 order by j.id",
         )
         assert [(row["path"], row["old"], row["new"], row["tool"]) for row in rows] == [

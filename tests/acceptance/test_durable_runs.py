@@ -8,7 +8,7 @@ import pytest
 
 from desk import sql, until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script, stall
+from fieldmark.testing.script import Script, stall
 from living import clis
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from desk import until
 from fieldmark.offline_model.messages import Turn, call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 from living import clis
 
 pytestmark = pytest.mark.anyio

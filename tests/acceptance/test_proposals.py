@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 

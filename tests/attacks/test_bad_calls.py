@@ -8,7 +8,7 @@ import json
 import pytest
 
 from fieldmark.offline_model.messages import Call, call, raw_call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from desk import Worked, conversation, laid_out
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.testing.script import Script
 from kept import kept
 
 pytestmark = pytest.mark.anyio

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from desk import Desk
-from fieldmark.documents.ingest import Ingest
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.domain.grounding import Grounds, PageWords
 from fieldmark.files import LocalFiles
+from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.services.ingest import Ingest
 from fieldmark.stores import documents, extractions
+from fieldmark.testing.script import Script
 
 sys.path.append(str(Path(__file__).parents[1] / "documents" / "reading"))
 from made_files import pdf, show
@@ -49,11 +49,11 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
             extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
         return Desk(database, clone.owner_url, scope, document_id, extraction_id)
 
-    async def grounds(desk: Desk) -> Grounds:
+    async def grounds(desk: Desk) -> DocumentIndex:
         async with database.as_user(scope) as conn:
             page = await documents.page(conn, desk.document_id, 1)
         assert page is not None
-        return Grounds([PageWords(1, page["words"])])
+        return DocumentIndex([PageWords(1, page["words"])])
 
     def reading() -> Script:
         write = {"path": "total", "value": "9999.00", "confidence": 1.0}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 

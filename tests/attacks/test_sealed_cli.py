@@ -16,7 +16,7 @@ import pytest
 
 from desk import at_work, home_of, until
 from fieldmark.offline_model.messages import text
-from fieldmark.runs import clients
+from fieldmark.runs.engine import pool
 from living import clis, command_line, is_alive
 
 pytestmark = pytest.mark.anyio
@@ -175,11 +175,11 @@ import asyncio, sys
 from pathlib import Path
 from uuid import uuid4
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.offline_model.script import Script, stall
+from fieldmark.testing.script import Script, stall
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.options import ModelService, agent_options
-from fieldmark.runs.process import Process
-from fieldmark.runs.tool_server import tool_server
+from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.tool_server import tool_server
 
 class Nothing:
     async def append(self, key, entries): ...
@@ -190,10 +190,10 @@ async def main():
         def options_in(folder):
             return agent_options(
                 EXTRACTION.prompt, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
-                server=tool_server(EXTRACTION.toolkit, None), gate=None, sessions=Nothing(), session_id=uuid4(),
+                server=tool_server(EXTRACTION.toolset, None), gate=None, sessions=Nothing(), session_id=uuid4(),
                 resumed=False, max_turns=2,
                 cpu_seconds=60, on_stderr=lambda line: None)
-        process = Process(options_in, EXTRACTION.toolkit, uuid4())
+        process = Process(options_in, EXTRACTION.toolset, uuid4())
         await process.connect()
         talking = asyncio.ensure_future(anext(process.converse("hello", lambda: None)))
         while not model.requests:
@@ -208,14 +208,14 @@ asyncio.run(main())
 SERVICE_WITH_A_SPARE = """
 import asyncio
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.metrics import Metrics
-from fieldmark.runs.clients import Clients, Warmth
-from fieldmark.runs.options import ModelService
+from fieldmark.telemetry.metrics import Metrics
+from fieldmark.runs.engine.pool import CliPool, PoolSettings
+from fieldmark.runs.engine.options import ModelService
 
 async def main():
     service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
-    warmth, first = Warmth(processes=1, spares=1), (EXTRACTION, "m")
-    async with Clients(service, most_turns=2, seconds=60, warmth=warmth, first=first, metrics=metrics):
+    warmth, first = PoolSettings(processes=1, spares=1), (EXTRACTION, "m")
+    async with CliPool(service, most_turns=2, seconds=60, warmth=warmth, first=first, metrics=metrics):
         while not metrics.warm_clis.labels("spare")._value.get():
             await asyncio.sleep(0.01)
         print("asked", flush=True)
@@ -229,22 +229,22 @@ SERVICE_IN_A_CONTAINER = """
 import asyncio
 from uuid import uuid4
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.runs.holder import Holder
-from fieldmark.runs.options import ModelService, agent_options
-from fieldmark.runs.process import Process
-from fieldmark.runs.tool_server import tool_server
+from fieldmark.runs.engine.binding import RunBinding
+from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.tool_server import tool_server
 
 async def main():
     session_id = uuid4()
-    holder = Holder(session_id)
+    holder = RunBinding(session_id)
     folders = []
     def options_in(folder):
         folders.append(folder)
         return agent_options(
             EXTRACTION.prompt, model="m", service=ModelService("http://127.0.0.1:9", "k", None), folder=folder,
-            server=tool_server(EXTRACTION.toolkit, holder.answer), gate=holder.gate, sessions=holder,
+            server=tool_server(EXTRACTION.toolset, holder.answer), gate=holder.gate, sessions=holder,
             session_id=session_id, resumed=False, max_turns=2, cpu_seconds=60, on_stderr=lambda line: None)
-    process = Process(options_in, EXTRACTION.toolkit, session_id)
+    process = Process(options_in, EXTRACTION.toolset, session_id)
     try:
         await process.connect()
         pid = (folders[0] / "pid").read_text().strip()
@@ -311,7 +311,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("killed", [False, True])
 async def test_a_service_that_is_killed_while_its_cli_starts_leaves_none(quick_path, killed):
-    launcher = Path(clients.__file__).with_name("sealed-cli.sh")
+    launcher = Path(pool.__file__).with_name("sealed-cli.sh")
     os.mkfifo(quick_path / "pid")  # the launcher stops here until somebody reads
     service = await asyncio.create_subprocess_exec(sys.executable, "-c", LAUNCHED, str(launcher), str(quick_path))
     cli = None

@@ -9,7 +9,7 @@ import pytest
 from command import said_at_once
 
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def test_what_is_piped_in_decides(commands):
         assert json.loads(ended.out)["extracted_fields"] == {"total": 12}
         assert "Updating total" in ended.err and '"value": 10' in ended.err
         assert "It is no number." in json.dumps(fieldmark.model.requests[-1])
-        decided = fieldmark.sql("select status, admitted_by from public.calls order by created_at")
+        decided = fieldmark.sql("select status, admitted_by from public.tool_calls order by created_at")
         assert [tuple(row.values()) for row in decided] == [("done", "person"), ("refused", None), ("done", "person")]
 
 

@@ -14,7 +14,7 @@ from command import SAMPLES, said_at_once
 from psycopg.types.json import Jsonb
 
 from fieldmark.cli.process import LOCAL_USER
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 

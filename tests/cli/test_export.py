@@ -9,7 +9,7 @@ import openpyxl
 import pytest
 from command import said_at_once
 
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 

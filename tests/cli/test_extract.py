@@ -13,8 +13,8 @@ import pytest
 from command import SAMPLES, Home, family, finish, read_until, said_at_once, signalled
 from PIL import Image
 
+from fieldmark.api.extractions import Extraction
 from fieldmark.db.embedded import running
-from fieldmark.routes.extractions import Extraction
 from living import all_gone, command_line
 from standing import PATIENCE
 

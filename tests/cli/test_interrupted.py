@@ -11,7 +11,7 @@ from at_work import ended
 
 from desk import until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script, stall
+from fieldmark.testing.script import Script, stall
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio

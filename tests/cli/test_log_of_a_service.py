@@ -18,7 +18,7 @@ import pytest
 import fieldmark
 from desk import until
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -79,8 +79,8 @@ async def test_nothing_that_went_through_it_stands_in_the_log(commands):
             broken = (f"b.{CANARY}", b"\x00\x01 " + CANARY.encode())
             assert (await http.post("/api/documents", files={"file": broken})).status_code == 201
             schema = {"type": "object", "properties": {CANARY: {"type": "string", "description": CANARY}}}
-            wish = {"document_id": document["id"], "schema": schema, "instructions": f"Look for {CANARY}."}
-            result = (await http.post("/api/agent/extract", json=wish)).json()
+            options = {"document_id": document["id"], "schema": schema, "instructions": f"Look for {CANARY}."}
+            result = (await http.post("/api/agent/extract", json=options)).json()
             assert result["status"] == "completed" and result["extraction"]["extracted_fields"] == {
                 CANARY: f"{CANARY} 1"
             }
@@ -143,7 +143,7 @@ async def test_every_line_of_a_run_bears_its_ids(commands):
 
 LIBRARIES = """
 import asyncio, logging
-from fieldmark.logs import set_up_logs
+from fieldmark.telemetry.logs import set_up_logs
 set_up_logs("info")
 for name in ("claude_agent_sdk._internal.query", "mcp.server", "procrastinate.worker"):
     logging.getLogger(name).error("Fatal error: %s", "zanzibar in " + name)

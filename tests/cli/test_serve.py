@@ -12,7 +12,7 @@ import httpx
 import pytest
 from command import SAMPLES, Home, family, finish, serving, signalled
 
-from fieldmark.app import listen
+from fieldmark.api.app import listen
 from living import all_gone, command_line
 from standing import PATIENCE
 

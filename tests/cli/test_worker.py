@@ -7,7 +7,7 @@ import signal
 import httpx
 import pytest
 
-from fieldmark.offline_model.script import Script
+from fieldmark.testing.script import Script
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio

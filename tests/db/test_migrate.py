@@ -211,7 +211,7 @@ async def test_another_version_of_the_queue_is_refused(empty: str, folder: Path)
 async def test_the_shim_knows_users_for_the_owner_alone(clone: Clone, database: Database) -> None:
     user = uuid4()
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        async with database.as_newcomer(user) as connection:
+        async with database.as_user_without_org(user) as connection:
             await connection.execute("select auth.know_user(%s)", [user])
     with psycopg.connect(clone.owner_url) as owner:
         for _ in range(2):
@@ -256,7 +256,7 @@ async def test_an_owner_that_is_no_superuser_can_migrate_ours(postgres: Embedded
         async with Database(urlsplit(postgres.app_url)._replace(path=f"/{name}").geturl()) as database:
             await database.check_role()
             user = uuid4()
-            async with database.as_newcomer(user) as connection:
+            async with database.as_user_without_org(user) as connection:
                 row = await (await connection.execute("select private.enter() as org_id")).fetchone()
             assert row is not None and row["org_id"] is not None
         assert await migrate(url) == []

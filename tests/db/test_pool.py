@@ -15,7 +15,7 @@ from desk import sql as rows
 from desk import until
 from fieldmark.db.pool import Connection, Database, plain_url
 from fieldmark.errors import Misconfigured, Unavailable
-from fieldmark.scope import Scope
+from fieldmark.identity.scope import Scope
 from standing import Clone
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_nothing_of_a_user_is_left_for_the_next_borrower(clone: Clone) -> 
 
 async def test_a_users_rows_are_seen_by_that_user_and_by_nobody_else(database: Database, make_user: MakeUser) -> None:
     alice, bob = await make_user(), await make_user()
-    query = "select array_agg(id) as ids from public.organizations"
+    query = "select array_agg(id) as ids from public.organisations"
     async with database.as_user(alice) as connection:
         assert await _one(connection, query) == {"ids": [alice.org_id]}
     async with database.as_user(bob) as connection:
@@ -76,10 +76,10 @@ async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
 ) -> None:
     scope = await make_user()
     async with database.as_user(scope) as connection:
-        await connection.execute("update public.organizations set name = 'kept'")
+        await connection.execute("update public.organisations set name = 'kept'")
     with pytest.raises(ZeroDivisionError):
         async with database.as_user(scope) as connection:
-            await connection.execute("update public.organizations set name = 'lost'")
+            await connection.execute("update public.organisations set name = 'lost'")
             raise ZeroDivisionError
     task = asyncio.create_task(_rename_and_wait(database, scope))
     sleeping = "select 1 from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(600)'"
@@ -88,12 +88,12 @@ async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
     with pytest.raises(asyncio.CancelledError):
         await task
     async with database.as_user(scope) as connection:
-        assert await _one(connection, "select name from public.organizations") == {"name": "kept"}
+        assert await _one(connection, "select name from public.organisations") == {"name": "kept"}
 
 
 async def _rename_and_wait(database: Database, scope: Scope) -> None:
     async with database.as_user(scope) as connection:
-        await connection.execute("update public.organizations set name = 'cancelled'")
+        await connection.execute("update public.organisations set name = 'cancelled'")
         await connection.execute("select pg_sleep(600)")
 
 

@@ -19,8 +19,8 @@ import psutil
 
 import fieldmark
 from desk import events, sql, until
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.routes.tokens import LocalTokens
 from living import clis
 from standing import PATIENCE, Clone
 
@@ -168,9 +168,9 @@ class Api:
 
         return await until(read)
 
-    async def begin(self, document_id: str, **wish: Any) -> str:
+    async def begin(self, document_id: str, **options: Any) -> str:
         """Start an extraction and go away as soon as its number is known: its events are for others to read."""
-        body = {"document_id": document_id, **wish}
+        body = {"document_id": document_id, **options}
         headers = {"Accept": "text/event-stream"}
         async with self.http.stream("POST", "/api/agent/extract", json=body, headers=headers) as response:
             async for line in response.aiter_lines():

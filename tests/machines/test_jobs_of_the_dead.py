@@ -15,8 +15,8 @@ from procrastinate import App
 from procrastinate.jobs import Job, Status
 
 from desk import until
-from fieldmark.runs.queue import RUNS, open_queue
-from fieldmark.worker import MAX_TRIES
+from fieldmark.runs.lifecycle.queue import RUNS, open_queue
+from fieldmark.worker.jobs import MAX_TRIES
 from standing import Clone
 
 pytestmark = pytest.mark.anyio

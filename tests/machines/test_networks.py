@@ -77,7 +77,7 @@ async def test_a_host_that_is_cut_off_loses_its_run_to_another(on_hosts, clone):
             assert sorted(row["path"] for row in written) == ["{first}", "{second}"]
             # What was cut off before it was kept may have been done again, to no effect; the late call was not entered.
             ledger = hosts.sql(
-                "select arguments ->> 'path' as path, status from public.calls where run_id = %s", run_id
+                "select arguments ->> 'path' as path, status from public.tool_calls where run_id = %s", run_id
             )
             assert {(row["path"], row["status"]) for row in ledger} == {("first", "done"), ("second", "done")}
             events = hosts.events(run_id)

@@ -21,9 +21,9 @@ import pytest
 
 from desk import until
 from fieldmark.db.pool import Database
+from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
-from fieldmark.scope import Scope
+from fieldmark.testing.script import Script
 from standing import Clone
 
 pytestmark = [
@@ -121,7 +121,7 @@ async def test_two_users_over_one_connection_see_their_own_and_nothing_else(
         async def look(user: Scope) -> None:
             async with database.as_user(user) as connection:
                 cursor = await connection.execute(
-                    "select pg_backend_pid() as pid, array(select id from public.organizations) as mine, "
+                    "select pg_backend_pid() as pid, array(select id from public.organisations) as mine, "
                     "auth.uid() as who, (select count(*) from pg_prepared_statements) as prepared"
                 )
                 row = await cursor.fetchone()

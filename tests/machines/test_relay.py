@@ -9,7 +9,7 @@ import pytest
 
 from desk import until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script, held, stall
+from fieldmark.testing.script import Script, held, stall
 
 pytestmark = pytest.mark.anyio
 

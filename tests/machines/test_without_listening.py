@@ -9,9 +9,9 @@ import pytest
 from desk import laid_out, until
 from fieldmark.db.pool import Database
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script
-from fieldmark.runs import decisions
-from fieldmark.runs.stream import follow
+from fieldmark.runs.events.follow import follow
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.testing.script import Script
 from living import clis
 
 pytestmark = pytest.mark.anyio

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from conversation import Desk, converse
 
-from fieldmark.offline_model import rules
+from fieldmark.agents.extraction.offline import rules
 from fieldmark.offline_model.messages import Turn, call, raw_call, text, thinking
-from fieldmark.offline_model.script import Script, drop, endless, http_error
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.testing.script import Script, drop, endless, http_error
 
 pytestmark = pytest.mark.anyio
 

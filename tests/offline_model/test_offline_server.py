@@ -12,8 +12,8 @@ import pytest
 
 from desk import until
 from fieldmark.offline_model.messages import Turn, call, raw_call, text, thinking
-from fieldmark.offline_model.script import Script, drop, endless, http_error, stall
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.testing.script import Script, drop, endless, http_error, stall
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import pytest
 from desk import at_work, home_of, until
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, raw_call, text
-from fieldmark.offline_model.script import Script, endless, http_error, stall
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.testing.script import Script, endless, http_error, stall
 from living import children, clis, command_line
 
 pytestmark = pytest.mark.anyio

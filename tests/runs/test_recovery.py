@@ -10,8 +10,8 @@ import pytest
 from desk import at_work, sql, until, update
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
-from fieldmark.offline_model.script import Script, endless
-from fieldmark.runs.runner import MAX_ATTEMPTS, MAX_TRIES
+from fieldmark.runs.engine.runner import MAX_ATTEMPTS, MAX_TRIES
+from fieldmark.testing.script import Script, endless
 from living import clis
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +86,7 @@ async def test_what_is_deleted_meanwhile_takes_its_run_along(desk, table):
     row = desk.extraction_id if table == "extractions" else desk.document_id
     run_id = await desk.run()
     await desk.work(script(desk, f"delete from public.{table} where id = %s", row), run_id=run_id)
-    for left in ("runs", "run_events", "calls", "agent_sessions", "extractions", "extraction_journal"):
+    for left in ("runs", "run_events", "tool_calls", "agent_sessions", "extractions", "extraction_journal"):
         assert desk.sql(f"select 1 from public.{left}") == []
 
 

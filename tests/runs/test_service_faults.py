@@ -9,8 +9,8 @@ import pytest
 
 from desk import Worked, tool_results
 from fieldmark.offline_model.messages import Turn, call, raw_call, text
-from fieldmark.offline_model.script import Script, drop, endless, http_error, stall
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.testing.script import Script, drop, endless, http_error, stall
 from living import clis
 
 pytestmark = pytest.mark.anyio

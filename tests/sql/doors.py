@@ -92,7 +92,7 @@ class House:
 
 _USERS = """
 insert into auth.users (id) values (%(owner)s), (%(member)s), (%(colleague)s), (%(stranger)s), (%(newcomer)s);
-insert into organizations (id, name, personal_of, created_by) values
+insert into organisations (id, name, personal_of, created_by) values
   (%(org)s, 'One', %(owner)s, %(owner)s), (%(other_org)s, 'Other', %(stranger)s, %(stranger)s),
   (%(second_org)s, 'Second', null, %(owner)s);
 insert into memberships (org_id, user_id, role, created_by) values
@@ -122,7 +122,7 @@ insert into runs (id, org_id, created_by, document_id, extraction_id) values
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
 insert into run_watchers (run_id, channel, org_id, until, created_by) values
   (%(run)s, 'fieldmark_secret', %(org)s, now() + interval '1 hour', %(user)s);
-insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
+insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
   (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
 insert into agent_sessions (org_id, project, session_id, entry, created_by) values
   (%(org)s, 'runs', 's', '{}', %(user)s);

@@ -95,25 +95,25 @@ _USAGE = (
 _FREE_STORAGE_PATH = "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf')"
 
 CASES = [
-    # organizations
-    Case("organizations", "select", "theirs", "select from organizations where id = %(org)s", MEMBERS),
-    Case("organizations", "insert", "a new one", "insert into organizations (name) values ('New')", NOBODY),
-    Case("organizations", "update", "name", "update organizations set name = 'X' where id = %(org)s", OWNERS),
+    # organisations
+    Case("organisations", "select", "theirs", "select from organisations where id = %(org)s", MEMBERS),
+    Case("organisations", "insert", "a new one", "insert into organisations (name) values ('New')", NOBODY),
+    Case("organisations", "update", "name", "update organisations set name = 'X' where id = %(org)s", OWNERS),
     Case(
-        "organizations",
+        "organisations",
         "update",
         "whose it is",
-        "update organizations set personal_of = %(newcomer)s where id = %(org)s",
+        "update organisations set personal_of = %(newcomer)s where id = %(org)s",
         NOBODY,
     ),
     Case(
-        "organizations",
+        "organisations",
         "update",
         "who made it",
-        "update organizations set created_by = %(newcomer)s, created_at = now() where id = %(org)s",
+        "update organisations set created_by = %(newcomer)s, created_at = now() where id = %(org)s",
         NOBODY,
     ),
-    Case("organizations", "delete", "theirs", "delete from organizations where id = %(org)s", NOBODY),
+    Case("organisations", "delete", "theirs", "delete from organisations where id = %(org)s", NOBODY),
     # memberships
     Case("memberships", "select", "theirs", "select from memberships where org_id = %(org)s", MEMBERS),
     Case(
@@ -449,41 +449,41 @@ CASES = [
     ),
     Case("run_events", "update", "theirs", "update run_events set body = '{\"a\": 1}'", NOBODY),
     Case("run_events", "delete", "theirs", "delete from run_events", NOBODY),
-    # calls
-    Case("calls", "select", "theirs", "select from calls where run_id = %(run)s", MEMBERS),
+    # tool_calls
+    Case("tool_calls", "select", "theirs", "select from tool_calls where run_id = %(run)s", MEMBERS),
     Case(
-        "calls",
+        "tool_calls",
         "insert",
         "of their run",
-        "insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason) "
+        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason) "
         "values (%(run)s, 'call_2', %(org)s, 'update_field', '{}', repeat('1', 64), 'admitted', 'policy', null)",
         SERVED,
     ),
     Case(
-        "calls",
+        "tool_calls",
         "insert",
         "as if it were done",
-        "insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, result, "
+        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, result, "
         "created_by) values (%(run)s, 'call_2', %(org)s, 't', '{}', repeat('1', 64), 'done', 'policy', 'Done.', "
         "%(owner)s)",
         NOBODY,
     ),
     Case(
-        "calls",
+        "tool_calls",
         "update",
         "its result",
-        "update calls set status = 'done', result = 'Done.', finished_at = now() where run_id = %(run)s",
+        "update tool_calls set status = 'done', result = 'Done.', finished_at = now() where run_id = %(run)s",
         SERVED,
     ),
     Case(
-        "calls",
+        "tool_calls",
         "update",
         "what was admitted",
-        "update calls set tool = 'x', arguments = '{\"a\": 1}', arguments_hash = repeat('1', 64), "
+        "update tool_calls set tool = 'x', arguments = '{\"a\": 1}', arguments_hash = repeat('1', 64), "
         "admitted_by = 'policy' where run_id = %(run)s",
         NOBODY,
     ),
-    Case("calls", "delete", "theirs", "delete from calls where run_id = %(run)s", NOBODY),
+    Case("tool_calls", "delete", "theirs", "delete from tool_calls where run_id = %(run)s", NOBODY),
     # run_watchers: the channels carry the words of other organisations too
     Case("run_watchers", "select", "theirs", "select from run_watchers where run_id = %(run)s", SERVED),
     Case(

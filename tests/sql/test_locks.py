@@ -248,12 +248,14 @@ def test_an_approved_call_is_the_word_of_who_approved_it(
     table.update("total", 6)
     table.agent()
     table.connection.execute(
-        "insert into calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by) "
+        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by) "
         "values (current_setting('fieldmark.run_id')::uuid, 'call', %s, 'update_field', '{}', repeat('0', 64), "
         "'admitted', %s)",
         [table.house.org, admitted_by],
     )
-    table.connection.execute("update calls set decided_by = %s where id = 'call'", [getattr(table.house, decided_by)])
+    table.connection.execute(
+        "update tool_calls set decided_by = %s where id = 'call'", [getattr(table.house, decided_by)]
+    )
     answer = table.update("total", 7)
     assert ("proposed" not in answer) == can
     assert table.fields["total"] == (7 if can else 6)

@@ -41,7 +41,7 @@ def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: D
 @pytest.mark.parametrize(
     ("statement", "count"),
     [
-        ("update organizations set name = 'X'", 1),
+        ("update organisations set name = 'X'", 1),
         ("update memberships set role = 'owner'", 0),
         ("delete from memberships", 0),
         ("update documents set byte_size = 1", 1),
@@ -50,7 +50,7 @@ def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: D
         ("delete from extractions", 1),
         ("delete from documents", 1),
         ("update runs set attempt = 1", 1),
-        ("update calls set finished_at = now()", 1),
+        ("update tool_calls set finished_at = now()", 1),
     ],
 )
 def test_a_statement_without_a_condition_changes_their_own_rows_only(
@@ -134,7 +134,7 @@ def test_policies_are_for_signed_in_users_and_never_restrict_nobody(doors: Doors
 
 # What a signed-in user may name in a statement, whatever policies then say; `True` is the whole table.
 RIGHTS = {
-    "organizations": {"select": True, "update": "name"},
+    "organisations": {"select": True, "update": "name"},
     "memberships": {"select": True, "insert": "org_id user_id role", "update": "role", "delete": True},
     "documents": {
         "select": True,
@@ -165,7 +165,7 @@ RIGHTS = {
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "run_watchers": {"select": True, "insert": "run_id channel org_id until", "update": "until", "delete": True},
-    "calls": {
+    "tool_calls": {
         "select": True,
         "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
         "update": "status result finished_at admitted_by reason decided_by decided_at arguments arguments_hash "

@@ -232,7 +232,7 @@ def test_two_first_requests_at_once_make_one_organisation(pair: Pair) -> None:
     assert pair.watch.execute("select org_id, role from memberships where user_id = %s", [user]).fetchall() == [
         (organisation, "owner")
     ]
-    assert pair.watch.execute("select id from organizations where personal_of = %s", [user]).fetchall() == [
+    assert pair.watch.execute("select id from organisations where personal_of = %s", [user]).fetchall() == [
         (organisation,)
     ]
 

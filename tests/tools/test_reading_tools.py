@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from desk import laid_out
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.tools.toolkit import MAX_RESULT_BYTES
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ _HEADER = re.compile(r"--- page (\d+) of \d+ ---\n")
 
 
 async def read(context, **arguments):
-    return await EXTRACTION.toolkit.call(context, "get_document_text", "call-1", arguments)
+    return await EXTRACTION.toolset.call(context, "get_document_text", "call-1", arguments)
 
 
 async def read_all(context) -> tuple[list[str], int]:
@@ -119,7 +119,7 @@ async def test_pages_that_are_none(lay, pages):
 
 
 async def search(context, query: str):
-    return await EXTRACTION.toolkit.call(context, "search_document", "call-1", {"query": query})
+    return await EXTRACTION.toolset.call(context, "search_document", "call-1", {"query": query})
 
 
 async def test_searching_minds_neither_case_nor_spacing_and_tells_the_page(lay):
@@ -156,4 +156,4 @@ async def test_a_query_is_text_and_no_pattern(lay):
     ],
 )
 def test_what_is_read_is_said_in_words(pages, said):
-    assert EXTRACTION.toolkit.says("get_document_text", {"pages": pages}) == f"Reading {said}"
+    assert EXTRACTION.toolset.says("get_document_text", {"pages": pages}) == f"Reading {said}"

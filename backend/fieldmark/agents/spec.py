@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fieldmark.tools.toolkit import Toolkit
+from fieldmark.tools.toolset import Toolset
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class AgentSpec:
 
     name: str
     folder: Path
-    toolkit: Toolkit
+    toolset: Toolset
     # Who admits the agent's writes where the request does not say: auto or ask.
     approval: str = "auto"
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fieldmark.cli.terminal import plain
-from fieldmark.runs.decisions import Decision, Proposal
+from fieldmark.runs.lifecycle.decisions import Decision, Proposal
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000

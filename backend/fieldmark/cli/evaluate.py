@@ -17,7 +17,7 @@ from fieldmark.errors import Invalid
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:
-    from fieldmark.evaluation import Case
+    from fieldmark.evaluation.evaluate import Case
 
 
 def evaluate(
@@ -42,7 +42,7 @@ def evaluate(
     if (folder is None) is not corrections:
         stop("Name a folder, or say --corrections.", MISUSED)
     check_out(save)
-    from fieldmark.evaluation import cases_of, regressions
+    from fieldmark.evaluation.evaluate import cases_of, regressions
 
     wanted = read_schema(schema)
     try:
@@ -73,8 +73,8 @@ async def _evaluate(
     instructions: str | None,
     user: UUID,
 ) -> dict[str, Any]:
-    from fieldmark import evaluation
-    from fieldmark.worker import working
+    import fieldmark.evaluation.evaluate as evaluation
+    from fieldmark.worker.jobs import working
 
     with err.status("") as status:
         tell(status, "Starting…")

@@ -15,7 +15,7 @@ from fieldmark.errors import Invalid, NotFound
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:
-    from fieldmark.exports.export import Format
+    from fieldmark.services.exports.export import Format
 
 
 def export(
@@ -28,7 +28,7 @@ def export(
     user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
     """Write an extraction as JSON, CSV, a workbook, or an HTML page that shows where each value stands."""
-    from fieldmark.exports.export import FORMATS
+    from fieldmark.services.exports.export import FORMATS
 
     if wanted not in FORMATS:
         stop(f"There is no format {wanted!r}. There are: {', '.join(FORMATS)}.", MISUSED)
@@ -39,7 +39,7 @@ def export(
 
 
 async def _export(settings: Settings, extraction_id: UUID, wanted: Format, list_name: str | None, user: UUID) -> bytes:
-    from fieldmark.exports.export import export
+    from fieldmark.services.exports.export import export
 
     async with opened(settings, user) as (service, scope):
         try:

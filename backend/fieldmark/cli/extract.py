@@ -10,23 +10,14 @@ from uuid import UUID, uuid4
 import typer
 
 from fieldmark.cli.files import check_in, check_out, json_of, read_schema, write
-from fieldmark.cli.process import (
-    FAILED,
-    LOCAL_USER,
-    WAITS,
-    at_once,
-    opened,
-    read_settings,
-    run,
-    say_offline,
-)
+from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS, at_once, opened, read_settings, run, say_offline
 from fieldmark.cli.terminal import err, plain, tell
 from fieldmark.errors import FieldmarkError, Misconfigured, Unavailable
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.db.pool import Database
-    from fieldmark.scope import Scope
+    from fieldmark.identity.scope import Scope
 
 MAX_WARNINGS = 5
 
@@ -72,8 +63,8 @@ async def _extract(
     """The extractions that were completed, and how many wait for a person."""
     from fieldmark.cli.asking import Person
     from fieldmark.cli.watching import show_extraction, to_the_end
-    from fieldmark.runs import launch
-    from fieldmark.worker import working
+    from fieldmark.runs.lifecycle import launch
+    from fieldmark.worker.jobs import working
 
     done: list[dict[str, Any]] = []
     waiting = 0
@@ -92,7 +83,7 @@ async def _extract(
                             document = await service.ingest.upload(scope, file, file.name)
                             # Known by its key before it is there, and so found again however this is interrupted.
                             keys.append(str(uuid4()))
-                            wish = launch.Wish(approval="ask" if ask else None, idempotency_key=keys[-1])
+                            options = launch.RunOptions(approval="ask" if ask else None, idempotency_key=keys[-1])
                             run_id = await launch.extract(
                                 service.database,
                                 scope,
@@ -100,7 +91,7 @@ async def _extract(
                                 prices=service.prices,
                                 schema=schema,
                                 instructions=instructions,
-                                wish=wish,
+                                options=options,
                             )
                         except (Unavailable, Misconfigured):
                             raise
@@ -129,7 +120,7 @@ async def _extract(
 
 async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
     """Say what the run's document hides from whoever looks at it."""
-    from fieldmark.routes.documents import warning
+    from fieldmark.api.documents import warning
     from fieldmark.stores import documents, runs
 
     async with database.as_user(scope) as conn:
@@ -143,7 +134,7 @@ async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
 
 
 async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:
-    from fieldmark.runs import decisions
+    from fieldmark.runs.lifecycle import decisions
     from fieldmark.stores import runs
 
     with contextlib.suppress(FieldmarkError):

@@ -21,12 +21,12 @@ from pydantic import ValidationError
 
 from fieldmark.cli.terminal import err, plain
 from fieldmark.errors import FieldmarkError
-from fieldmark.logs import set_up_logs
 from fieldmark.settings import Settings
+from fieldmark.telemetry.logs import set_up_logs
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
-    from fieldmark.scope import Scope
-    from fieldmark.service import Service
+    from fieldmark.identity.scope import Scope
+    from fieldmark.runtime import Runtime
 
 # Who acts on this machine where nobody else is named. Not a secret, and the same everywhere.
 LOCAL_USER: Final = UUID("00000000-0000-4000-8000-000000000001")
@@ -100,13 +100,13 @@ def at_once(settings: Settings) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, user: UUID) -> AsyncGenerator[tuple[Service, Scope]]:
+async def opened(settings: Settings, user: UUID) -> AsyncGenerator[tuple[Runtime, Scope]]:
     """The service, and a user's scope in it."""
-    from fieldmark.routes.auth import enter
-    from fieldmark.scope import Scope
-    from fieldmark.service import open_service
+    from fieldmark.api.auth import enter
+    from fieldmark.identity.scope import Scope
+    from fieldmark.runtime import open_runtime
 
-    async with open_service(settings) as service:
+    async with open_runtime(settings) as service:
         org_id = await enter(service.database, user)
         assert org_id is not None
         yield service, Scope(user, org_id)

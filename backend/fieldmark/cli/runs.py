@@ -26,7 +26,7 @@ from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:
-    from fieldmark.runs.decisions import Decision
+    from fieldmark.runs.lifecycle.decisions import Decision
 
 
 def runs(
@@ -38,7 +38,7 @@ def runs(
     user: Annotated[UUID, typer.Option(help="Whose; the local user's if left out.")] = LOCAL_USER,
 ) -> None:
     """List runs, newest first, and what they wait for."""
-    from fieldmark.routes.runs import Status
+    from fieldmark.api.runs import Status
 
     if status is not None and status not in get_args(Status):
         stop(f"There is no status {status!r}. There are: {', '.join(get_args(Status))}.", MISUSED)
@@ -56,7 +56,7 @@ def approve(
     user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
     """Decide what a run waits for, and watch what follows."""
-    from fieldmark.runs.decisions import Decision
+    from fieldmark.runs.lifecycle.decisions import Decision
 
     if reject and arguments is not None:
         stop("A rejected call needs no --input.", MISUSED)
@@ -73,12 +73,12 @@ def approve(
 
 
 async def _list(settings: Settings, status: str | None, limit: int, as_json: bool, user: UUID) -> None:
-    from fieldmark.routes.runs import described
+    from fieldmark.api.runs import described
     from fieldmark.stores import documents, runs
 
     async with opened(settings, user) as (service, scope):
         async with service.database.as_user(scope) as conn:
-            rows = await runs.page_of(conn, scope, status=status, limit=limit, before=None)
+            rows = await runs.list_runs(conn, scope, status=status, limit=limit, before=None)
             files = {row["document_id"]: await documents.get(conn, row["document_id"]) for row in rows}
             listed = await described(conn, rows)
         if as_json:
@@ -105,7 +105,7 @@ async def _list(settings: Settings, status: str | None, limit: int, as_json: boo
 
 async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: UUID) -> int:
     from fieldmark.cli.watching import show_extraction, to_the_end
-    from fieldmark.runs import decisions
+    from fieldmark.runs.lifecycle import decisions
     from fieldmark.stores import documents
 
     with err.status("") as status:
@@ -120,7 +120,9 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
                 after = await decisions.decide(service.database, scope, run_id, decision)
             except (NotFound, Conflict, Invalid) as fault:
                 stop(str(fault), FAILED)
-            from fieldmark.worker import working  # here, because a decision that is refused need not wait for it
+            from fieldmark.worker.jobs import (
+                working,  # here, because a decision that is refused need not wait for it
+            )
 
             say_offline(settings)
             # No other worker need be there: the embedded database has none when no command runs.

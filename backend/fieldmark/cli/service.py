@@ -47,7 +47,7 @@ def worker(
 
 def migrate() -> None:
     """Bring the database up to date, as its owner (DATABASE_OWNER_URL, else DATABASE_URL)."""
-    from fieldmark.service import migrate_as_owner
+    from fieldmark.runtime import migrate_as_owner
 
     applied = run(migrate_as_owner(read_settings()))
     for name in applied:
@@ -60,7 +60,7 @@ def token(
     hours: Annotated[float, typer.Option(min=0.01, max=24 * 365, help="How long it is valid.")] = 12,
 ) -> None:
     """Print a token of the local key, alone on standard output."""
-    from fieldmark.routes.tokens import LocalTokens
+    from fieldmark.identity.tokens import LocalTokens
 
     settings = read_settings()
     if settings.supabase_url:
@@ -70,7 +70,7 @@ def token(
 
 
 async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:
-    from fieldmark.app import create_app, listen, serve_app
+    from fieldmark.api.app import create_app, listen, serve_app
 
     # Before anything is started: a port that is taken is the likeliest thing to be wrong.
     with listen(host, port) as listener:
@@ -88,20 +88,20 @@ def _announce(settings: Settings, host: str, port: int) -> None:
     if settings.supabase_url:
         err.print(f"Tokens: Supabase Auth at {settings.supabase_url}")
     else:
-        from fieldmark.routes.tokens import LocalTokens
+        from fieldmark.identity.tokens import LocalTokens
 
         err.print("Token of the local user, valid for 12 hours:")
         typer.echo(LocalTokens(settings.home).sign(LOCAL_USER))
 
 
 async def _work(settings: Settings, port: int | None) -> None:
-    from fieldmark.app import create_worker_app, listen, serve_app
-    from fieldmark.service import open_service
-    from fieldmark.worker import working
+    from fieldmark.api.app import create_worker_app, listen, serve_app
+    from fieldmark.runtime import open_runtime
+    from fieldmark.worker.jobs import working
 
     async with AsyncExitStack() as stack:
         listener = None if port is None else stack.enter_context(listen(settings.host, port))
-        service = await stack.enter_async_context(open_service(settings))
+        service = await stack.enter_async_context(open_runtime(settings))
         task = await stack.enter_async_context(working(service))
         err.print("The worker works. Ctrl-C ends it.")
         if listener is None:

@@ -9,17 +9,17 @@ from uuid import UUID
 from rich.status import Status
 from rich.table import Table
 
+from fieldmark.api.extractions import Extraction
 from fieldmark.cli.asking import Person, show_proposal
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.cli.terminal import err, out, plain
 from fieldmark.db.pool import Database
 from fieldmark.errors import Conflict, Invalid
-from fieldmark.exports.shape import Leaf, leaves_of
-from fieldmark.routes.extractions import Extraction
-from fieldmark.runs import decisions
-from fieldmark.runs.decisions import Proposal
-from fieldmark.runs.stream import follow
-from fieldmark.scope import Scope
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.events.follow import follow
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle.decisions import Proposal
+from fieldmark.services.exports.shape import Leaf, leaves_of
 from fieldmark.stores import extractions, runs
 
 

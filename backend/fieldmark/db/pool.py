@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from fieldmark.db.hearing import Hearing, Listener
+from fieldmark.db.notifications import Listener, NotificationListener
 from fieldmark.errors import (
     Conflict,
     Fenced,
@@ -26,8 +26,8 @@ from fieldmark.errors import (
     Unauthenticated,
     Unavailable,
 )
-from fieldmark.scope import Scope
-from fieldmark.traces import span
+from fieldmark.identity.scope import Scope
+from fieldmark.telemetry.traces import span
 
 Connection: TypeAlias = AsyncConnection[DictRow]
 """A connection whose rows are dicts, inside the one transaction that it was handed out for."""
@@ -93,7 +93,7 @@ class Database:
             open=False,
         )
         self._size = size
-        self._hearing = Hearing(None if direct_pooled else direct, CONNECTING)
+        self._hearing = NotificationListener(None if direct_pooled else direct, CONNECTING)
         self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
         """A channel of this process: whoever is not told its name cannot listen to it."""
 
@@ -118,7 +118,7 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def as_newcomer(self, user_id: UUID) -> AsyncGenerator[Connection]:
+    async def as_user_without_org(self, user_id: UUID) -> AsyncGenerator[Connection]:
         """Like `as_user`, for `private.enter` alone: who acts is known, in which organisation not yet."""
         async with self._transaction(_as(user_id, None)) as connection:
             yield connection

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissin
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, Nothing
-from fieldmark.domain.grounding.folding import bones_of
+from fieldmark.domain.folding import bones_of
 
 Steps: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = JsonValue | Nothing

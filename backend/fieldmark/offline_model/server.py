@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fieldmark.offline_model import messages
 from fieldmark.offline_model.messages import Body, Turn
-from fieldmark.offline_model.script import Cut, Held, HttpError, Reply
+from fieldmark.testing.script import Cut, Held, HttpError, Reply
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 16 * 1024 * 1024

@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from fieldmark.scope import Scope
+from fieldmark.identity.scope import Scope
 
 Row = dict[str, Any]
 
@@ -41,12 +41,12 @@ async def scope_of(conn: AsyncConnection[Row], document_id: UUID) -> Scope | Non
     return Scope(row["user_id"], row["org_id"]) if row else None
 
 
-async def give_up(conn: AsyncConnection[Row], document_id: UUID, reason: str) -> None:
+async def abandon(conn: AsyncConnection[Row], document_id: UUID, reason: str) -> None:
     """Fail a document that no worker can read. Called by the service, outside of any scope."""
     await conn.execute("select private.fail_document(%s, %s)", (document_id, reason))
 
 
-async def page_of(conn: AsyncConnection[Row], org_id: UUID, *, limit: int, before: UUID | None) -> list[Row]:
+async def list_documents(conn: AsyncConnection[Row], org_id: UUID, *, limit: int, before: UUID | None) -> list[Row]:
     """The newest `limit` documents of an organisation, or those that follow `before` in that order."""
     cursor = await conn.execute(
         f"""select {_COLUMNS} from public.documents

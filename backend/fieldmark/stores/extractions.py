@@ -44,7 +44,7 @@ async def get(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
     return await cursor.fetchone()
 
 
-async def page_of(
+async def list_extractions(
     conn: AsyncConnection[Row], org_id: UUID, *, document_id: UUID | None, limit: int, before: UUID | None
 ) -> list[Row]:
     """The newest `limit` extractions of an organisation (of one document, if it is given), or those that follow

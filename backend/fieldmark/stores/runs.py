@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection, sql
 
-from fieldmark.scope import Scope
+from fieldmark.identity.scope import Scope
 
 Row = dict[str, Any]
 
@@ -69,7 +69,7 @@ async def was_charged(conn: AsyncConnection[Row], scope: Scope, run_id: UUID) ->
     return bool(row and row["charged"])
 
 
-async def page_of(
+async def list_runs(
     conn: AsyncConnection[Row], scope: Scope, *, status: str | None, limit: int, before: UUID | None
 ) -> list[Row]:
     """The user's newest `limit` runs of a status (of any without one), or those that follow `before` in that order."""
@@ -221,7 +221,7 @@ async def wait(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> None:
     )
 
 
-async def hand_back(conn: AsyncConnection[Row], run_id: UUID) -> None:
+async def release(conn: AsyncConnection[Row], run_id: UUID) -> None:
     """Put a run back into the queue, for another worker; it was not at fault, so the try does not count."""
     await conn.execute(
         "update public.runs set status = 'queued', tries = greatest(tries - 1, 0) where id = %s", (run_id,)

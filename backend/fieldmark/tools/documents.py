@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.stores import documents, runs
-from fieldmark.tools.toolkit import MAX_RESULT_BYTES, Retry, Tool, ToolContext, ToolInput, ToolResult
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, ModelRetry, Tool, ToolContext, ToolInput, ToolResult
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*(?:(-)\s*(\d{1,6})?)?\s*")
 _MAX_HITS = 20
@@ -78,7 +78,7 @@ async def _excerpt(
 async def search_document(conn: Connection, context: ToolContext, args: SearchDocument) -> ToolResult:
     wanted = " ".join(args.query.split()).casefold()
     if not wanted:
-        raise Retry("The query holds nothing but spaces.")
+        raise ModelRetry("The query holds nothing but spaces.")
     hits: list[str] = []
     for page in await documents.pages(conn, context.document_id):
         for line in page["text"].splitlines():
@@ -94,11 +94,11 @@ def _range(pages: str | None, count: int) -> tuple[int, int]:
         return 1, count
     match = _PAGES.fullmatch(pages)
     if match is None:
-        raise Retry(f'Pages are given as "3", "3-5" or "3-", got {pages!r}.')
+        raise ModelRetry(f'Pages are given as "3", "3-5" or "3-", got {pages!r}.')
     first = int(match[1])
     last = first if match[2] is None else count if match[3] is None else int(match[3])
     if not 1 <= first <= min(last, count):
-        raise Retry(f"The document has pages 1 to {count}, got {pages!r}.")
+        raise ModelRetry(f"The document has pages 1 to {count}, got {pages!r}.")
     return first, min(last, count)
 
 

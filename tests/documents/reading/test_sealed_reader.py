@@ -17,7 +17,7 @@ BACKEND = Path(__file__).parents[3] / "backend"
 START = f"""
 import ctypes, os, resource, socket, sys, threading
 sys.path.insert(0, {str(BACKEND)!r})
-from fieldmark.documents.reading.seal import seal
+from fieldmark.documents.reading.sandbox_lockdown import seal
 if sys.argv[1] == "sealed":
     seal(memory_bytes=512 << 20, cpu_seconds=1 if sys.argv[2:] else 30, parent=os.getppid())
 """

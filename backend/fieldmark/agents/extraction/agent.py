@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmark.agents.spec import AgentSpec
-from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT
-from fieldmark.tools.extractions import (
+from fieldmark.agents.extraction.tools import (
     COMPLETE_EXTRACTION,
     EXTRACT_FIELDS,
     GET_CURRENT_EXTRACTION,
@@ -14,12 +12,14 @@ from fieldmark.tools.extractions import (
     REMOVE_FIELD,
     UPDATE_FIELD,
 )
-from fieldmark.tools.toolkit import Toolkit
+from fieldmark.agents.spec import AgentSpec
+from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT
+from fieldmark.tools.toolset import Toolset
 
 EXTRACTION = AgentSpec(
     name="extraction",
     folder=Path(__file__).parent,
-    toolkit=Toolkit(
+    toolset=Toolset(
         GET_DOCUMENT_TEXT,
         SEARCH_DOCUMENT,
         GET_CURRENT_EXTRACTION,

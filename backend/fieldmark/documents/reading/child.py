@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.seal import end_with, limit, seal
+from fieldmark.documents.reading.sandbox_lockdown import end_with, limit, seal
 from fieldmark.errors import FieldmarkError, NotFound
 
 OCR_THREADS = 2

@@ -11,7 +11,7 @@ import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.layout import check_amount, compose
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, Piece, clean
-from fieldmark.documents.reading.sight import Run, Sight, address, get_loose_box, get_unicode
+from fieldmark.documents.reading.visibility import Run, Sight, address, get_loose_box, get_unicode
 from fieldmark.errors import Unreadable
 
 pdfium: Any = pypdfium2.raw  # C functions without types

@@ -1,0 +1,1 @@
+"""The extraction agent without a language model: fixed rules."""

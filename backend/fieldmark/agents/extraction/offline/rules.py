@@ -1,0 +1,191 @@
+"""The offline model by rules: from the conversation so far to its next turn. It is no language model, and says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, cast
+
+from fieldmark.agents.extraction.offline.fields import YES_NO, amount, day, document_type, meant, plain, read_fields
+from fieldmark.domain import paths
+from fieldmark.offline_model.messages import Block, Body, bare, call, items, text, thinking
+
+NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
+_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50", "change the total to 9" and "remove X".'
+_MORE = re.compile(r'\[more: .{0,60}pages "(\d{1,6}-\d{0,6})"(?: and offset (\d{1,9}))?\]\s*$')
+_SET, _REMOVE = (
+    r"(?:please |also )*(?:set|add|change|update|correct|fix) ",
+    r"(?:please |also )*(?:remove|delete|drop) ",
+)
+_IS = r"(?: (?:is (?!wrong|incorrect|missing|not )|should be |must be |to )|: | ?= )"
+_THE, _FROM = "(?:the |our |its )?", "(?: from .{1,80}?)?"
+_CLAUSE = re.compile(rf"{_REMOVE}{_THE}(.+)|(?:{_SET})?{_THE}(.{{1,80}}?){_FROM}{_IS}(.+)", re.IGNORECASE)
+_NEXT = rf"{_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS}"  # how another clause begins; and not within quotes
+_BREAK = re.compile(rf'(?:[.;!]|,? and|,? then|,) (?={_NEXT})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE)
+
+
+class Done(NamedTuple):  # a call that was made, with its answer
+    tool: str
+    arguments: dict[str, Any]
+    answer: str
+    failed: bool
+
+
+def answer(body: Body) -> list[Block]:
+    """The next turn: thinking, one tool call at most, or the closing words."""
+    task, done = _conversation(body)
+    offered = {bare(str(tool.get("name"))) for tool in items(body, "tools")}
+    words = _tagged(task, "correction")
+    if words is not None and {"get_current_extraction", "update_field", "remove_field"} <= offered:
+        return _correct(words, done)
+    if words is None and {"get_document_text", "extract_fields"} <= offered:
+        return _extract(task, done, offered)
+    return [text(f"{NOTE} It can extract labelled fields and follow simple corrections, and nothing else.")]
+
+
+def _conversation(body: Body) -> tuple[str, list[Done]]:
+    """The task (the first words of the user, or the last correction) and the calls made since, in order."""
+    task, done, calls = "", list[Done](), dict[str, dict[str, Any]]()
+    for message in items(body, "messages"):
+        blocks = items(message, "content") or [{"text": message.get("content")}]
+        words = _words(blocks)
+        if message.get("role") == "user" and words and (not task or "<correction>" in words):
+            task, done = words, []
+        for block in blocks:
+            calls |= {str(block.get("id")): block} if block.get("type") == "tool_use" else {}
+            if block.get("type") == "tool_result" and (made := calls.get(str(block.get("tool_use_id")))):
+                said = _words(items(block, "content")) or str(block.get("content"))
+                tool, arguments = bare(str(made.get("name"))), dict(made.get("input") or {})
+                done.append(Done(tool, arguments, said, bool(block.get("is_error"))))
+    return task, done
+
+
+def _words(blocks: list[dict[str, Any]]) -> str:
+    said = [words for block in blocks if isinstance(words := block.get("text"), str)]
+    return "\n".join(words for words in said if not words.startswith("<system-reminder>"))
+
+
+def _tagged(task: str, tag: str) -> str | None:
+    start, end = task.find(f"<{tag}>"), task.rfind(f"</{tag}>")
+    return task[start + len(tag) + 2 : end] if 0 <= start < end else None
+
+
+def _open(done: list[Done], tool: str, arguments: dict[str, Any] | None = None) -> bool:
+    # Nothing that succeeded is called again, and nothing three times: so a conversation always ends.
+    tries = [one.failed for one in done if one.tool == tool and arguments in (None, one.arguments)]
+    return len(tries) < 2 and all(tries)
+
+
+def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
+    reads = [one.answer for one in done if one.tool == "get_document_text" and not one.failed]
+    said = _MORE.search(reads[-1][-200:]) if reads else None
+    ask = {"pages": said[1]} | ({"offset": int(said[2])} if said[2] else {}) if said else dict[str, Any]()
+    if (said or not reads) and _open(done, "get_document_text", ask):
+        return [*([] if done else [thinking("I look for lines that name a value.")]), call("get_document_text", ask)]
+    made = {one.tool for one in done if not one.failed}
+    refused = {one.tool: f"{one.tool} was refused: {one.answer[:300]}" for one in done if one.tool not in made}
+    if not reads:
+        return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
+    if "identify_document" in offered and _open(done, "identify_document"):
+        name, sure = document_type("\n".join(reads))
+        return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
+    fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
+    # The second try leaves out what the refusal names: in its list, if it has one.
+    objection = "".join(one.answer for one in done if one.tool == "extract_fields" and one.failed)
+    named = re.findall(r"^- (.+?): ", objection, re.MULTILINE) or objection
+    found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
+    if found and _open(done, "extract_fields"):
+        nested: dict[str, Any] = {}
+        for field in found.values():
+            inside = nested
+            for key in field.keys[:-1]:
+                inside = inside.setdefault(key, {})
+            inside[field.keys[-1]] = field.value
+        sure = {path: field.confidence for path, field in found.items()}
+        quotes = {path: {"quote": field.quote, "page": field.page} for path, field in found.items()}
+        return [call("extract_fields", {"fields": nested, "confidences": sure, "evidence": quotes})]
+    saved = [one.arguments["confidences"] for one in done if one.tool == "extract_fields" and not one.failed]
+    count = f"{sum(map(len, saved))} labelled values were found by rules."
+    if "complete_extraction" in offered and _open(done, "complete_extraction"):
+        return [call("complete_extraction", {"summary": count})]
+    ignored = ["The instructions in words were not followed: rules cannot."] if _tagged(task, "instructions") else []
+    return [text(" ".join([NOTE, count, *ignored, *refused.values()]))]
+
+
+def _correct(words: str, done: list[Done]) -> list[Block]:
+    if _open(done, "get_current_extraction"):
+        return [thinking("I look at what stands there now."), call("get_current_extraction")]
+    current = [one.answer for one in done if one.tool == "get_current_extraction" and not one.failed]
+    try:
+        places = _places(json.loads(current[0])["extracted_fields"], ())
+    except (IndexError, ValueError, KeyError, TypeError):
+        return [text(f"{NOTE} The extraction could not be read, so nothing was changed. {done[-1].answer[:300]}")]
+    wanted, said = _changes(words, places)
+    for tool, arguments in wanted:
+        path, value = arguments["path"], json.dumps(arguments.get("value"), ensure_ascii=False)
+        made = [one for one in done if (one.tool, one.arguments) == (tool, arguments)]
+        if _open(made, tool):
+            return [call(tool, arguments)]
+        changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
+        kept = made[-1].failed or made[-1].answer.startswith("Not ")  # a value that another person set stays
+        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
+    if any("in progress again: complete it" in one.answer for one in done) and _open(done, "complete_extraction"):
+        return [call("complete_extraction")]
+    return [text(" ".join([*said, NOTE]))]
+
+
+def _places(value: Any, keys: paths.Path) -> dict[paths.Path, Any]:
+    inner = cast("dict[str, Any]", value).items() if isinstance(value, dict) else ()
+    inner = enumerate(cast("list[Any]", value)) if isinstance(value, list) else inner
+    return {at: one for key, item in inner for at, one in [((*keys, key), item), *_places(item, (*keys, key)).items()]}
+
+
+def _changes(words: str, places: dict[paths.Path, Any]) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+    """The calls that a correction asks for, and a sentence for each thing in it that is not clear."""
+    updates, removed, unclear = list[tuple[str, dict[str, Any]]](), set[paths.Path](), list[str]()
+    leaves = [keys for keys, value in places.items() if not isinstance(value, dict | list)]
+    flat = " ".join(re.sub("[“”]", '"', words[:4000]).replace("\n", " ; ").split()).strip(" ;.!")
+    for clause in _BREAK.split(flat):
+        said = _CLAUSE.fullmatch(clause)
+        gone, field, value = said.groups("") if said else ("", "", "")
+        several = gone and not _meant(gone, list(places))
+        for named in re.split(r"(?:, and|,| and) (?:the )?", gone) if several else [gone or field] if said else []:
+            found = _meant(named, list(places)) if gone else _meant(named, leaves) or list(meant(named))[:1]
+            typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
+            if len(found) != 1:
+                options = ", ".join(paths.name(one) for one in found[:5])
+                unclear.append(f'I do not know which field "{named}" is. It could be {options or "none"}.')
+            elif gone:
+                removed.add(found[0])
+            elif typed is None:
+                unclear.append(f'"{value}" is no value for {paths.name(found[0])}.')
+            else:
+                updates.append(("update_field", {"path": paths.name(found[0]), "value": typed, "confidence": 1.0}))
+        unclear += [] if said else [f'I did not understand "{clause[:100]}". {_HELP}']
+    # Removals come last and from the end, so that no index moves.
+    removals = [("remove_field", {"path": paths.name(keys)}) for keys in reversed(places) if keys in removed]
+    return updates + removals, unclear
+
+
+def _meant(named: str, among: list[paths.Path]) -> list[paths.Path]:
+    """The places that the words can mean: as a path, as its words, as its last word, as another word for the same."""
+    words, known = plain(named), meant(named).keys()
+    ways = (
+        [keys for keys in among if paths.name(keys) == named],
+        [keys for keys in among if words and words in (plain(paths.name(keys)), plain(str(keys[-1])))],
+        [keys for keys in among if keys in known or known & meant(paths.name(keys)).keys()],
+    )
+    return next(filter(None, ways), ways[0])
+
+
+def _typed(said: str, old: Any, keys: paths.Path) -> Any:
+    """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
+    kinds = set(meant(paths.name(keys)).values()) if old is None else set[str]()
+    if re.fullmatch(r'".*"', said):
+        return said[1:-1]
+    if isinstance(old, bool):
+        return YES_NO.get(said.casefold())
+    if isinstance(old, int | float) or kinds & {"money", "tax"}:
+        return json.loads(said) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?", said) else amount(said)
+    dated = day(said) if "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old)) else None
+    return dated[0] if dated and dated[1] == said else said

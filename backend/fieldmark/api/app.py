@@ -1,0 +1,131 @@
+"""The HTTP application: routers, errors, limits, and what is open while it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.telemetry import TelemetryConfig
+
+from fieldmark.api import agent, documents, exports, extractions, health, metrics, reference, runs, usage
+from fieldmark.api.body_limit import BodyLimit
+from fieldmark.api.problems import add_handlers
+from fieldmark.api.request_log import RequestLog
+from fieldmark.errors import Misconfigured
+from fieldmark.identity.tokens import tokens_for
+from fieldmark.runtime import Runtime, open_runtime
+from fieldmark.settings import Settings
+from fieldmark.worker.jobs import working
+
+_ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
+
+1. `POST /api/documents` takes the file. 2. `POST /api/agent/extract` starts the agent; ask for `text/event-stream` to
+watch it. 3. `GET /api/extractions/{id}` shows the fields. 4. `POST /api/agent/correct` changes them in words.
+
+Errors are `application/problem+json` (RFC 9457) with a stable `code`. Another tenant's id answers exactly like one that
+does not exist."""
+
+_TAGS = {
+    "documents": "Uploaded files, their pages, and where each word stands.",
+    "agent": "Starts an agent on a document or an extraction.",
+    "runs": "What an agent did, event by event, as often as you like.",
+    "extractions": "The fields that were read.",
+    "usage": "What the agents used of the model, and what it cost.",
+    "health": "For whoever keeps the service running.",
+}
+
+
+# FastAPI's own spans and records would hold paths, queries and the texts of exceptions.
+_OWN_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+
+
+def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
+    """The application. `with_worker`: jobs are done in this process too."""
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            service = await stack.enter_async_context(open_runtime(settings))
+            app.state.service = service
+            app.state.tokens = tokens_for(settings)
+            app.state.worker = await stack.enter_async_context(working(service)) if with_worker else None
+            yield
+
+    app = FastAPI(
+        title="Fieldmark",
+        version="0.1.0",
+        description=_ABOUT,
+        openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
+        lifespan=lifespan,
+        docs_url=None,  # a page of ours: FastAPI's is a script from elsewhere, and blank without a network
+        redoc_url=None,
+        telemetry=_OWN_TELEMETRY,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    add_handlers(app)
+    app.add_middleware(BodyLimit, max_file_bytes=settings.max_file_mb * 1024 * 1024)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"],
+            expose_headers=["content-disposition", "retry-after"],
+        )
+    app.add_middleware(RequestLog)
+    routers = (agent, runs, documents, extractions, exports, usage, health, metrics, reference)
+    for router in (module.router for module in routers):
+        app.include_router(router)
+    return app
+
+
+def create_worker_app(service: Runtime, worker: asyncio.Task[None]) -> FastAPI:
+    """What a worker answers over HTTP, if it is told to: whether it lives and works, and what it has counted."""
+    app = FastAPI(title="Fieldmark worker", openapi_url=None, telemetry=_OWN_TELEMETRY)
+    app.state.service = service
+    app.state.worker = worker
+    add_handlers(app)
+    app.add_middleware(RequestLog)
+    for router in (health.router, metrics.router):
+        app.include_router(router)
+    return app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 for any free one. Raises Misconfigured where nobody can listen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise Misconfigured(f"The service cannot listen: {error.strerror}.") from error
+    # Else each event of a stream waits 40 ms for the reader's acknowledgement of the one before: asyncio sees to that
+    # for sockets of its own making only.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+async def serve_app(app: FastAPI, listener: socket.socket) -> None:
+    """Answer at `listener` until cancelled; requests under way then get two seconds. The app's lifespan is the
+    caller's to open, so what keeps it from starting reaches the caller as it is."""
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve([listener]), name="server")
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """The process's signals are the command's: it closes more than this server."""
+        yield

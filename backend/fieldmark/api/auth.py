@@ -1,0 +1,60 @@
+"""From a request's token to its Scope, once a request."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import structlog
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from fieldmark.db.pool import Database
+from fieldmark.errors import Invalid, NotFound, Unauthenticated
+from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import Tokens
+from fieldmark.runtime import Runtime
+from fieldmark.stores import organisations
+
+_bearer = HTTPBearer(auto_error=False, description="A Supabase Auth token, or locally one of `fieldmark token`.")
+
+
+def service_of(request: Request) -> Runtime:
+    """The service this process runs."""
+    return request.app.state.service
+
+
+async def scope_of(
+    request: Request,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    x_org_id: Annotated[
+        str | None, Header(description="Which of the caller's organisations; the personal one if left out.")
+    ] = None,
+) -> Scope:
+    """Who asks, and in which organisation. Raises Unauthenticated, or NotFound for an organisation not theirs."""
+    if credentials is None:
+        raise Unauthenticated("Send a token: Authorization: Bearer <token>.")
+    tokens: Tokens = request.app.state.tokens
+    user_id = await tokens.user_of(credentials.credentials)
+    org_id = await enter(service_of(request).database, user_id, _asked_for(x_org_id))
+    if org_id is None:
+        raise NotFound("There is no such organisation.")
+    structlog.contextvars.bind_contextvars(org_id=str(org_id), user_id=str(user_id))
+    return Scope(user_id, org_id)
+
+
+async def enter(database: Database, user_id: UUID, org_id: UUID | None = None) -> UUID | None:
+    """The organisation a user acts in, or None where `org_id` is not one of theirs."""
+    async with database.as_user_without_org(user_id) as conn:
+        return await organisations.enter(conn, org_id)
+
+
+def _asked_for(header: str | None) -> UUID | None:
+    try:
+        return UUID(header) if header else None
+    except ValueError:
+        raise Invalid("X-Org-Id must be a UUID.") from None
+
+
+TheScope = Annotated[Scope, Depends(scope_of)]
+TheRuntime = Annotated[Runtime, Depends(service_of)]

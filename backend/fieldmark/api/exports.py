@@ -1,0 +1,53 @@
+"""/api/extractions/{id}/export: an extraction as a file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Response
+
+from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.problems import responses
+from fieldmark.services.exports.export import MEDIA_TYPES, Format, export
+
+router = APIRouter(prefix="/api/extractions", tags=["extractions"])
+
+_CONTENT: dict[str, dict[str, str]] = {media_type: {} for media_type in MEDIA_TYPES.values()}
+
+
+@router.get(
+    "/{extraction_id}/export",
+    response_class=Response,
+    responses={200: {"description": "The file", "content": _CONTENT}, **responses(401, 404, 422)},
+)
+async def export_extraction(
+    extraction_id: UUID,
+    scope: TheScope,
+    service: TheRuntime,
+    wanted: Annotated[Format, Query(alias="format", description="What the file shall be.")] = "json",
+    list_name: Annotated[
+        str | None,
+        Query(
+            alias="list",
+            min_length=1,
+            max_length=1000,
+            description="With csv: the rows of this list of objects, such as items or items[].taxes.",
+        ),
+    ] = None,
+) -> Response:
+    """The fields with where they stand: as JSON; as CSV, a row a value; as a workbook with a sheet for each list; or as
+    one HTML file that shows the pages with a box for each value."""
+    made = await export(
+        service.database, service.files, service.reading_limits, scope, extraction_id, wanted, list_name
+    )
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-()") else "_" for c in made.filename)
+    headers = {
+        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(made.filename, safe='')}",
+        "Cache-Control": "private, no-store",
+        "X-Content-Type-Options": "nosniff",
+        # Should a browser show it after all, it is a page of no origin.
+        "Content-Security-Policy": "sandbox",
+    }
+    return Response(made.content, media_type=made.media_type, headers=headers)

@@ -1,0 +1,457 @@
+"""/api/extractions: the typed fields read from a document, their history, and what people change in them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.problems import responses
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.schema import remarks
+from fieldmark.domain.values import canonical, problem_with
+from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.grounding import DocumentIndex
+from fieldmark.identity.scope import Scope
+from fieldmark.runtime import Runtime
+from fieldmark.services.evidence import DocumentWords, find
+from fieldmark.services.evidence import Evidence as Shown
+from fieldmark.stores import extractions
+
+router = APIRouter(prefix="/api/extractions", tags=["extractions"])
+
+
+class Claim(BaseModel):
+    """What the agent's model said of a value. Nobody has to believe it."""
+
+    confidence: float | None
+    quote: str | None
+    page: int | None
+
+
+class Evidence(BaseModel):
+    """Where a value stands in the document."""
+
+    state: Literal["found", "blank", "not_found"] = Field(
+        description="blank: there is no value, and the field's label is printed."
+    )
+    match: Literal["exact", "normalised", "number", "date", "fuzzy", "quote"] | None = Field(
+        description="How the page prints it. quote: only the agent's quote is there, as for a yes or no."
+    )
+    page: int | None
+    boxes: list[tuple[float, float, float, float]] = Field(
+        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
+    )
+    quote: str | None = Field(description="As the page prints it.")
+    places: int = Field(description="In how many places the value could stand.")
+    claim: Claim | None
+
+
+class Lock(BaseModel):
+    """A value that a person set: agents cannot change it."""
+
+    by: UUID
+    at: datetime
+
+
+class Proposal(BaseModel):
+    """What an agent would have written where a person set a value. It waits for you to accept or reject it."""
+
+    id: UUID
+    path: str
+    old: Any = Field(description="What stands there.")
+    new: Any
+    removed: bool = Field(description="The agent would remove it: `new` is null then and stands for nothing.")
+    confidence_scores: dict[str, float] = Field(description="By path, of `new` and what stands below it.")
+    evidence: dict[str, Any] = Field(description="By path, of `new` and what stands below it.")
+    run_id: UUID | None
+    created_at: datetime
+
+
+class Extraction(BaseModel):
+    """The typed fields of one document."""
+
+    id: UUID
+    document_id: UUID
+    document_type: str | None
+    status: Literal["in_progress", "completed"]
+    extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
+    confidence_scores: dict[str, float] = Field(
+        description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
+        "agent wrote what is on no page. A blank has none, nor what a person set and is on no page."
+    )
+    evidence: dict[str, Evidence | Any] = Field(
+        description="Where each value stands, by path. (A front end that writes to the table may put anything here.)"
+    )
+    locks: dict[str, Lock] = Field(description="Values that a person set, by path.")
+    proposals: list[Proposal] = Field(description="Those that wait, oldest first.")
+    version: int = Field(description="Rises with each change of the fields.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class ChangedExtraction(Extraction):
+    """The extraction after your change. What you write stands, whatever its schema says; where it does not follow the
+    schema, you are told."""
+
+    problems: list[str] = Field(
+        description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
+        "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
+    )
+
+
+class Problems(BaseModel):
+    """What the schema says against the fields."""
+
+    version: int
+    problems: list[str] = Field(description="As in the answer to a change.")
+
+
+class PastExtraction(BaseModel):
+    """The fields as they stood at a version. Scores, evidence, locks and proposals are kept for the present only."""
+
+    id: UUID
+    document_id: UUID
+    version: int
+    latest_version: int
+    extracted_fields: dict[str, Any]
+    changed_at: datetime = Field(description="When this version came about.")
+
+
+class ExtractionSummary(BaseModel):
+    """An extraction without its fields."""
+
+    id: UUID
+    document_id: UUID
+    document_type: str | None
+    status: Literal["in_progress", "completed"]
+    version: int
+    proposals: int = Field(description="How many wait for you.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class ExtractionList(BaseModel):
+    """Extractions, newest first."""
+
+    items: list[ExtractionSummary]
+    next: UUID | None = Field(description="Give it as `before` to get those that follow.")
+
+
+class Change(BaseModel):
+    """One value that changed: a scalar, or an empty object or list."""
+
+    id: int
+    version: int = Field(description="The version that it came with.")
+    path: str
+    old: Any
+    new: Any
+    added: bool = Field(description="Nothing stood there: `old` is null then and stands for nothing.")
+    removed: bool = Field(description="Nothing stands there since: `new` is null then and stands for nothing.")
+    actor: Literal["agent", "user"]
+    user_id: UUID | None = Field(description="Who did it, or whose agent.")
+    run_id: UUID | None
+    call_id: str | None
+    created_at: datetime
+
+
+class History(BaseModel):
+    """What changed, newest first."""
+
+    items: list[Change]
+    next: int | None = Field(description="Give it as `before` to get those that came before.")
+
+
+class FieldValue(BaseModel):
+    """A value for a field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[str, Field(min_length=1, max_length=1000, examples=["vendor.name", "items[2].price"])]
+    value: Any = Field(description="Any JSON.")
+
+
+class DocumentType(BaseModel):
+    """What kind of document it is, such as invoice or contract."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document_type: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class RestoreRequest(BaseModel):
+    """The version to go back to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
+
+
+class Decision(BaseModel):
+    """What you say of one proposal."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: UUID
+    accepted: bool
+
+
+class DecisionsRequest(BaseModel):
+    """Decide proposals: all of these or, if one cannot be decided, none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    decisions: Annotated[list[Decision], Field(min_length=1, max_length=1000)]
+
+
+FieldPath = Annotated[
+    str,
+    Query(min_length=1, max_length=1000, description='Where the field stands: vendor.name, items[2].price, ["a.b"].c.'),
+]
+IfMatch = Annotated[
+    str | None,
+    Header(max_length=100, description='The version that you saw, such as "7": 409 if the fields changed since.'),
+]
+_CHANGES = responses(401, 404, 409, 422)
+
+
+@router.get("", responses=responses(401, 422))
+async def list_extractions(
+    scope: TheScope,
+    service: TheRuntime,
+    document_id: Annotated[UUID | None, Query(description="Only those of this document.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
+    before: Annotated[
+        UUID | None, Query(description="Those that follow this extraction: `next` of the last answer.")
+    ] = None,
+) -> ExtractionList:
+    """The organisation's extractions, or those of one document."""
+    async with service.database.as_user(scope) as conn:
+        rows = await extractions.list_extractions(
+            conn, scope.org_id, document_id=document_id, limit=limit, before=before
+        )
+    return ExtractionList(
+        items=[ExtractionSummary.model_validate(row) for row in rows],
+        next=rows[-1]["id"] if len(rows) == limit else None,
+    )
+
+
+@router.get("/{extraction_id}", responses=responses(401, 404, 422))
+async def get_extraction(
+    extraction_id: UUID,
+    scope: TheScope,
+    service: TheRuntime,
+    version: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The fields as they stood then.")] = None,
+) -> Extraction | PastExtraction:
+    """One extraction as it stands now, or its fields as they stood at a version."""
+    async with service.database.as_user(scope) as conn:
+        if version is None:
+            return await _now(conn, extraction_id)
+        row = await extractions.as_of(conn, extraction_id, version)
+    if row is None:
+        raise NotFound("There is no such extraction.")
+    if row["extracted_fields"] is None:
+        raise NotFound(f"There is no version {version}: this extraction has versions 0 to {row['latest_version']}.")
+    return PastExtraction.model_validate(row)
+
+
+@router.patch("/{extraction_id}", responses=_CHANGES)
+async def set_document_type(
+    extraction_id: UUID, body: DocumentType, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.identify(conn, extraction_id, body.document_type)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.get("/{extraction_id}/problems", responses=responses(401, 404, 422))
+async def get_problems(extraction_id: UUID, scope: TheScope, service: TheRuntime) -> Problems:
+    """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
+    async with service.database.as_user(scope) as conn:
+        now, schema = await _with_schema(conn, extraction_id)
+    return Problems(version=now.version, problems=await _problems(now, schema))
+
+
+@router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
+async def get_history(
+    extraction_id: UUID,
+    scope: TheScope,
+    service: TheRuntime,
+    path: Annotated[
+        str | None, Query(min_length=1, max_length=1000, description="Only what stood there or below it.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the last answer.")] = None,
+) -> History:
+    """Who changed what, when, from what to what, in which run and call: an entry for each single value."""
+    under = None if path is None else paths.parse(path)
+    async with service.database.as_user(scope) as conn:
+        rows = await extractions.history(conn, extraction_id, path=under, limit=limit, before=before)
+        if not rows and await extractions.get(conn, extraction_id) is None:
+            raise NotFound("There is no such extraction.")
+    return History(
+        items=[Change.model_validate(row) for row in rows], next=rows[-1]["id"] if len(rows) == limit else None
+    )
+
+
+@router.patch("/{extraction_id}/fields", responses=_CHANGES)
+async def set_field(
+    extraction_id: UUID, body: FieldValue, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Set one field, to another value or to the one that stands there because it is right: then it is locked, and
+    agents propose another value instead of writing it. Missing objects on the way are made, a list grows at its end. A
+    value that breaks the schema is stored, since the document may say so, and `problems` names it. Where the value
+    stands on a page is its evidence; where it does not, it needs no confidence, because you say so."""
+    path = paths.parse(body.path)
+    if problem := problem_with(body.value):
+        raise Invalid(problem)
+    grounds = await _grounds(service, scope, extraction_id)
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        shown = await _looked_for(grounds, path, body.value, await _now(conn, extraction_id))
+        await extractions.update_field(
+            conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
+        )
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.delete("/{extraction_id}/fields", responses=_CHANGES)
+async def remove_field(
+    extraction_id: UUID, path: FieldPath, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
+    locks."""
+    steps = paths.parse(path)
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.remove_field(conn, extraction_id, paths.to_sql(steps))
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.post("/{extraction_id}/complete", responses=_CHANGES)
+async def complete(
+    extraction_id: UUID, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
+    rule of the schema, say. `problems` lists what it is complete in spite of."""
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.complete(conn, extraction_id)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.post("/{extraction_id}/restore", responses=_CHANGES)
+async def restore_version(
+    extraction_id: UUID, body: RestoreRequest, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
+    again, and locked by you."""
+    grounds = await _grounds(service, scope, extraction_id)
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        then = await extractions.as_of(conn, extraction_id, body.version)
+        fields = then and then["extracted_fields"]  # none for a version that never was, which the restoring says
+        shown = await _looked_for(grounds, (), fields or {}, await _now(conn, extraction_id))
+        await extractions.restore(conn, extraction_id, body.version, shown.confidences, shown.evidence)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.delete("/{extraction_id}/locks", responses=_CHANGES)
+async def unlock_field(
+    extraction_id: UUID, path: FieldPath, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Let agents change again what a person set at a path or below it. Any member may."""
+    steps = paths.parse(path)
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        await extractions.unlock(conn, extraction_id, paths.to_sql(steps))
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@router.post("/{extraction_id}/proposals", responses=_CHANGES)
+async def decide_proposals(
+    extraction_id: UUID, body: DecisionsRequest, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+) -> ChangedExtraction:
+    """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
+    proposed again while the same value stands."""
+    async with _changing(service, scope, extraction_id, if_match) as conn:
+        for decision in body.decisions:
+            await extractions.decide(conn, extraction_id, decision.id, decision.accepted)
+        now = await _with_schema(conn, extraction_id)
+    return await _changed(*now)
+
+
+@asynccontextmanager
+async def _changing(
+    service: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None
+) -> AsyncGenerator[Connection]:
+    """A transaction in which nobody else changes the extraction, if it is at the version that the caller saw."""
+    seen = _version_in(if_match)
+    async with service.database.as_user(scope) as conn:
+        row = await extractions.locked(conn, extraction_id)
+        if row is None:
+            raise NotFound("There is no such extraction.")
+        if seen is not None and seen != row["version"]:
+            raise Conflict(f"The fields changed since version {seen}: this is version {row['version']}.")
+        yield conn
+
+
+def _version_in(if_match: str | None) -> int | None:
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = re.fullmatch(r'"?([0-9]{1,10})"?', if_match.strip())
+    if found is None:
+        raise Invalid('If-Match is a version of the extraction, such as "7".')
+    return int(found[1])
+
+
+async def _now(conn: Connection, extraction_id: UUID) -> Extraction:
+    row = await extractions.get(conn, extraction_id)
+    if row is None:
+        raise NotFound("There is no such extraction.")
+    return Extraction.model_validate(row)
+
+
+async def _grounds(service: Runtime, scope: Scope, extraction_id: UUID) -> DocumentIndex:
+    """The document's words, fetched before the extraction is locked: it may take a while."""
+    async with service.database.as_user(scope) as conn:
+        return await DocumentWords().grounds(conn, (await _now(conn, extraction_id)).document_id)
+
+
+async def _looked_for(grounds: DocumentIndex, at: paths.Path, value: JsonValue, now: Extraction) -> Shown:
+    """Where the values that a person writes at a path stand. What stood there already keeps its evidence: a quote of
+    the agent's may have told which of several places is meant."""
+    shown = await find(grounds, at, value, stands=now.extracted_fields, claims=None, of_a_person=True)
+    written = dict(leaves(value, at))
+    before = value_at(now.extracted_fields, at)
+    for name, leaf in () if isinstance(before, Nothing) else leaves(before, at):
+        if name in written and name in now.evidence and canonical(written[name]) == canonical(leaf):
+            del shown.evidence[name]
+            shown.confidences.pop(name, None)
+    return shown
+
+
+async def _with_schema(conn: Connection, extraction_id: UUID) -> tuple[Extraction, dict[str, Any] | None]:
+    return await _now(conn, extraction_id), await extractions.schema_of(conn, extraction_id)
+
+
+async def _changed(now: Extraction, schema: dict[str, Any] | None) -> ChangedExtraction:
+    return ChangedExtraction(**dict(now), problems=await _problems(now, schema))
+
+
+async def _problems(now: Extraction, schema: dict[str, Any] | None) -> list[str]:
+    """Asked when the transaction has ended, and not on the event loop: a schema or a document may make it long."""
+    evidence = {name: dict(proof) if isinstance(proof, Evidence) else proof for name, proof in now.evidence.items()}
+    return await asyncio.to_thread(remarks, schema, now.extracted_fields, evidence, now.locks)

@@ -1,0 +1,44 @@
+"""/healthz and /readyz: does the process live, can it work."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+
+from fieldmark.api.auth import TheRuntime
+from fieldmark.api.problems import responses
+from fieldmark.errors import Unavailable
+
+router = APIRouter(tags=["health"])
+
+READY_SECONDS = 2
+"""Whoever asks asks again soon, and waits less long than a request does."""
+
+
+class Health(BaseModel):
+    """`model` is offline where the offline model by rules answers, for want of a key."""
+
+    status: str
+    model: str | None = None
+
+
+@router.get("/healthz", summary="Does the process live", responses=responses())
+async def healthz() -> Health:
+    """The process answers."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", summary="Can it work", responses=responses(503))
+async def readyz(request: Request, service: TheRuntime) -> Health:
+    """The database answers, and the worker (if this process has one) works."""
+    try:
+        async with asyncio.timeout(READY_SECONDS), service.database.as_service() as conn:
+            await conn.execute("select 1")
+    except TimeoutError:
+        raise Unavailable(f"The database did not answer within {READY_SECONDS} seconds.") from None
+    worker: asyncio.Task[None] | None = request.app.state.worker
+    if worker is not None and worker.done():
+        raise Unavailable("The worker has stopped; the service's log says why.")
+    return Health(status="ready", model="offline" if service.settings.offline else service.settings.model)

@@ -1,0 +1,78 @@
+"""/metrics: what is counted, for Prometheus. Not for the public: see `_check`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from ipaddress import ip_address
+
+from fastapi import APIRouter, Request, Response
+
+from fieldmark.api.auth import TheRuntime
+from fieldmark.api.problems import responses
+from fieldmark.errors import FieldmarkError, Unauthenticated
+from fieldmark.runtime import Runtime
+from fieldmark.stores import jobs, runs
+
+router = APIRouter(tags=["health"])
+
+DATABASE_SECONDS = 2
+"""How long the queue is asked for; without an answer the rest is told."""
+
+_BY_PROXIES = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@router.get(
+    "/metrics",
+    summary="What is counted",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus' text format", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        **responses(401),
+    },
+)
+async def get_metrics(request: Request, service: TheRuntime) -> Response:
+    """For Prometheus. With FIELDMARK_METRICS_TOKEN set, whoever sends it as the bearer token may ask; without, only the
+    machine that the service runs on."""
+    _check(request, service)
+    await _look(service)
+    return Response(service.metrics.text(), media_type=_MEDIA_TYPE)
+
+
+def _check(request: Request, service: Runtime) -> None:
+    token = service.settings.metrics_token
+    if token is not None:
+        given = request.headers.get("authorization", "")
+        if not secrets.compare_digest(given.encode(), f"Bearer {token.get_secret_value()}".encode()):
+            raise Unauthenticated("Send the metrics' token: Authorization: Bearer <FIELDMARK_METRICS_TOKEN>.")
+        return
+    # A proxy on the same machine makes the whole world come from here: what passed through one is not from here.
+    forwarded = any(name in request.headers for name in _BY_PROXIES)
+    if forwarded or request.client is None or not _is_loopback(request.client.host):
+        raise Unauthenticated("Only this machine may ask for metrics while FIELDMARK_METRICS_TOKEN is not set.")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a socket that has a name and no address
+        return False
+
+
+async def _look(service: Runtime) -> None:
+    """Take over what is not counted but looked up."""
+    metrics, load = service.metrics, service.database.connections()
+    metrics.pool_connections.labels("busy").set(load.busy)
+    metrics.pool_connections.labels("idle").set(load.idle)
+    metrics.pool_waiting.set(load.waiting)
+    try:
+        async with asyncio.timeout(DATABASE_SECONDS), service.database.as_service() as conn:
+            rows, waiting = await jobs.depth(conn), await runs.count_waiting(conn)
+    except (TimeoutError, FieldmarkError):
+        rows, waiting = [], math.nan
+    metrics.waiting_runs.set(waiting)
+    metrics.queue_jobs.clear()
+    for row in rows:
+        metrics.queue_jobs.labels(row["queue"], row["status"]).set(row["jobs"])

@@ -1,0 +1,117 @@
+"""Every error as RFC 9457 problem+json: a stable code, a title, one sentence of detail."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, cast
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from fieldmark.api.request_log import route_of
+from fieldmark.errors import FieldmarkError, Misconfigured, Unauthenticated, Unavailable
+
+log = structlog.get_logger()
+
+MEDIA_TYPE = "application/problem+json"
+_MAX_DETAIL_CHARACTERS = 2000
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str = Field(examples=["urn:fieldmark:problem:not_found"])
+    title: str = Field(examples=["Not found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["There is no such document."])
+    code: str = Field(examples=["not_found"], description="Stable: programs may compare it.")
+
+
+def problem(status: int, code: str, title: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """One problem as a response."""
+    body = Problem(
+        type=f"urn:fieldmark:problem:{code}",
+        title=title,
+        status=status,
+        detail=detail[:_MAX_DETAIL_CHARACTERS],  # a sentence may repeat what came in
+        code=code,
+    ).model_dump()
+    return JSONResponse(body, status, headers, MEDIA_TYPE)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's OpenAPI: these statuses, and any other error, answer with a Problem."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    described: dict[int | str, dict[str, Any]] = {
+        status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses
+    }
+    return {**described, "default": {"description": "Any other error", "content": content}}
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let every error of this application leave as a problem, and its OpenAPI say what that is."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        description = generate()
+        description["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+        return description
+
+    app.openapi = openapi
+    app.add_exception_handler(FieldmarkError, _expected)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _expected(request: Request, error: Exception) -> JSONResponse:
+    known = cast(FieldmarkError, error)
+    if isinstance(known, Misconfigured):
+        log.error("misconfigured", reason=str(known))
+        return problem(500, known.code, known.title, "The service is misconfigured; its log says how.")
+    headers: dict[str, str] = {}
+    if isinstance(known, Unauthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(known, Unavailable):
+        log.warning("unavailable", reason=str(known))
+        headers["Retry-After"] = "2"
+    return problem(known.status, known.code, known.title, str(known), headers)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    faults = cast(RequestValidationError, error).errors()
+    return problem(422, "invalid", "Invalid request", "; ".join(map(_in_words, faults[:10])) + ".")
+
+
+def _in_words(fault: dict[str, Any]) -> str:
+    where, what = fault["loc"][1:], fault["msg"]
+    if fault["type"] == "json_invalid" and where:  # its place is a character's number, or in the words already
+        return f"body: it is no JSON at character {where[0]}: {fault['ctx']['error']}"
+    if not where and fault["type"] == "model_attributes_type":
+        what = "it must be a JSON object, sent as Content-Type: application/json"
+    return f"{'.'.join(map(str, where)) or 'body'}: {what}"
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    known = cast(HTTPException, error)
+    phrase = HTTPStatus(known.status_code).phrase
+    code = phrase.lower().replace(" ", "_").replace("-", "_")
+    detail = _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail))
+    return problem(known.status_code, code, phrase, detail, dict(known.headers or {}))
+
+
+_OF_THE_FRAMEWORK = {
+    "Not Found": "There is nothing at this address.",
+    "Method Not Allowed": "This address does not take this method; the header Allow says which it takes.",
+    "There was an error parsing the body": "The body's JSON is nested too deep, or a number in it is too long.",
+}
+
+
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    # What it says may hold a DSN or somebody's value: it goes into the log only.
+    log.error("unexpected", route=route_of(request.scope), exc_info=error)
+    return problem(500, "internal", "Internal error", "Something went wrong here; the service's log says what.")

@@ -1,0 +1,1 @@
+"""Scores what the agent reads against what people know to be right."""

@@ -1,0 +1,173 @@
+"""Dates and times in any printing: which days a printed date may mean, and where a text has dates.
+
+A day is (year, month, day). Month names are those of English, German, French, Spanish, Italian, Portuguese and Dutch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple, TypeAlias
+
+from fieldmark.domain.folding import plain
+
+Day: TypeAlias = tuple[int, int, int]
+Clock: TypeAlias = tuple[int, int, int | None]
+
+_NAMES = (
+    "january jan januar jänner jän jaen janvier janv enero ene gennaio gen gennajo janeiro januari",
+    "february feb februar feber février févr fév fevr fev febrero febbraio febb fevereiro februari",
+    "march mar märz mär maerz mrz mars marzo março maart mrt",
+    "april apr avril avr abril abr aprile",
+    "may mai mayo maggio mag maio mei",
+    "june jun juni juin junio giugno giu junho",
+    "july jul juli juillet juil julio luglio lug julho",
+    "august aug août aout agosto ago augustus",
+    "september sep sept septembre septiembre settembre set setembro setiembre",
+    "october oct oktober okt octobre octubre ottobre ott outubro out",
+    "november nov novembre noviembre novembro",
+    "december dec dezember dez décembre déc diciembre dic dicembre dezembro desember",
+)
+MONTHS = {plain(name): month for month, names in enumerate(_NAMES, 1) for name in names.split()}
+
+_ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
+_GAP = r"[\s\x1f.,/\-']*"
+_OF = r"(?:(?:de|del|of|di|van|the)\s)?"
+_YEAR = r"(\d{4}|\d{2})(?!\d)"
+_NUMERIC = re.compile(
+    r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
+    r"|([\s\x1f])(\d\d)[\s\x1f](\d{4}|\d\d))(?![\d_]|[./\-,:]\d)"
+)
+_DAY_FIRST = re.compile(rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}([^\W\d_]{{3,11}}){_GAP}{_OF}{_YEAR}")
+_MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
+_MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,11})[\s\x1f.\-/]{0,3}\Z")
+_YEAR_FIRST = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,11}}){_GAP}(\d{{1,2}})(?![\d])")
+_EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
+_COMPACT = re.compile(
+    r"([12](?<![\w.,/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)(\d\d)(\d\d)(?:(?![\d.,/\-]?\w)|(?=[/\-t_]?\d{6}(?!\d)))"
+)
+_TIME = re.compile(
+    r"(\d(?<![\d:.,]\d)\d?)(?:[:h]|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(\d\d)(?:[:.](\d\d))?(?![\d:])(?:\s?([ap])\.?\s?m\b\.?)?"
+)
+_DIGIT = re.compile(r"\d")
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
+
+
+class Printed(NamedTuple):
+    """A printed date: where it stands in the text, and the days it may mean."""
+
+    start: int
+    end: int
+    days: tuple[Day, ...]
+
+
+class Moment(NamedTuple):
+    """What a text value says: days it may mean (none for a time of day alone), and the time."""
+
+    days: tuple[Day, ...]
+    clock: Clock | None
+
+
+def typed(text: str) -> Moment | None:
+    """What a text value that is wholly a date, a date with time, or a time means; else None."""
+    text = text.strip()
+    if not 4 <= len(text) <= 60 or not _DIGIT.search(text):
+        return None
+    iso = _ISO.fullmatch(text)
+    if iso:
+        days = _valid([(int(iso[1]), int(iso[2]), int(iso[3]))])
+        clock = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
+        return Moment(days, clock) if days else None
+    folded = plain(text)
+    for start, end, readings in clocks(folded):
+        if not re.search(r"[^\W_]", folded[:start] + folded[end:]):
+            return Moment((), readings[0])
+    for start, end, days in scan(folded):
+        rest = folded[:start] + " " + folded[end:]
+        if not re.search(r"[^\W_]", rest):
+            return Moment(days, None)
+        times = list(clocks(rest))
+        if len(times) == 1 and not re.search(r"[^\W_]", rest[: times[0][0]] + rest[times[0][1] :]):
+            return Moment(days, times[0][2][0])
+    return None
+
+
+def scan(text: str) -> Iterator[Printed]:
+    """The dates of a plain text."""
+    for found in _NUMERIC.finditer(text):
+        if found[3]:
+            yield from _printed(found, _numeric(found[1], found[3], found[4]))
+        elif len(found[1]) + len(found[7]) == 6:  # with nothing but spaces, only 25 12 2018 and 2018 12 25
+            yield from _printed(found, _numeric(found[1], found[6], found[7]))
+    for found in _DAY_FIRST.finditer(text):
+        month = MONTHS.get(found[2])
+        if month:
+            yield from _printed(found, [(year, month, int(found[1])) for year in _years(found[3])])
+    for found in _MONTH_FIRST.finditer(text):
+        named = _MONTH_BEFORE.search(text, max(0, found.start() - 14), found.start())
+        month = named and MONTHS.get(named[1])
+        if named and month:
+            days = _valid([(year, month, int(found[1])) for year in _years(found[2])])
+            if days:
+                yield Printed(named.start(), found.end(), days)
+    for found in _YEAR_FIRST.finditer(text):
+        month = MONTHS.get(found[2])
+        if month:
+            yield from _printed(found, [(int(found[1]), month, int(found[3]))])
+    # Patterns begin with their first digit and look back from it: a search for a class of characters is a fast one.
+    for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
+        for found in pattern.finditer(text):
+            yield from _printed(found, [(int(found[1]), int(found[2]), int(found[3]))])
+
+
+def clocks(text: str) -> Iterator[tuple[int, int, tuple[Clock, ...]]]:
+    """The times of day of a plain text as (start, end, readings): `8:13 pm` is 20:13, `8:13` is 8:13."""
+    for found in _TIME.finditer(text):
+        hour, minute, second = int(found[1]), int(found[2]), int(found[3]) if found[3] else None
+        if found[4]:
+            if not 1 <= hour <= 12:
+                continue
+            hour = hour % 12 + (12 if found[4] == "p" else 0)
+        if hour < 24 and minute < 60:
+            yield found.start(), found.end(), ((hour, minute, second),)
+
+
+def same_time(wanted: Clock, printed: Clock) -> bool:
+    """Whether a printed time says the wanted one; seconds that only one of them has must be nought."""
+    return wanted[:2] == printed[:2] and (wanted[2] or 0) == (printed[2] or 0)
+
+
+def _numeric(a: str, b: str, c: str) -> list[Day]:
+    if len(a) > 2:
+        if len(a) == 3 or len(c) > 2:
+            return []
+        return [(int(a), int(b), int(c))]
+    if len(c) == 4:
+        return [(int(c), int(b), int(a)), (int(c), int(a), int(b))]
+    if len(c) == 1:
+        return []
+    days = [(year, int(b), int(a)) for year in _years(c)] + [(year, int(a), int(b)) for year in _years(c)]
+    return days + [(year, int(b), int(c)) for year in _years(a)] if len(a) == 2 else days
+
+
+def _years(text: str) -> tuple[int, ...]:
+    return (int(text),) if len(text) == 4 else (2000 + int(text), 1900 + int(text))
+
+
+def _printed(found: re.Match[str], days: list[Day]) -> Iterator[Printed]:
+    valid = _valid(days)
+    if valid:
+        yield Printed(found.start(), found.end(), valid)
+
+
+def _valid(days: list[Day]) -> tuple[Day, ...]:
+    return tuple(dict.fromkeys(day for day in days if _is_day(day)))
+
+
+def _is_day(day: Day) -> bool:
+    try:
+        date(*day)
+    except ValueError:
+        return False
+    return day[0] >= 1000

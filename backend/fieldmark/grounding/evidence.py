@@ -1,0 +1,79 @@
+"""What is said of a value and what is found of it: the claim, the place, and the finding that is kept as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from fieldmark.grounding.layout import Box
+
+Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
+State: TypeAlias = Literal["found", "blank", "not_found"]
+
+# How sure a place is by the way it matched, before what OCR says of its words.
+WEIGHTS: Final[Mapping[Match, float]] = {
+    "exact": 1.0,
+    "normalised": 0.99,  # the same letters and digits; only case, spaces, forms or punctuation differ
+    "number": 0.98,  # the same value; 1.250 can be read both ways
+    "date": 0.97,  # the same day; 02/03/2024 can be read both ways
+    "fuzzy": 0.85,  # up to one character in ten differs
+    "quote": 0.7,  # only what the model quotes is there, not the value
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the model says of a value; a person's write has no claim."""
+
+    quote: str | None = None
+    page: int | None = None
+    confidence: float | None = None
+
+
+NO_CLAIM: Final = Claim()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands. `boxes` are one a line, in parts of the page; `quote` is what they cover, as printed;
+    `places` is in how many places the value could stand; `word_confidence` that of the least sure word."""
+
+    page: int
+    boxes: tuple[Box, ...]
+    quote: str
+    match: Match
+    word_confidence: float
+    places: int
+
+    @property
+    def confidence(self) -> float:
+        return round(WEIGHTS[self.match] * self.word_confidence, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a leaf: `found` with its place; `blank`: no value, and the label is printed; else `not_found`."""
+
+    state: State
+    place: Place | None
+
+    @property
+    def confidence(self) -> float:
+        """What is shown for the value: 0 where it was not found."""
+        return self.place.confidence if self.place else 0.0
+
+    def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
+        """The evidence as `extractions.evidence` keeps it."""
+        place = self.place
+        return {
+            "state": self.state,
+            "match": place.match if place else None,
+            "page": place.page if place else None,
+            "boxes": [list(box) for box in place.boxes] if place else [],
+            "quote": place.quote if place else None,
+            "places": place.places if place else 0,
+            "claim": None
+            if claim is None
+            else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},
+        }

@@ -1,0 +1,274 @@
+"""Numbers in any locale's printing: which values a printed number may have, and where a text has numbers.
+
+A value is written as a canonical decimal: `1250`, `-0.5`, without exponent, leading or trailing zeros.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import NamedTuple
+
+from fieldmark.domain.folding import HARD_SPACE, UNSPACED, plain
+
+# A longer run of digits is no number anybody typed.
+MAX_DIGITS = 40
+
+# Letters that may be glued to a number.
+_CURRENCIES = """
+eur euro euros usd gbp chf jpy cny rmb inr myr sgd hkd twd krw aud nzd cad mxn brl ars clp cop pen sek nok dkk isk pln
+czk huf ron bgn rsd rub uah try ils aed sar qar kwd bhd omr egp mad tnd zar ngn kes ghs thb vnd idr php pkr bdt lkr
+rm rs rp kr kn zl kc ft lei lv sfr fr
+"""
+_UNITS = """
+g kg mg lb lbs oz l ml cl dl hl m cm mm km m2 m3 ft in h hr hrs min sec kw kwh wh mwh mah hz ghz mhz
+gb mb tb kb pc pcs ea st stk stck pz uds ctn pkt px pt bar
+"""
+CURRENCIES = frozenset(_CURRENCIES.split())
+UNITS = frozenset(_UNITS.split())
+_BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
+_LETTERS_BEFORE = re.compile(r"[^\W\d_]{1,5}\Z")
+_LETTERS_AFTER = re.compile(r"[^\W\d_]{1,5}(?![^\W_])")
+_SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
+_SPACE = re.compile(r"[ \n]")
+_NO_DIGITS = {ord(mark): None for mark in f".,'· \n{HARD_SPACE}"}
+_GROUPS = re.compile(r"[.,'·\s\x1f]")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
+_LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
+_SIGN_BEFORE = re.compile(r"(?:^|[\s(:=*|\"])-[ \n]?\Z")
+_CURRENCY_BEFORE = re.compile(r"(?:[^\W\d_]{0,3}[$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮]|(?<![^\W_])[^\W\d_]{1,4}\.?)[ \n]?\Z")
+_CURRENCY_AFTER = re.compile(r"[ \n]?(?:[$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮]|[^\W\d_]{1,4}(?![^\W_]))")
+_DIGIT = re.compile(r"\d")
+_VALUE = re.compile(r"[^\d]{0,8}\d[\d.,'·\s\x1f]*[^\d]{0,8}")
+
+
+class Number(NamedTuple):
+    """A printed number: where it stands in the text, and what it may mean."""
+
+    start: int
+    end: int
+    values: tuple[str, ...]
+
+
+def canonical(value: int | float | Decimal) -> str | None:
+    """A value as index keys have it; None for what is no finite number of at most MAX_DIGITS digits."""
+    try:
+        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    except InvalidOperation:
+        return None
+    if not number.is_finite() or abs(number.adjusted()) > MAX_DIGITS:
+        return None
+    text = format(number, "f")
+    negative, text = text.startswith("-"), text.lstrip("-")
+    whole, _, part = text.partition(".")
+    return _signed(_join(whole, part), negative)
+
+
+@lru_cache(maxsize=8192)
+def magnitudes(body: str) -> tuple[str, ...]:
+    """What digits with separators may mean, sign aside: `1.250` is 1.25 and 1250, `1.250,00` only 1250."""
+    if len(body) > MAX_DIGITS:
+        return ()
+    if body.isdigit():
+        return () if len(body) > 2 and body.startswith("0") else (_join(body, ""),)  # 0123 is an identifier
+    found: list[str] = []
+    last = max(body.rfind(mark) for mark in ".,'·")
+    whole, part = body[:last], body[last + 1 :]
+    if last >= 0 and part.isdigit():
+        mark = body[last]
+        if whole.isdigit() or not whole:
+            found.append(_join(whole, part))
+        elif mark not in whole and _grouped(whole):
+            found.append(_join(_GROUPS.sub("", whole), part))
+    if _grouped(body):
+        found.append(_join(_GROUPS.sub("", body), ""))
+    return tuple(dict.fromkeys(found))
+
+
+def typed(text: str) -> tuple[str, ...]:
+    """What a text value that is wholly a number (with sign, currency or percent) may mean; else nothing."""
+    if not _DIGIT.search(text):
+        return ()
+    folded = plain(text.strip())
+    if len(folded) > 2 * MAX_DIGITS or not _VALUE.fullmatch(folded):
+        return ()
+    span = next(_chains(folded, lambda _: True), None) or _BODY.search(folded)
+    if span is None:
+        return ()
+    start, end = span if isinstance(span, tuple) else span.span()
+    found = read(folded, start, end, magnitudes(_hard(folded[start:end])))
+    if not found:
+        return ()
+    start, end, values = found[-1]
+    around = _CURRENCY_BEFORE.sub("", folded[:start].strip()) + _CURRENCY_AFTER.sub("", folded[end:].strip(), count=1)
+    return values if not re.search(r"[^\W_]", around) else ()
+
+
+class Numbers:
+    """Where a plain text has which numbers, signs and surroundings not yet looked at.
+
+    `joined(at)` tells whether the space at a place is as narrow as one between thousands: `1 250,00` is then one number
+    and its pieces are none, `1 250` may be one or two.
+    """
+
+    def __init__(self, text: str, joined: Callable[[int], bool]) -> None:
+        self._text = text
+        self._weak: set[int] = set()  # where a number begins that may as well be some thousands of a longer one
+        # By significant digits, which every reading of a printed number shares.
+        self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        found, note = _BODY.finditer(text), self._by_digits
+        pieces: set[int] = set()
+        for start, end in _chains(text, joined):
+            note[_digits(text[start:end])].append((start, end))
+            # Nobody prints 1 250,00 or 10 000 and means two numbers.
+            whole = text[start:end]
+            certain = "," in whole or re.search(r"\s0", whole)
+            (pieces if certain else self._weak).update(found.start() + start for found in _BODY.finditer(whole))
+        for body in found:
+            if not pieces or body.start() not in pieces:
+                note[_digits(body[0])].append(body.span())
+
+    def find(self, value: str, most: int) -> list[tuple[int, int]]:
+        """Where a canonical value stands, as (start, end), in order; the pieces of what may be a longer number only if
+        it stands nowhere else. A number that is part of another token (a date, an identifier) is none. At most `most`
+        places are looked at."""
+        text = self._text
+        magnitude = value.removeprefix("-")
+        names = {magnitude, _hundredfold(magnitude)}  # 0.19 is also printed as 19 %
+        strong: set[tuple[int, int]] = set()
+        weak: set[tuple[int, int]] = set()
+        for start, end in self._by_digits.get(_digits(magnitude), ())[:most]:
+            body = text[start:end]
+            meant = magnitudes(_hard(body))
+            if names.isdisjoint(meant):
+                continue
+            for number in read(text, start, end, meant):
+                if value in number.values:
+                    thousands = start in self._weak and not _SPACE.search(body)
+                    (weak if thousands else strong).add((number.start, number.end))
+        return sorted(strong or weak)
+
+
+def _digits(text: str) -> str:
+    return text.translate(_NO_DIGITS).strip("0")
+
+
+def _hard(body: str) -> str:
+    return _SPACE.sub(HARD_SPACE, body)
+
+
+def _chains(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Digits grouped by spaces, as (start, end)."""
+    for chain in _SPACED.finditer(text):
+        start, end = chain.span()
+        for space in _SPACE.finditer(text[start:end]):
+            at = chain.start() + space.start()
+            if not joined(at):
+                if any(character.isspace() for character in text[start:at]):
+                    yield start, at
+                start = at + 1
+        if any(character.isspace() for character in text[start:end]):
+            yield start, end
+
+
+def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Number]:
+    """The number that digits with these magnitudes make where they stand, with its sign; nothing if they are a piece of
+    something else."""
+    before = text[start - 1] if start else "\n"
+    after = text[end] if end < len(text) else "\n"
+    alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in "-%)"
+    if alone and text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start][:1] not in "-(":
+        return [Number(start, end, values)]
+    head = text[max(0, start - 12) : start]
+    tail = text[end : end + 12]
+    if before in ".," and not head[-2:-1].isalnum() and head[-2:-1] != before:
+        # ".50": a decimal mark without a nought before it.
+        values = (_join("", values[0]),) if text[start:end].isdigit() else values
+        start -= 1
+        head, before = head[:-1], head[-2:-1] or "\n"
+    if not (_parts_before(head, before) and _parts_after(tail, after)):
+        return []
+    if before.isalpha() and after.isalpha() and before != "x" and after != "x" and before.isascii() and after.isascii():
+        return []  # "KR3M" is neither three crowns nor three metres
+    outer = _CURRENCY_BEFORE.sub("", head)
+    negative = before == "-" or bool(_SIGN_BEFORE.search(outer))
+    beyond = _CURRENCY_AFTER.sub("", tail, count=1) if tail[:1] not in ("-", ")") else tail
+    if tail.startswith("-") or beyond.startswith("-"):
+        negative = True
+        end += 1 if tail.startswith("-") else 0
+    minus = tuple(_signed(value, True) for value in values)
+    if negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
+        values = minus
+    elif negative or head.endswith("\n-\n"):
+        values = (*values, *minus)  # a dash that stands alone may be a minus
+    if re.match(r"[ \n]?%", tail):
+        values = (*values, *(_hundredth(value) for value in values))
+    if not negative and beyond.startswith(")") and outer.endswith("("):
+        # Accountants mean a minus, others a remark.
+        whole = Number(start - len(head) + len(outer) - 1, end + len(tail) - len(beyond) + 1, minus)
+        return [Number(start, end, values), whole]
+    return [Number(start - 1 if before == "-" else start, end, values)]
+
+
+def _parts_before(head: str, before: str) -> bool:
+    if before == "\n" or before in ' ("[{=*#~<>|$€£¥+;?!' or not before.isascii():
+        return before != "⁄" and (not before.isalnum() or UNSPACED.match(before) is not None)
+    if before.isalpha():
+        letters = _LETTERS_BEFORE.search(head)
+        return letters is not None and (letters[0] in CURRENCIES or (letters[0] == "x" and not head[-2:-1].isalpha()))
+    above = head[-2:-1]
+    if before == "-":
+        if above == "" or above in '\n (:=*|$€£¥"':
+            return True
+        letters = _LETTERS_BEFORE.search(head[:-1])
+        return letters is not None and letters[0] in CURRENCIES and not head[: letters.start()][-1:].isalnum()
+    if before in "^_@&\\":
+        return False
+    return not above.isdigit()  # "/", ":", "'", ".", ",", "%", ")": between digits they make one token
+
+
+def _parts_after(tail: str, after: str) -> bool:
+    if after in '\n )%"]}*;!?=|$€£¥^#~<>':
+        return True
+    if not after.isascii():
+        return after != "⁄" and (not after.isalnum() or UNSPACED.match(after) is not None)
+    if after.isalpha():
+        if after == "x" and (tail[1:2].isdigit() or not tail[1:2].isalnum()):
+            return True  # 35.5x25.5
+        letters = _LETTERS_AFTER.match(tail)
+        return letters is not None and (letters[0] in CURRENCIES or letters[0] in UNITS)
+    beyond = tail[1:2]
+    if after == "-":
+        return not beyond.isalnum()
+    if after in "_@&\\":
+        return False
+    return not beyond.isalnum() if after in ".,'" else not beyond.isdigit()
+
+
+def _grouped(whole: str) -> bool:
+    return bool(_THOUSANDS.fullmatch(whole) or _LAKHS.fullmatch(whole))
+
+
+def _join(whole: str, part: str) -> str:
+    whole, part = whole.lstrip("0") or "0", part.rstrip("0")
+    return f"{whole}.{part}" if part else whole
+
+
+def _signed(value: str, negative: bool) -> str:
+    return f"-{value}" if negative and value != "0" else value
+
+
+def _hundredfold(value: str) -> str:
+    whole, _, part = value.partition(".")
+    part = part.ljust(2, "0")
+    return _join(whole + part[:2], part[2:])
+
+
+def _hundredth(value: str) -> str:
+    negative, text = value.startswith("-"), value.lstrip("-")
+    whole, _, part = text.partition(".")
+    whole = whole.rjust(3, "0")
+    return _signed(_join(whole[:-2], whole[-2:] + part), negative)

@@ -1,0 +1,1 @@
+"""Who acts: tokens in, a scope out."""

@@ -1,0 +1,1 @@
+"""Drives the Agent SDK: the only user of it."""

@@ -1,0 +1,128 @@
+"""What a CLI that serves one run after the other is tied to: the run that has it, or none, and then all is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+import structlog
+from claude_agent_sdk.types import (
+    HookContext,
+    HookInput,
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStoreEntry,
+    SyncHookJSONOutput,
+)
+from pydantic import JsonValue
+
+from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.tools.toolset import Answer
+
+log = structlog.get_logger()
+
+MAX_EARLY_BATCHES = 50
+"""What may be said of a conversation before a run has it: clearing says three things."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class RunHandlers:
+    """What one run brings to its CLI: who admits its calls, who answers them, where its conversation is kept. Calls are
+    answered in the run's own context, for its ids in the log and its span."""
+
+    gate: PermissionHook
+    calls: ToolExecutor
+    sessions: Sessions
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+
+    async def run(self, answering: Coroutine[Any, Any, Result]) -> Result:
+        """Do something in the run's context; cancelled with whoever waits for it."""
+        return await asyncio.create_task(answering, context=self.context.copy())
+
+
+class RunBinding:
+    """The gate, the tools and the session store of a CLI, as its options name them for its whole life.
+
+    Between `take` and `leave` they are those of a run. Else a call is denied, a tool answers nothing, and the CLI is
+    `spoilt`: no run may have it any more. `session_id` is the one conversation of which anything is kept.
+    """
+
+    def __init__(self, session_id: UUID) -> None:
+        self.session_id = session_id
+        self.spoilt = False
+        self._work: RunHandlers | None = None
+        self._over: UUID | None = None
+        self._early: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
+
+    def take(self, work: RunHandlers) -> None:
+        self._work = work
+
+    def leave(self) -> None:
+        """The run has ended, and its conversation with it."""
+        self._work = None
+        self._over = self.session_id
+
+    def begin(self, session_id: UUID) -> None:
+        """A new conversation: its beginning is kept for the run that will have it."""
+        self.session_id = session_id
+        self._early = [batch for batch in self._early if batch[0]["session_id"] == str(session_id)]
+
+    async def gate(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+        work = self._work
+        if work is None:
+            self._spoil("asked for a call")
+            return _NOBODY
+        return await work.run(work.gate(given, call_id, context))
+
+    async def answer(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
+        work = self._work
+        if work is None:
+            self._spoil("called a tool")
+            return Answer("The run has ended.", is_error=True)
+        return await work.run(work.calls(name, call_id, arguments))
+
+    # What the SDK asks of a session store
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        work, of = self._work, key["session_id"]
+        if work is None:
+            # What a CLI adds to a conversation that is over (that it was cleared, what it cost) belongs to nobody.
+            if of != str(self._over):
+                self._early.append((key, entries))
+            if len(self._early) > MAX_EARLY_BATCHES:
+                self._spoil("said too much")
+                self._early.clear()
+        elif of == str(self.session_id):
+            while self._early:
+                await work.sessions.append(*self._early[0])
+                del self._early[0]
+            await work.sessions.append(key, entries)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        return None  # such a CLI never goes on with a conversation that was begun elsewhere
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        return []
+
+    def _spoil(self, what: str) -> None:
+        log.warning("a CLI without a run does what it must not", what=what)
+        self.spoilt = True
+
+
+_NOBODY = cast(
+    SyncHookJSONOutput,
+    {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "The run has ended.",
+        }
+    },
+)

@@ -1,0 +1,418 @@
+"""Where a run gets its CLI from: one that its organisation used before and that was cleared since, one connected in
+advance, or a new one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+import structlog
+from claude_agent_sdk import ClaudeAgentOptions, Message
+
+from fieldmark.agents.spec import AgentSpec
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.engine.binding import RunBinding, RunHandlers
+from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation
+from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.process import Process, log_stderr
+from fieldmark.runs.engine.tool_server import tool_server
+from fieldmark.telemetry.metrics import Metrics
+from fieldmark.tools.toolset import Toolset
+
+log = structlog.get_logger()
+
+WORTH_WAITING_SECONDS = 0.5
+"""How long a run waits for a CLI of its organisation that is just being cleared: about what a new one takes."""
+LOOK_SECONDS = 5
+AGAIN_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """How many CLIs live on between runs, and how long. `processes` counts those at work too, up to which others are
+    kept: 0 keeps none, each run then has a CLI of its own. `spares` of them are connected in advance."""
+
+    processes: int = 0
+    spares: int = 0
+    runs: int = 50
+    idle_seconds: float = 300
+    max_mb: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class CliLease:
+    """A CLI as one run has it. `session_id` is the conversation that the run will have in it."""
+
+    session_id: UUID
+    _process: Process
+    _check_calls: Callable[[], None]
+
+    def converse(self, prompt: str | None) -> AsyncIterator[Message]:
+        """What it says to a prompt, or without one from where its conversation stopped. Raises SandboxViolation if
+        the CLI has anything besides our tools, and what one of its calls failed with, if that must end the run."""
+        return self._process.converse(prompt, self._check_calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a CLI is started with and keeps for its life."""
+
+    agent: str
+    prompt: str
+    toolset: Toolset
+    model: str
+
+
+class _Shared:
+    """A CLI that serves one run after the other, all of one organisation: `org_id`, None before the first."""
+
+    def __init__(self, kind: _Kind, process: Process, holder: RunBinding) -> None:
+        self.kind = kind
+        self.process = process
+        self.holder = holder
+        self.org_id: UUID | None = None
+        self.runs = 0
+        self.since = time.monotonic()
+
+
+class CliPool:
+    """Hands out CLIs, and keeps what is left of them warm while it is open. One instance serves a whole worker.
+
+    `most_turns` and `seconds` are the limits of a run that says nothing of them: a CLI cannot be given others later, so
+    a run that wants fewer turns gets one of its own. `first` is the agent for which CLIs are connected in advance
+    before anybody has asked for one."""
+
+    def __init__(
+        self,
+        service: ModelService,
+        *,
+        most_turns: int,
+        seconds: int,
+        warmth: PoolSettings | None = None,
+        first: tuple[AgentSpec, str] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._service = service
+        self._most_turns = most_turns
+        self._seconds = seconds
+        self._warmth = warmth or PoolSettings()
+        self._metrics = metrics or Metrics()
+        self._asked_for = first
+        self._idle: list[_Shared] = []  # oldest first
+        self._spares: list[_Shared] = []
+        self._clearing: dict[_Shared, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._at_work = 0
+        self._connecting = 0
+        self._changed = asyncio.Event()
+        self._keeps = False
+        self._tender: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._tell()
+        if self._warmth.processes:
+            self._keeps = True
+            self._tender = _apart(self._tend())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._keeps = False
+        if self._tender is not None:
+            self._tender.cancel()
+            await asyncio.wait({self._tender})
+        for clearing in self._clearing.values():
+            clearing.cancel()
+        if self._clearing:
+            await asyncio.wait(self._clearing.values())
+        for shared in [*self._idle, *self._spares, *self._clearing]:
+            self._throw_away(shared, "closed")
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    @asynccontextmanager
+    async def acquire(
+        self,
+        spec: AgentSpec,
+        scope: Scope,
+        work: RunHandlers,
+        *,
+        model: str,
+        max_turns: int,
+        session_id: UUID,
+        resumed: bool = False,
+    ) -> AsyncGenerator[CliLease]:
+        """A connected CLI for one run, whose conversation need not be `session_id`: the client tells which it is.
+
+        A conversation that goes on (`resumed`) gets a CLI of its own. However the block ends, no other run has any of
+        this one's: a CLI goes back only after a run that was completed, and is cleared first."""
+        if not self._keeps or resumed or max_turns != self._most_turns:
+
+            def options_in(folder: Path) -> ClaudeAgentOptions:
+                return agent_options(
+                    spec.prompt,
+                    model=model,
+                    service=self._service,
+                    folder=folder,
+                    server=tool_server(spec.toolset, work.calls),
+                    gate=work.gate,
+                    sessions=work.sessions,
+                    session_id=session_id,
+                    resumed=resumed,
+                    max_turns=max_turns,
+                    cpu_seconds=self._seconds,
+                    on_stderr=log_stderr,
+                )
+
+            self._taken("own")
+            try:
+                async with of_its_own(options_in, work, session_id) as client:
+                    yield client
+            finally:
+                self._left()
+            return
+        self._asked_for = (spec, model)
+        shared = await self._find(_Kind(spec.name, spec.prompt, spec.toolset, model), scope.org_id)
+        in_order = False
+        try:
+            shared.org_id = scope.org_id
+            shared.runs += 1
+            shared.holder.take(work)
+            yield CliLease(shared.process.session_id, shared.process, work.calls.check)
+            in_order = True
+        finally:
+            shared.holder.leave()
+            is_fit = in_order and shared.process.ended_well and self._keeps
+            # Runs go on while CLIs are cleared, which may take long.
+            if is_fit and len(self._clearing) < self._warmth.processes:
+                self._clearing[shared] = _apart(self._clear(shared))
+                self._left()
+            else:
+                self._metrics.clis_ended.labels("room" if is_fit else "run").inc()
+                try:
+                    await shared.process.end(in_order)
+                finally:
+                    self._left()
+
+    # Finding one
+
+    async def _find(self, kind: _Kind, org_id: UUID) -> _Shared:
+        until = time.monotonic() + WORTH_WAITING_SECONDS
+        while True:
+            self._drop_what_is_out_of_date(kind)
+            for shared in reversed(self._idle):
+                if shared.kind == kind and shared.org_id == org_id:
+                    self._idle.remove(shared)
+                    self._taken("used_before")
+                    return shared
+            soon = [task for one, task in self._clearing.items() if one.kind == kind and one.org_id == org_id]
+            left = until - time.monotonic()
+            if not soon or left <= 0:
+                break
+            await asyncio.wait(soon, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        for shared in self._spares:
+            if shared.kind == kind:
+                self._spares.remove(shared)
+                self._taken("spare")
+                return shared
+        self._taken("new")
+        connecting: asyncio.Task[_Shared] = _apart(self._connect(kind))
+        try:
+            return await connecting
+        except BaseException:
+            connecting.add_done_callback(self._unwanted)
+            try:
+                await asyncio.wait({connecting})
+            finally:  # a second cancellation may come here
+                self._left()
+            raise
+
+    def _unwanted(self, connecting: asyncio.Task[_Shared]) -> None:
+        if not connecting.cancelled() and connecting.exception() is None:
+            self._throw_away(connecting.result(), "run")
+
+    def _taken(self, source: str) -> None:
+        self._at_work += 1
+        self._metrics.clis_taken.labels(source).inc()
+        self._trim()
+        self._changed.set()
+
+    def _left(self) -> None:
+        self._at_work -= 1
+        self._tell()
+        self._changed.set()
+
+    async def _connect(self, kind: _Kind) -> _Shared:
+        session_id = uuid4()
+        holder = RunBinding(session_id)
+
+        def options_in(folder: Path) -> ClaudeAgentOptions:
+            return agent_options(
+                kind.prompt,
+                model=kind.model,
+                service=self._service,
+                folder=folder,
+                server=tool_server(kind.toolset, holder.answer),
+                gate=holder.gate,
+                sessions=holder,
+                session_id=session_id,
+                resumed=False,
+                max_turns=self._most_turns,
+                cpu_seconds=2 * self._seconds,  # see _why_not: there is enough for a run left when it begins
+                on_stderr=log_stderr,
+                shared=True,
+            )
+
+        process = Process(options_in, kind.toolset, session_id, COMMANDS)
+        try:
+            await process.connect()
+        except BaseException:
+            await process.end(in_order=False)
+            raise
+        return _Shared(kind, process, holder)
+
+    # Keeping them
+
+    async def _clear(self, shared: _Shared) -> None:
+        reason = "uncleared"
+        try:
+            reason = self._why_not(shared)
+            if reason is None:
+                reason = "uncleared"
+                shared.holder.begin(await shared.process.clear())
+                reason = "spoilt" if shared.holder.spoilt else None
+        except Exception as error:  # noqa: BLE001  whatever it was, nobody gets this one
+            log.warning("a CLI could not be cleared", error=type(error).__name__)
+        finally:
+            del self._clearing[shared]
+            if reason is None:
+                shared.since = time.monotonic()
+                self._idle.append(shared)
+            else:
+                self._throw_away(shared, reason)
+            self._trim()
+            self._changed.set()
+
+    def _why_not(self, shared: _Shared) -> str | None:
+        """Why a CLI that lives is not to be used, as a metric's label."""
+        if shared.holder.spoilt:
+            return "spoilt"
+        if shared.runs >= self._warmth.runs:
+            return "runs"
+        if shared.process.memory_mb() > self._warmth.max_mb:
+            return "memory"
+        if shared.process.cpu_seconds() > self._seconds:
+            return "cpu"
+        return None
+
+    def _drop_what_is_out_of_date(self, kind: _Kind) -> None:
+        for shared in [*self._idle, *self._spares]:
+            changed = shared.kind.agent == kind.agent and shared.kind.model == kind.model and shared.kind != kind
+            reason = "changed" if changed else self._why_not(shared) if shared.process.lives() else "died"
+            if reason is not None:
+                self._throw_away(shared, reason)
+
+    def _trim(self) -> None:
+        """Keep no more than there is room for, spares before those that were used, the last used before others."""
+        room = max(0, self._warmth.processes - self._at_work - len(self._clearing) - self._connecting)
+        for shared in self._spares[room:]:
+            self._throw_away(shared, "room")
+        room -= max(len(self._spares), min(self._warmth.spares - self._connecting, room))
+        for shared in self._idle[: max(0, len(self._idle) - room)]:
+            self._throw_away(shared, "room")
+        self._tell()
+
+    def _throw_away(self, shared: _Shared, reason: str) -> None:
+        for among in (self._idle, self._spares):
+            if shared in among:
+                among.remove(shared)
+        self._metrics.clis_ended.labels(reason).inc()
+        task = _apart(shared.process.end(in_order=reason not in ("spoilt", "died", "uncleared")))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _tend(self) -> None:
+        """Connect in advance, and end what nobody has used for long."""
+        not_before = 0.0
+        while True:
+            self._changed.clear()
+            for shared in list(self._idle):
+                if time.monotonic() - shared.since > self._warmth.idle_seconds:
+                    self._throw_away(shared, "idle")
+            self._trim()
+            try:
+                if time.monotonic() >= not_before and await self._prepare():
+                    continue
+            except Exception as error:  # noqa: BLE001  runs connect their own, and say what is wrong
+                log.warning("no CLI could be connected in advance", error=type(error).__name__)
+                not_before = time.monotonic() + AGAIN_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._changed.wait()
+
+    async def _prepare(self) -> bool:
+        """Connect one in advance, of the kind that was asked for last; False if none is wanted."""
+        if self._asked_for is None:
+            return False
+        spec, model = self._asked_for
+        kind = _Kind(spec.name, spec.prompt, spec.toolset, model)
+        self._drop_what_is_out_of_date(kind)
+        for shared in list(self._spares):
+            if shared.kind != kind and time.monotonic() - shared.since > self._warmth.idle_seconds:
+                self._throw_away(shared, "idle")
+        alive = self._at_work + len(self._clearing) + len(self._idle) + len(self._spares)
+        if len(self._spares) >= self._warmth.spares or alive >= self._warmth.processes:
+            return False
+        self._connecting += 1
+        try:
+            shared = await self._connect(kind)
+            try:
+                # It need not be, but has then done everything once, which the first run would else wait for.
+                shared.holder.begin(await shared.process.clear())
+                if not shared.process.lives() or self._why_not(shared):
+                    raise SandboxViolation(
+                        "The CLI connected in advance is not fit for a run."
+                    )  # nor is the next, most likely
+            except BaseException:
+                await shared.process.end(in_order=False)
+                raise
+        finally:
+            self._connecting -= 1
+        self._spares.append(shared)
+        return True
+
+    def _tell(self) -> None:
+        self._metrics.live_clis.set(self._at_work)
+        self._metrics.warm_clis.labels("idle").set(len(self._idle))
+        self._metrics.warm_clis.labels("clearing").set(len(self._clearing))
+        self._metrics.warm_clis.labels("spare").set(len(self._spares))
+
+
+@asynccontextmanager
+async def of_its_own(
+    options_in: Callable[[Path], ClaudeAgentOptions], work: RunHandlers, session_id: UUID
+) -> AsyncGenerator[CliLease]:
+    """A new CLI that is gone with the block, however that ends. `options_in(folder)` gives its options."""
+    process = Process(options_in, work.calls.toolset, session_id)
+    in_order = False
+    try:
+        await process.connect()
+        yield CliLease(session_id, process, work.calls.check)
+        in_order = True
+    finally:
+        await process.end(in_order)
+
+
+def _apart(action: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Do something in a context of its own, for what no single run is the cause of."""
+    return asyncio.create_task(action, context=contextvars.Context())

@@ -1,0 +1,99 @@
+"""Conversations kept in Postgres, so that a run can be taken up again by another process, on another machine."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+from uuid import UUID
+
+from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
+
+from fieldmark.db.pool import Database
+from fieldmark.errors import Fenced, Unavailable
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import runs, sessions
+
+PROJECT = "runs"
+APPEND_TRIES = 20
+APPEND_PAUSE_SECONDS = 0.5
+
+
+class SessionWriteFailed(Exception):
+    """Something of a conversation is lost: it could not be gone on with."""
+
+
+class Sessions:
+    """The SDK's store of one tenant: as much of its SessionStore as resuming needs.
+
+    Bound to the tenant here, by us. The SDK's own `project_key` comes from the CLI's folder, which is another on each
+    machine and could be one for two tenants: `project` stands in its place (None: the key's own, for the SDK's own
+    contracts). `run` is the run that is led in the conversation, and its attempt: what comes when that is no longer at
+    work is not kept (None: for the SDK's own contracts again).
+    """
+
+    def __init__(
+        self, database: Database, scope: Scope, project: str | None = PROJECT, run: tuple[UUID, int] | None = None
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._project = project
+        self._run = run
+        self._failure: Fenced | SessionWriteFailed | None = None
+
+    def check(self) -> None:
+        """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        if not entries:
+            return
+        try:
+            await self._append(key, entries)
+        except Fenced as error:
+            # Raised here it would only make the SDK try again.
+            self._failure = error
+        except BaseException:  # the SDK's own limit of time comes as a cancellation
+            # Remembered too: the message by which the SDK tells of it is dropped where a hundred others wait.
+            self._failure = SessionWriteFailed()
+            raise
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        async with self._database.as_user(self._scope) as conn:
+            return cast(list[SessionStoreEntry], await sessions.load(conn, self._part(key))) or None
+
+    async def delete(self, key: SessionKey) -> None:
+        async with self._database.as_user(self._scope) as conn:
+            await sessions.remove(conn, self._part(key))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.subpaths(conn, self._part(key))
+
+    async def has(self, session_id: UUID) -> bool:
+        """Whether so much was kept of a conversation that it can be gone on with."""
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.has_begun(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+
+    async def deferred_call(self, session_id: UUID) -> str | None:
+        """The call at which a conversation stopped for a person to decide: resumed without a word, it goes on there."""
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.deferred_call(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+
+    async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        for left in range(APPEND_TRIES - 1, -1, -1):
+            try:
+                async with self._database.as_user(self._scope) as conn:
+                    if self._run is not None:
+                        await runs.fence(conn, *self._run)
+                    await sessions.append(conn, self._part(key), entries)
+                return
+            except Unavailable:
+                # The SDK tries three times within a second, which a database that restarts outlasts.
+                if not left:
+                    raise
+                await asyncio.sleep(APPEND_PAUSE_SECONDS)
+
+    def _part(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
+        project = self._project or key["project_key"]
+        return sessions.Part(self._scope.org_id, project, key["session_id"], str(key.get("subpath") or ""))

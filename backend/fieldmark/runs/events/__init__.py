@@ -1,0 +1,1 @@
+"""What a run tells: its events, how they are written and followed."""

@@ -1,0 +1,120 @@
+"""A run's events as they come: what is there already, then what follows, from any number on, on any machine."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+from fieldmark.db.pool import Database
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.events.deltas import DeltaAssembler
+from fieldmark.runs.lifecycle.absent import absent
+from fieldmark.stores import runs
+
+ENDED = frozenset({"completed", "failed", "cancelled", "awaiting_approval"})
+BATCH = 500
+POLL_SECONDS = 5
+"""How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
+WATCH_SECONDS = 10
+"""How often a reader that wants deltas says so. It is believed for three times as long."""
+DELTA = 0
+"""Stands where an event has its number: a delta is no event, and is not kept."""
+
+
+async def follow(
+    database: Database,
+    scope: Scope,
+    run_id: UUID,
+    after: int = 0,
+    *,
+    deltas: bool = False,
+    poll_seconds: float = POLL_SECONDS,
+) -> AsyncIterator[tuple[int, str] | None]:
+    """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
+    while nothing happens, for a sign of life. Raises NotFound or Gone.
+
+    With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
+    that comes next.
+
+    No connection is held while the reader is slow or waits."""
+    channels = [runs.EVENTS_CHANNEL, database.own_channel] if deltas else [runs.EVENTS_CHANNEL]
+    async with database.listen(*channels, about=str(run_id)) as news:
+        waiting: asyncio.Task[str | None] | None = None
+        said = time.monotonic()
+        looked = asked = -math.inf
+        heard: list[str | None] = [None]
+        reading = DeltaAssembler()
+        try:
+            while True:
+                pieces = [word for word in heard if word is not None and " " in word]
+                # Whatever else was heard is a reason to look. So is a while of pieces alone: the right to hear them may
+                # have been lost.
+                if len(pieces) < len(heard) or time.monotonic() - looked >= poll_seconds:
+                    looked = time.monotonic()
+                    asks = deltas and database.hears and looked - asked >= WATCH_SECONDS
+                    asked = looked if asks else asked
+                    looking = asyncio.ensure_future(
+                        _look(database, scope, run_id, after, database.own_channel if asks else None)
+                    )
+                    _looks.add(looking)
+                    looking.add_done_callback(_looks.discard)
+                    # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
+                    found = await asyncio.shield(looking)
+                    if found is None:
+                        async with database.as_user(scope) as conn:
+                            raise await absent(conn, scope, run_id)
+                    status, events = found
+                    for event in events:
+                        after = event["number"]
+                        yield after, event["body"]
+                        said = time.monotonic()
+                    if len(events) == BATCH:
+                        heard = [None]
+                        continue
+                    if status in ENDED:
+                        return
+                for piece in pieces:
+                    if (body := reading.passes(piece, after)) is not None:
+                        yield DELTA, body
+                        said = time.monotonic()
+                if waiting is None:
+                    waiting = asyncio.ensure_future(anext(news))
+                done, _ = await asyncio.wait({waiting}, timeout=poll_seconds)
+                heard = [None]
+                if done:
+                    heard = [waiting.result(), *news.rest()]
+                    waiting = None
+                if time.monotonic() - said >= poll_seconds:
+                    yield None
+                    said = time.monotonic()
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+
+
+_looks: set[asyncio.Future[Any]] = set()
+
+
+async def _look(
+    database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None
+) -> tuple[str, list[dict[str, Any]]] | None:
+    async with database.as_user(scope) as conn:
+        found = await runs.news(conn, run_id, after, BATCH)
+        if channel is not None and found is not None and found[0] not in ENDED:
+            await runs.watch(conn, run_id, channel)
+        return found
+
+
+async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:
+    """Wait until a run has ended and answer its row."""
+    async for _ in follow(database, scope, run_id, after=2**31 - 2):
+        pass
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        if run is None:
+            raise await absent(conn, scope, run_id)
+    return run

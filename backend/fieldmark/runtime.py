@@ -1,0 +1,90 @@
+"""Everything that a process of Fieldmark needs, opened in order and closed in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from fieldmark.db.embedded import running
+from fieldmark.db.migrate import migrate, pending
+from fieldmark.db.pool import Database
+from fieldmark.documents.reading.pages import Limits as ReadingLimits
+from fieldmark.errors import Misconfigured
+from fieldmark.files import Files, files_for
+from fieldmark.runs.billing.prices import Prices, said_price
+from fieldmark.services.ingest import Ingest
+from fieldmark.settings import Settings
+from fieldmark.telemetry.metrics import Metrics
+from fieldmark.telemetry.traces import export_to
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What routes, commands and workers work with. `direct_url` reaches the database past any pooler."""
+
+    settings: Settings
+    database: Database
+    direct_url: str
+    files: Files
+    ingest: Ingest
+    reading_limits: ReadingLimits
+    metrics: Metrics
+    prices: Prices
+
+
+@asynccontextmanager
+async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
+    """Start the embedded database if none is named, bring it up to date, and open what stands on it.
+
+    Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
+    """
+    if settings.otel_endpoint is not None:
+        export_to(settings.otel_endpoint)
+    async with AsyncExitStack() as stack:
+        if settings.embedded_database:
+            embedded = stack.enter_context(running(settings.home, settings.postgres_major))
+            await migrate(embedded.owner_url, app_password=embedded.app_password)
+            url = direct_url = embedded.app_url
+        else:
+            assert settings.database_url is not None
+            url = settings.database_url.get_secret_value()
+            direct_url = settings.database_direct_url.get_secret_value() if settings.database_direct_url else url
+        database = await stack.enter_async_context(Database(url, direct_url, settings.pool_size))
+        await database.check_role()
+        if not settings.embedded_database and (missing := await pending(url)):
+            raise Misconfigured(
+                f"The database is not up to date, {len(missing)} migrations are missing: run `fieldmark migrate` with "
+                "DATABASE_OWNER_URL set."
+            )
+        files = files_for(settings)
+        limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
+        said = None if settings.model_price is None else said_price(settings.model_price)
+        prices = Prices(settings.model, said, settings.offline)
+        ingest = Ingest(database, files, limits)
+        yield Runtime(settings, database, direct_url, files, ingest, limits, Metrics(), prices)
+
+
+async def migrate_as_owner(settings: Settings) -> list[str]:
+    """Apply missing migrations to the database that the settings name; answers the names of those applied.
+
+    The owner's login is DATABASE_OWNER_URL, or DATABASE_URL where there is no other. If DATABASE_URL logs in as
+    fieldmark_app, that role gets the password it carries.
+    """
+    if settings.embedded_database and settings.database_owner_url is None:
+        with running(settings.home, settings.postgres_major) as embedded:
+            return await migrate(embedded.owner_url, app_password=embedded.app_password)
+    named = settings.database_owner_url or settings.database_url
+    assert named is not None
+    return await migrate(named.get_secret_value(), app_password=_app_password(settings))
+
+
+def _app_password(settings: Settings) -> str | None:
+    if settings.database_url is None or settings.database_owner_url is None:
+        return None
+    parts = urlsplit(settings.database_url.get_secret_value())
+    # Supabase's pooler wants the project behind the role's name: fieldmark_app.<project>.
+    if parts.password and (parts.username or "").split(".")[0] == "fieldmark_app":
+        return unquote(parts.password)
+    return None

@@ -1,0 +1,126 @@
+"""Gathers what an export shows, and makes it: one door for the API and the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+from fieldmark.db.pool import Database
+from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.documents.render import render_pages
+from fieldmark.errors import Invalid, NotFound, TooLarge, Unreadable
+from fieldmark.files import Files
+from fieldmark.identity.scope import Scope
+from fieldmark.services.exports.page import Sheet, as_html
+from fieldmark.services.exports.shape import leaves_of
+from fieldmark.services.exports.table import as_csv, as_xlsx
+from fieldmark.stores import documents, extractions
+
+Format = Literal["json", "csv", "xlsx", "html"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+MEDIA_TYPES: Mapping[Format, str] = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "html": "text/html; charset=utf-8",
+}
+
+# Of an HTML export. A document of hundreds of pages would make a file that no browser likes.
+MAX_PAGES = 20
+MAX_IMAGE_BYTES = 24 * MIB
+DPI, LONGEST_SIDE = 110, 1800
+
+_drawing = asyncio.Semaphore(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file: its name is the document's with another ending, and may hold any character that a file's name may."""
+
+    content: bytes
+    media_type: str
+    filename: str
+
+
+async def export(
+    database: Database,
+    files: Files,
+    limits: Limits,
+    scope: Scope,
+    extraction_id: UUID,
+    wanted: Format,
+    list_name: str | None = None,
+) -> Exported:
+    """An extraction as a file. `list_name` asks for the rows of one list of objects, as CSV only.
+
+    Raises NotFound where there is no such extraction or list, Invalid for a list in another format.
+    """
+    if list_name is not None and wanted != "csv":
+        raise Invalid("A single list can only be exported as CSV; the other formats hold all lists.")
+    async with database.as_user(scope) as conn:
+        extraction = await extractions.get(conn, extraction_id)
+        document = extraction and await documents.get(conn, extraction["document_id"])
+    if extraction is None or document is None:
+        raise NotFound("There is no such extraction.")
+    if wanted == "json":
+        content = await asyncio.to_thread(_as_json, extraction, document)
+    elif wanted == "csv":
+        content = await asyncio.to_thread(as_csv, extraction, list_name)
+    elif wanted == "xlsx":
+        content = await asyncio.to_thread(as_xlsx, extraction)
+    else:
+        sheets = await _sheets(database, files, limits, scope, extraction, document)
+        content = await asyncio.to_thread(as_html, extraction, document, sheets)
+    stem = str(document["filename"]).rsplit(".", 1)[0] or "extraction"
+    return Exported(content, MEDIA_TYPES[wanted], f"{stem}.{wanted}")
+
+
+def _as_json(extraction: Mapping[str, Any], document: Mapping[str, Any]) -> bytes:
+    about = {name: document[name] for name in ("id", "filename", "media_type", "page_count")}
+    whole = {**extraction, "document": about}
+    text = json.dumps(whole, ensure_ascii=False, indent=2, default=_plain)
+    return (text + "\n").encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+async def _sheets(
+    database: Database,
+    files: Files,
+    limits: Limits,
+    scope: Scope,
+    extraction: Mapping[str, Any],
+    document: Mapping[str, Any],
+) -> list[Sheet]:
+    """The first page and those on which values stand, MAX_PAGES at most; from their words where no image can be had."""
+    there = {leaf.page for leaf in leaves_of(extraction) if leaf.page and leaf.boxes}
+    numbers = sorted(number for number in there | {1} if number <= (document["page_count"] or 0))[:MAX_PAGES]
+    async with database.as_user(scope) as conn:
+        found = [await documents.page(conn, document["id"], number) for number in numbers]
+    rows = [row for row in found if row is not None]
+    images: list[bytes] = []
+    if rows:
+        try:
+            async with _drawing, files.local(document["storage_path"]) as path:
+                images = await render_pages(
+                    path,
+                    document["media_type"],
+                    [row["number"] for row in rows],
+                    limits,
+                    dpi=DPI,
+                    longest_side=LONGEST_SIDE,
+                    max_bytes=MAX_IMAGE_BYTES,
+                )
+        except (NotFound, TooLarge, Unreadable):
+            images = []
+    drawn: list[bytes | None] = [*images, *[None] * (len(rows) - len(images))]
+    return [
+        Sheet(row["number"], row["width"], row["height"], row["words"], png)
+        for row, png in zip(rows, drawn, strict=True)
+    ]

@@ -1,0 +1,156 @@
+"""CSV and XLSX: numbers stay numbers, and no text becomes a formula in whatever opens the file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openpyxl import Workbook
+from openpyxl.cell import WriteOnlyCell
+from openpyxl.styles import Alignment, Font, PatternFill
+from openpyxl.utils import get_column_letter
+from pydantic import JsonValue
+
+from fieldmark.errors import NotFound
+from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
+
+COLUMNS = ("path", "value", "confidence", "state", "page", "quote", "set_by_person", "proposed")
+MAX_CELL = 32_000  # characters; Excel holds 32,767
+MAX_SHEET_TITLE = 31
+_FORMULA = frozenset("=+-@\t\r\n")
+_PRECISE = 10**15  # beyond it a spreadsheet rounds whole numbers
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# Where a spreadsheet of another locale begins a cell: it splits at semicolons, and knows no quotes within a cell.
+_INNER = re.compile("([;\t\r\n][\\s\"']*)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212\ufe63\u207b])")
+_NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\']|[\x00-\x1f]")
+
+
+def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
+    """A row a leaf with the COLUMNS; or, of a list of objects (`items`, `items[].taxes`), a row an item.
+
+    UTF-8 with a byte order mark, without which Excel takes it for another encoding; lines end with CRLF. What is no
+    number, true or false and could be a formula gets an apostrophe before it. Raises NotFound for a list that is none.
+    """
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    leaves = leaves_of(extraction)
+    if list_name is None:
+        writer.writerow(COLUMNS)
+        writer.writerows([_plain(value) for value in _row(leaf)] for leaf in leaves)
+    else:
+        table = _named(tables_of(leaves), list_name)
+        writer.writerow([_plain(name) for name in ("path", *table.columns)])
+        for path, row in table.rows.items():
+            writer.writerow([_plain(path), *(_plain(row[name].value) if name in row else "" for name in table.columns)])
+    return out.getvalue().encode("utf-8-sig", "replace")
+
+
+def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
+    """A workbook: a sheet of all leaves with the COLUMNS, and a sheet for each list of objects, a row an item."""
+    leaves = leaves_of(extraction)
+    book = Workbook(write_only=True)
+    titles: set[str] = set()
+    _fill(book, _title("Fields", titles), COLUMNS, [_row(leaf) for leaf in leaves])
+    for table in tables_of(leaves):
+        rows = [
+            [path, *(row[name].value if name in row else None for name in table.columns)]
+            for path, row in table.rows.items()
+        ]
+        _fill(book, _title(table.name, titles), ("path", *table.columns), rows)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def _row(leaf: Leaf) -> list[JsonValue]:
+    proposed = "; ".join(json.dumps(value, ensure_ascii=False) for value in leaf.proposals)
+    return [
+        leaf.name,
+        leaf.value,
+        leaf.confidence,
+        leaf.state,
+        leaf.page,
+        leaf.quote,
+        True if leaf.by_person else None,
+        proposed or None,
+    ]
+
+
+def _named(tables: Sequence[Table], name: str) -> Table:
+    for table in tables:
+        if table.name == name:
+            return table
+    there = ", ".join(table.name for table in tables[:10])
+    raise NotFound(
+        f"The extraction has no list of objects of this name. {f'It has: {there}.' if there else ''}".strip()
+    )
+
+
+def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> None:
+    sheet: Any = book.create_sheet(title)
+    sheet.freeze_panes = "A2"
+    sheet.auto_filter.ref = f"A1:{get_column_letter(len(columns))}{len(rows) + 1}"
+    for index, name in enumerate(columns):
+        shown = [name, *(str(row[index]) for row in rows[:200] if row[index] is not None)]
+        sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(map(len, shown)) + 3, 60)
+    head: list[Any] = []
+    for name in columns:
+        cell = _cell(sheet, name)
+        cell.font, cell.fill = Font(bold=True, color="FFFFFF"), PatternFill("solid", fgColor="1F3A5F")
+        head.append(cell)
+    sheet.append(head)
+    for row in rows:
+        sheet.append([_cell(sheet, value) for value in row])
+
+
+def _cell(sheet: Any, value: JsonValue) -> Any:
+    """A value as openpyxl takes it. Text is text whatever it begins with, and stays so when somebody edits it."""
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _PRECISE):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = _UNPRINTABLE.sub("\ufffd", text)
+    # Given at once, openpyxl would look whether it is a formula or an error's name.
+    cell: Any = WriteOnlyCell(sheet, "")
+    cell._value = text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
+    if _could_be_formula(text):
+        cell.quotePrefix = True
+    if "\n" in text:
+        cell.alignment = Alignment(wrap_text=True, vertical="top")
+    return cell
+
+
+def _plain(value: JsonValue) -> str:
+    """A value as CSV shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = _INNER.sub(r"\1'", _UNPRINTABLE.sub("\ufffd", value))
+        return f"'{text}" if _could_be_formula(text) else text
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _could_be_formula(text: str) -> bool:
+    """Whether a spreadsheet could take it for a formula, also once blanks are cut off and wide forms made narrow."""
+    if text[:1] in _FORMULA:
+        return True
+    for character in text:
+        if character.isspace() or unicodedata.category(character) in ("Cc", "Cf"):
+            continue
+        return unicodedata.normalize("NFKC", character)[:1] in _FORMULA or character in "−﹣⁻"
+    return False
+
+
+def _title(name: str, taken: set[str]) -> str:
+    """A sheet's title: within Excel's limits, and no other sheet's."""
+    wanted = " ".join(_NOT_IN_TITLES.sub(" ", _UNPRINTABLE.sub(" ", name)).split())[:MAX_SHEET_TITLE].rstrip() or "List"
+    title, count = wanted, 1
+    while title.casefold() in taken or title.casefold() == "history":  # which Excel keeps for itself
+        count += 1
+        title = f"{wanted[: MAX_SHEET_TITLE - 1 - len(str(count))]} {count}"
+    taken.add(title.casefold())
+    return title

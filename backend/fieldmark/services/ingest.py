@@ -1,0 +1,139 @@
+"""Taking a document in: the original is kept, the row inserted, the reading queued; then the reading itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+
+from fieldmark.db.pool import Database
+from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.errors import Conflict, NotFound, TooLarge, Unreadable
+from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import documents
+
+log = structlog.get_logger()
+
+PAGES_A_STATEMENT = 50
+
+
+class Ingest:
+    """Documents of a service: upload, adopt, read, remove."""
+
+    def __init__(self, database: Database, files: Files, limits: Limits) -> None:
+        self._database = database
+        self._files = files
+        self._limits = limits
+
+    async def upload(self, scope: Scope, source: Path, filename: str) -> dict[str, Any]:
+        """Keep a copy of `source` and queue its reading; answers the document's row. Raises TooLarge."""
+        size = (await asyncio.to_thread(source.stat)).st_size
+        self._check_size(size)
+        name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
+        document_id = uuid4()
+        path = str(stored_path(scope.org_id, document_id, name))
+        await self._files.put(path, source)
+        try:
+            async with self._database.as_user(scope) as conn:
+                document = await documents.add(
+                    conn, document_id=document_id, org_id=scope.org_id, filename=name, storage_path=path, byte_size=size
+                )
+                assert document is not None  # its id is new
+                return document
+        except BaseException:
+            await self._files.remove(path)
+            raise
+
+    async def adopt(self, scope: Scope, storage_path: str) -> dict[str, Any]:
+        """Queue the reading of an object that a front end has put into the bucket already, at
+        `<org_id>/<document_id>/<name>`. Raises Invalid, NotFound, Conflict or TooLarge."""
+        stored = parse_stored_path(storage_path)
+        if stored.org_id != scope.org_id:
+            raise NotFound("There is no such object in the bucket.")
+        size = await self._files.size(storage_path)
+        if size is None:
+            raise NotFound("There is no such object in the bucket.")
+        self._check_size(size)
+        async with self._database.as_user(scope) as conn:
+            document = await documents.add(
+                conn,
+                document_id=stored.document_id,
+                org_id=scope.org_id,
+                filename=stored.name,
+                storage_path=storage_path,
+                byte_size=size,
+            )
+            if document is None and await documents.get(conn, stored.document_id):
+                raise Conflict("This object is a document already.")
+            if document is None:  # the id is somebody else's document, which is none of this caller's business
+                raise NotFound("There is no such object in the bucket.")
+            return document
+
+    async def read(self, document_id: UUID) -> None:
+        """Read a document that waits for it: pages into rows, then `ready`, or `failed` with the reason. Does nothing
+        for one that was read already or is gone."""
+        async with self._database.as_service() as conn:
+            scope = await documents.scope_of(conn, document_id)
+        if scope is None:
+            return
+        async with self._database.as_user(scope) as conn:
+            document = await documents.get(conn, document_id)
+        if document is None or document["status"] != "reading":
+            return
+        try:
+            async with self._files.local(document["storage_path"]) as path:
+                reading = await read_file(path, document["filename"], self._limits)
+        except (Unreadable, NotFound, TooLarge) as error:
+            # Not its sentence, which may name the file's ending.
+            log.info("document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code)
+            async with self._database.as_user(scope) as conn:
+                await documents.fail_reading(conn, document_id, str(error))
+            return
+        async with self._database.as_user(scope) as conn:
+            if await documents.begin_reading(conn, document_id) is None:
+                return  # another worker was faster, or it was deleted meanwhile
+            rows = [_row(page) for page in reading.pages]
+            for start in range(0, len(rows), PAGES_A_STATEMENT):
+                await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_A_STATEMENT])
+            await documents.finish_reading(
+                conn, document_id, media_type=reading.media_type, page_count=len(reading.pages)
+            )
+
+    async def remove(self, scope: Scope, document_id: UUID) -> None:
+        """Delete a document with its pages, extractions, runs and original. Raises NotFound."""
+        async with self._database.as_user(scope) as conn:
+            path = await documents.remove(conn, document_id)
+        if path is None:
+            raise NotFound("There is no such document.")
+        await self._files.remove(path)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.max_bytes:
+            raise TooLarge(
+                f"The file has {size:,} bytes; at most {self._limits.max_bytes:,} are taken (FIELDMARK_MAX_FILE_MB)."
+            )
+
+
+def _row(page: Page) -> dict[str, Any]:
+    return {
+        "number": page.number,
+        "width": page.width,
+        "height": page.height,
+        "text": page.text,
+        "engine": page.engine,
+        "hidden_words": page.hidden_words,
+        "hidden_excerpt": page.hidden_excerpt,
+        "words": [
+            [
+                w.text,
+                *(round(v, 5) for v in (w.x0, w.y0, w.x1, w.y1)),
+                *([] if w.confidence is None else [w.confidence]),
+            ]
+            for w in page.words
+        ],
+    }

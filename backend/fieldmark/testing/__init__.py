@@ -1,0 +1,1 @@
+"""For tests: a model that follows a script."""

@@ -1,0 +1,1 @@
+"""The jobs of the queue, and what keeps them going."""

@@ -1,0 +1,190 @@
+"""The jobs: execute a run, read a document; and the sweep that takes up what dead workers left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from procrastinate import App, JobContext, RetryStrategy
+from procrastinate.exceptions import ConnectorException
+from procrastinate.worker import Worker
+
+from fieldmark.agents.extraction.offline.rules import answer
+from fieldmark.agents.registry import AGENTS
+from fieldmark.errors import FieldmarkError
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.engine import scratch_dir
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.pool import CliPool, PoolSettings
+from fieldmark.runs.engine.runner import Limits, Runner
+from fieldmark.runs.lifecycle.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
+from fieldmark.runtime import Runtime
+from fieldmark.settings import Settings
+from fieldmark.stores import documents, runs
+
+log = structlog.get_logger()
+
+SWEEP_SECONDS = 5
+HOUSEKEEPING_SECONDS = 30
+POLL_SECONDS = 1
+"""New jobs are called out, but one that comes while a worker looks for another goes unheard until it looks again."""
+RESTART_SECONDS = 1
+RETRY_SECONDS = 2
+GRACE_SECONDS = 1
+MAX_TRIES = 10
+"""How often the reading of a document is begun, whether its file, its worker or its storage was what failed."""
+
+
+@asynccontextmanager
+async def working(service: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
+    """Work on jobs while the block lasts; yields the task that does."""
+    async with AsyncExitStack() as stack:
+        stack.enter_context(scratch_dir.scratch_dir())
+        model = await stack.enter_async_context(_model_service(service.settings))
+        clients = await stack.enter_async_context(_clients(service, model))
+        queue = await stack.enter_async_context(open_queue(service.direct_url))
+        _register(queue, service, model, clients)
+        task = asyncio.create_task(_work(queue, service), name="worker")
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
+    """Claude where there is a key or a token, else the offline model on loopback."""
+    if settings.offline:
+        async with OfflineModel(answer) as offline:
+            yield ModelService(offline.base_url, "offline", None, offline=True)
+    else:
+        key, token = settings.anthropic_api_key, settings.anthropic_auth_token
+        yield ModelService(
+            settings.anthropic_base_url,
+            key.get_secret_value() if key else None,
+            token.get_secret_value() if token else None,
+        )
+
+
+def _clients(service: Runtime, model: ModelService) -> CliPool:
+    settings = service.settings
+    enough = settings.max_live_agents + settings.warm_spares
+    return CliPool(
+        model,
+        most_turns=settings.max_turns,
+        seconds=settings.run_seconds,
+        warmth=PoolSettings(
+            processes=enough if settings.warm_processes is None else settings.warm_processes,
+            spares=settings.warm_spares,
+            runs=settings.warm_runs,
+            idle_seconds=settings.warm_idle_seconds,
+            max_mb=settings.warm_max_mb,
+        ),
+        first=(AGENTS["extraction"], settings.model),
+        metrics=service.metrics,
+    )
+
+
+def _register(queue: App, service: Runtime, model: ModelService, clients: CliPool) -> None:
+    settings = service.settings
+    runner = Runner(
+        service.database,
+        model,
+        Limits(
+            model=settings.model,
+            max_turns=settings.max_turns,
+            seconds=settings.run_seconds,
+            prices=service.prices,
+        ),
+        service.metrics,
+        clients,
+    )
+
+    # A run counts its own tries: one whose job gave up before it would wait for ever.
+    @queue.task(name="execute_run", queue=RUNS, retry=RetryStrategy(wait=RETRY_SECONDS))
+    async def execute_run(run_id: str) -> None:
+        await runner.execute(UUID(run_id))
+
+    retry = RetryStrategy(max_attempts=MAX_TRIES, linear_wait=RETRY_SECONDS)
+
+    @queue.task(name="read_document", queue=DOCUMENTS, retry=retry, pass_context=True)
+    async def read_document(context: JobContext, document_id: str) -> None:
+        # Counted before the reading: a file that takes its worker down must not do so for ever.
+        if context.job.attempts >= MAX_TRIES:
+            async with service.database.as_service() as conn:
+                await documents.abandon(conn, UUID(document_id), "The document could not be read: reading it failed.")
+            return
+        await service.ingest.read(UUID(document_id))
+
+    del execute_run, read_document  # known to the queue by their names
+
+
+async def _work(queue: App, service: Runtime) -> None:
+    settings = service.settings
+    async with asyncio.TaskGroup() as group:
+        # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
+        agents = settings.max_live_agents
+        for name, concurrency in ((RUNS, agents), (BACKGROUND, max(1, agents // 2)), (DOCUMENTS, 2)):
+            group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
+        group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
+        group.create_task(_repeat(HOUSEKEEPING_SECONDS, "housekeeping", lambda: _run_maintenance(service)))
+
+
+async def _work_on(queue: App, name: str, concurrency: int) -> None:
+    """Do a queue's jobs until the database is lost: the queue's worker then stops, some of the times without a word."""
+    worker = Worker(
+        queue,
+        name=name,
+        queues=[name],
+        concurrency=concurrency,
+        fetch_job_polling_interval=POLL_SECONDS,
+        install_signal_handlers=False,
+        delete_jobs="successful",
+        shutdown_graceful_timeout=GRACE_SECONDS,
+        update_heartbeat_interval=HEARTBEAT_SECONDS,
+        stalled_worker_timeout=STALLED_SECONDS,
+    )
+    running = asyncio.create_task(worker.run(), name=f"worker on {name}")
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # OnToolOutcome, not cancelled: Python 3.11 loses a cancellation that meets a connection that just became free.
+        worker.stop()
+        await running
+        raise
+
+
+async def _sweep(queue: App) -> None:
+    for job in await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+        log.warning("taking up a dead worker's job", job=job.task_name, attempts=job.attempts)
+        await queue.job_manager.retry_job(job)
+
+
+async def _run_maintenance(service: Runtime) -> None:
+    """Clear up after the dead, end what waited for a person for too long, forget old conversations."""
+    await asyncio.to_thread(scratch_dir.clear_up)
+    hours, days = service.settings.approval_hours, service.settings.session_days
+    async with service.database.as_service() as conn:
+        await runs.sweep(
+            conn,
+            approvals_live=None if hours is None else timedelta(hours=hours),
+            sessions_live=None if days is None else timedelta(days=days),
+        )
+
+
+async def _repeat(pause_seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> None:
+    task = asyncio.current_task()
+    while task is not None and not task.cancelling():  # see _work_on: a cancellation may have been lost in the action
+        try:
+            await action()
+        except (FieldmarkError, ConnectorException) as error:
+            log.warning("the worker lost the database; it tries again", part=name, error=str(error))
+        except Exception:
+            log.exception("the worker failed; it tries again", part=name)
+        if not task.cancelling():
+            await asyncio.sleep(pause_seconds)

@@ -1,0 +1,285 @@
+"""What the rules read: labels in six languages, values as documents print them, a schema's own names."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmark.agents.extraction.offline.fields import document_type, read_fields
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sandbox import read_file
+from receipt import RECEIPT, receipt, together
+
+SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
+
+
+def found(text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    fields = read_fields(text, schema)
+    pages = text.split("--- page ")[1:] or [text]
+    for field in fields:
+        assert field.quote in pages[field.page - 1], "a quote is what is printed on its page"
+        assert 0 < field.confidence < 1
+    return {".".join(field.keys): field.value for field in fields}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "i2d_AzureInterior.pdf",
+            {
+                "invoice_number": "INV/2023/03/0008",
+                "invoice_date": "2023-03-20",
+                "due_date": "2023-04-04",
+                "subtotal": 262.9,
+                "tax": 16.94,
+                "total": 279.84,
+                "currency": "USD",
+            },
+        ),
+        pytest.param(RECEIPT, {"total": 7.16, "bar": None}, marks=together),
+        ("sm_aldi_02032020_19_02423.jpg", {"total": 24.23, "tax": None}),
+        (
+            "zf_mustang_20221026.pdf",
+            {
+                "invoice_number": "RE1001",
+                "invoice_date": "2022-10-26",
+                "customer_number": "10000",
+                "subtotal": 804.35,
+                "total": 963.12,
+                "currency": "EUR",
+            },
+        ),
+    ],
+)
+async def test_real_documents_as_they_are_read(name, expected):
+    reading = await (receipt() if name == RECEIPT else read_file(SAMPLES / name, name, Limits(seconds=600)))
+    text = "\n".join(f"--- page {page.number} of {len(reading.pages)} ---\n{page.text}" for page in reading.pages)
+    got = found(text)
+    assert {key: got.get(key) for key in expected} == expected
+    assert document_type(text)[0] == ("invoice" if name.endswith(".pdf") else "document")
+
+
+LANGUAGES = {
+    "english": (
+        "Invoice number: A-77\nInvoice date: March 12, 2024\nSubtotal   1,000.00\n"
+        "VAT 20%   200.00\nGrand Total   £1,200.00",
+        "GBP",
+    ),
+    "german": (
+        "Rechnung\nRechnungs-Nr.: A-77\nRechnungsdatum: 12. März 2024\nNettobetrag   1.000,00 €\n"
+        "zzgl. MwSt. 20%   200,00 €\nGesamtbetrag   1.200,00 €",
+        "EUR",
+    ),
+    "french": (
+        "FACTURE N° A-77\nDate de facturation : 12 mars 2024\nTotal HT   1 000,00 €\nTVA (20 %)   200,00 €\n"
+        "Total TTC   1 200,00 €",
+        "EUR",
+    ),
+    "spanish": (
+        "Nº factura: A-77\nFecha de emisión: 12 de marzo de 2024\nBase imponible   1.000,00 €\nIVA 20%   200,00 €\n"
+        "Importe total   1.200,00 €",
+        "EUR",
+    ),
+    "italian": (
+        "Fattura n. A-77 del 12/03/2024\nImponibile: € 1.000,00\nIVA 20%: € 200,00\nTotale documento: € 1.200,00",
+        "EUR",
+    ),
+    "dutch": (
+        "Factuurnummer: A-77\nFactuurdatum: 12 maart 2024\nSubtotaal   € 1.000,00\n"
+        "BTW 20%   € 200,00\nTotaal   € 1.200,00",
+        "EUR",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_invoice_in_each_language(language):
+    text, currency = LANGUAGES[language]
+    assert found(text) == {
+        "invoice_number": "A-77",
+        "invoice_date": "2024-03-12",
+        "subtotal": 1000.0,
+        "tax": 200.0,
+        "total": 1200.0,
+        "currency": currency,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("Total: 963,12", 963.12),
+        ("Total   1.250,00 EUR", 1250.0),
+        ("Total: 1,250.00", 1250.0),
+        ("Total: 1'250.50 CHF", 1250.5),
+        ("Total   € 2.321 ,00", 2321.0),
+        ("Total: 1 234 567,89", 1234567.89),
+        ("Total: -12.50", -12.5),
+        ("Total: (12.50)", -12.5),
+        ("Total   USD   70", 70.0),
+        ("Total\n12.50", 12.5),
+        ("Total: see below", None),
+        ("Total: 15%", None),
+        ("Total: 12.50 of 13.00", None),
+    ],
+)
+def test_amounts_as_they_are_printed(line, value):
+    assert found(line).get("total") == value
+
+
+@pytest.mark.parametrize(
+    ("printed", "iso"),
+    [
+        ("2024-02-01", "2024-02-01"),
+        ("01.02.2024", "2024-02-01"),
+        ("01.02.24", "2024-02-01"),
+        ("01/02/2024", "2024-02-01"),
+        ("29 maart 2014", "2014-03-29"),
+        ("3. Dezember 2024", "2024-12-03"),
+        ("1er août 2024", "2024-08-01"),
+        ("13‐Sep‐11", "2011-09-13"),
+        ("July 4th, 2024", "2024-07-04"),
+        ("4 juillet 2024", "2024-07-04"),
+        ("31.02.2024", None),
+        ("tomorrow", None),
+    ],
+)
+def test_dates_as_they_are_printed(printed, iso):
+    assert found(f"Invoice date: {printed}").get("invoice_date") == iso
+
+
+def test_the_month_stands_first_where_another_date_shows_it():
+    text = "Invoice date: 04/05/2024\nDue date: 04/25/2024"
+    assert found(text) == {"invoice_date": "2024-04-05", "due_date": "2024-04-25"}
+
+
+def test_values_below_their_labels_and_in_a_row_below():
+    text = (
+        "Invoice No    Date         Due Date\nA-1           2024-05-06   2024-06-06\nBill to:      Ship to:\n"
+        "Bob Inc       Depot\nSubtotal    Tax     Total\n100.00      19.00   119.00\n"
+        "Item    Qty   Price    Total\nFoo     1     70.00    70.00"
+    )
+    got = found(text)
+    assert got["invoice_number"] == "A-1"
+    assert (got["invoice_date"], got["due_date"]) == ("2024-05-06", "2024-06-06")
+    assert got["buyer.name"] == "Bob Inc"
+    assert (got["subtotal"], got["tax"], got["total"]) == (100.0, 19.0, 119.0), "not the head of the table of goods"
+
+
+def test_a_heading_names_no_sentence_below_or_beside_it():
+    assert found("INVOICE\n12 High Street\nTotal organic carbon   5 000\nInvoice for 2 nights\nTotal 12 items") == {}
+    assert found("Vat ID: DE1\nName: A\nName: B") == {"vat_id": "DE1"}, "of two that differ none is sure"
+
+
+def test_what_has_no_label_or_several_values_is_absent():
+    assert found("Acme Ltd\n12 March 2024\n1,200.00\nThank you for your order") == {}
+    got = found("MwSt 7%   1,40\nMwSt 19%   3,80\nSumme   25,20")
+    assert "tax" not in got
+    assert got["total"] == 25.2
+    assert found("Subtotal   112.00\nSubtotal   150.90\nSubtotal   262.90") == {"subtotal": 262.9}, "of the whole"
+    assert found("MWST   Netto   MWST-Betrag   Brutto\n7%     17,33   1,21          18,54") == {}
+
+
+def test_other_labels_become_fields_of_their_own_name():
+    text = "Licence plate: HH-AB 12\nDeposit: 250.00\nStart date: 12 March 2024\n"
+    text += "Website: http://x.example\nhttp://y.example\nFoo   9.00"
+    assert found(text) == {
+        "licence_plate": "HH-AB 12",
+        "deposit": 250.0,
+        "start_date": "2024-03-12",
+        "website": "http://x.example",
+    }
+
+
+def test_a_schema_decides_names_and_types():
+    schema = {
+        "properties": {
+            "invoiceNumber": {"type": "string"},
+            "issued": {"type": "string", "format": "date", "title": "Invoice date"},
+            "amounts": {"type": "object", "properties": {"grand_total": {"type": "number"}, "due": {"type": "number"}}},
+            "seller": {"$ref": "#/$defs/party"},
+            "buyer": {"anyOf": [{"$ref": "#/$defs/party"}, {"type": "null"}]},
+            "currency": {"enum": ["eur", "usd"]},
+            "rooms": {"type": "integer"},
+            "nights": {"type": "integer"},
+            "paid": {"type": "boolean"},
+            "deposit": {"type": "string"},
+            "project": {"type": ["string", "null"]},
+            "a.b": {"type": "string", "title": "Licence plate"},
+            "missing": {"type": "string"},
+            "lines": {"type": "array", "items": {"type": "object", "properties": {"total": {"type": "number"}}}},
+        },
+        "$defs": {"party": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    }
+    text = (
+        "Invoice No. X-1\nInvoice date: 05/03/2024\nRooms: 3\nNights: 2.5\nPaid: yes\n"
+        "Project   Apollo\nDeposit: 1.250,00 EUR\n"
+        "Licence plate: HH-AB 12\nSold by: Acme Ltd\nBill to: Bob Inc\n"
+        "Total   EUR   1.250,00\nColour: red\nTotal: 1.250,00 EUR"
+    )
+    assert found(text, schema) == {
+        "invoiceNumber": "X-1",
+        "issued": "2024-03-05",
+        "amounts.grand_total": 1250.0,
+        "seller.name": "Acme Ltd",
+        "buyer.name": "Bob Inc",
+        "currency": "eur",
+        "rooms": 3,
+        "paid": True,
+        "deposit": "1.250,00 EUR",
+        "project": "Apollo",
+        "a.b": "HH-AB 12",
+    }
+
+
+def test_a_schema_gives_no_value_to_two_properties():
+    schema = {"properties": {key: {"properties": {"name": {"type": "string"}}} for key in ("guest", "hotel")}}
+    assert found("Name: Ada", schema) == {}
+    schema = {
+        "properties": {"delivery": {"properties": {"date": {"format": "date"}}}, "invoiceDate": {"format": "date"}}
+    }
+    assert found("Date: 2024-05-06", schema) == {"invoiceDate": "2024-05-06"}
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"type": "array"}, {"$ref": "#/$defs/x"}, {"anyOf": []}])
+def test_a_schema_without_properties_finds_nothing(schema):
+    assert found("Total: 12.50", schema) == {}
+
+
+def test_a_schema_that_refers_to_itself_ends():
+    node = {"type": "object", "properties": {"total": {"type": "number"}, "next": {"$ref": "#/$defs/node"}}}
+    got = read_fields("Total: 12.50", {"$ref": "#/$defs/node", "$defs": {"node": node}})
+    assert got[0].keys == ("total",)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Handelsrechnung (380)", "invoice"),
+        ("Gutschrift Nr. 1", "credit_note"),
+        ("KASSENBON", "receipt"),
+        ("Mietvertrag", "contract"),
+        ("Formulaire de demande", "form"),
+        ("Sehr geehrte Frau Muster, anbei die Rechnung", "letter"),
+        ("carbon platform", "document"),
+    ],
+)
+def test_a_document_is_what_it_calls_itself_first(text, kind):
+    assert document_type(text)[0] == kind
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [" ", "a", "a ", "1", "1 ", "1.1", "a:", ":", "a  :", "Total  1 ", "invoice nr ", "12 de ", "(", "\n", "Total:\n"],
+)
+def test_hostile_pages_take_linear_time(unit):
+    schema = {"properties": {"x": {"type": "string", "description": unit * 1000}}}
+    began = time.process_time()
+    read_fields(unit * (40_000 // len(unit)))
+    read_fields(unit * (40_000 // len(unit)), schema)
+    assert time.process_time() - began < 20

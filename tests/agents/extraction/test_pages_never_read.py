@@ -1,0 +1,109 @@
+"""Completing asks once for the pages that the run never read, and knows which those are on any machine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from desk import laid_out
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
+
+pytestmark = pytest.mark.anyio
+
+ADVICE = " Read what can hold a field; if it holds none, complete again: this is asked once."
+
+
+@pytest.fixture
+async def lay(database, clone, make_user):
+    """Lays out a document of these pages: (its desk, the context of a run on it)."""
+    scope = await make_user()
+
+    async def lay(pages, task="extract"):
+        async with laid_out(database, clone.owner_url, scope, pages) as desk:
+            return desk, await desk.context(await desk.run(task, instructions="x"))
+
+    return lay
+
+
+async def asked(desk, context):
+    """The first line of what completing is refused with; None if it is not."""
+    answer = await desk.call(context, "complete_extraction")
+    return answer.text.splitlines()[0] if answer.is_error else None
+
+
+async def test_it_is_asked_once_with_their_numbers(lay):
+    desk, context = await lay([f"Page {number}." for number in range(1, 11)])
+    for pages in ("1-2", "4-6", "10"):
+        await desk.call(context, "get_document_text", pages=pages)
+    await desk.call(context, "search_document", query="Page 3")  # a hit is a line, not the page
+    assert await asked(desk, context) == "Not read in this run: pages 3, 7–9." + ADVICE
+    assert desk.extraction()["status"] == "in_progress"
+    assert [call["status"] for call in desk.ledger(context.run_id) if call["tool"] == "complete_extraction"] == [
+        "failed"
+    ]
+    assert await asked(desk, context) is None
+    assert desk.extraction()["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("pages", "unread"),
+    [
+        (["One."], None),
+        (["One.", " \n\t", ""], None),
+        (["One.", "Two.", ""], "page 2"),
+    ],
+)
+async def test_empty_pages_need_no_reading(lay, pages, unread):
+    desk, context = await lay(pages)
+    await desk.call(context, "get_document_text", pages="1")
+    assert await asked(desk, context) == (unread and f"Not read in this run: {unread}.{ADVICE}")
+
+
+async def test_a_page_is_read_when_its_end_was_shown(lay):
+    desk, context = await lay(["a" * 30_000, "b" * (MAX_RESULT_BYTES + 5_000), "c"])
+    await desk.call(context, "get_document_text")
+    await desk.call(context, "get_document_text", pages="2-")
+    assert await asked(desk, context) == f"Not read in this run: pages 2–3.{ADVICE}"
+    desk, context = await lay(["b" * (MAX_RESULT_BYTES + 5_000), "c"])
+    first = await desk.call(context, "get_document_text")
+    assert "offset" in first.text
+    await desk.call(context, "get_document_text", pages="1-", offset=len(first.text) - 200)
+    assert await asked(desk, context) is None
+
+
+async def test_an_offset_past_the_end_shows_nothing(lay):
+    desk, context = await lay(["One.", "Two."])
+    await desk.call(context, "get_document_text", pages="1", offset=1000)
+    assert await asked(desk, context) == f"Not read in this run: pages 1–2.{ADVICE}"
+
+
+async def test_what_was_read_and_asked_outlives_the_worker(lay):
+    desk, context = await lay(["One.", "Two.", "Three."])
+    await desk.call(context, "get_document_text", pages="1")
+    later = dataclasses.replace(context, attempt=(await desk.context(context.run_id)).attempt)
+    assert await asked(desk, later) == f"Not read in this run: pages 2–3.{ADVICE}"
+    last = await desk.context(context.run_id)
+    assert await asked(desk, last) is None
+
+
+async def test_each_run_reads_for_itself(lay):
+    desk, context = await lay(["One."])
+    await desk.call(context, "get_document_text")
+    other = await desk.context()
+    assert await asked(desk, other) == f"Not read in this run: page 1.{ADVICE}"
+    assert await asked(desk, context) is None
+
+
+async def test_a_correction_is_not_asked_to_read(lay):
+    desk, context = await lay(["One."], task="correct")
+    assert await asked(desk, context) is None
+
+
+async def test_the_documents_words_cannot_say_that_it_was_asked(lay):
+    desk, context = await lay(["One."])
+    forged = await desk.call(context, "update_field", path="a.b", value="Not read in this run:", confidence=1.0)
+    assert not forged.is_error
+    refused = await desk.call(context, "update_field", path="Not read in this run[5]", value=1, confidence=1.0)
+    assert refused.is_error
+    assert await asked(desk, context) is not None

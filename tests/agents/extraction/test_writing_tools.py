@@ -1,0 +1,141 @@
+"""What each writing tool does to an extraction, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def context(desk):
+    await desk.put({"vendor": {"name": "Acme", "vat": "DE1"}, "items": [{"price": 1}, {"price": 2}], "total": 3})
+    return await desk.context()
+
+
+async def test_updating_changes_one_field_and_reads_it_back(desk, context):
+    answer = await desk.call(
+        context, "update_field", path="vendor.name", value="Acme GmbH", confidence=0.8, quote="Vendor: Acme GmbH"
+    )
+    assert answer.text == 'Stored, version 2: {"vendor.name": "Acme GmbH"}'
+    row = desk.extraction()
+    assert row["extracted_fields"]["vendor"] == {"name": "Acme GmbH", "vat": "DE1"}
+    assert row["confidence_scores"] == {"vendor.name": 1.0}
+    assert set(row["evidence"]) == {"vendor.name"}
+    (change,) = desk.journal()[-1:]
+    assert (change["path"], change["old"], change["new"]) == (["vendor", "name"], "Acme", "Acme GmbH")
+
+
+async def test_a_list_grows_at_its_end_and_nowhere_else(desk, context):
+    assert not (await desk.call(context, "update_field", path="items[2].price", value=9, confidence=1.0)).is_error
+    assert desk.extraction()["extracted_fields"]["items"] == [{"price": 1}, {"price": 2}, {"price": 9}]
+    past = await desk.call(context, "update_field", path="items[4].price", value=9, confidence=1.0)
+    assert past.is_error and "past the end of items: the next item is [3]" in past.text
+
+
+async def test_removing_takes_what_stands_there_and_says_what_it_was(desk, context):
+    answer = await desk.call(context, "remove_field", path="vendor.vat", reason="asked for")
+    assert answer.text == 'Removed vendor.vat, which was "DE1". Version 2.'
+    assert desk.extraction()["extracted_fields"]["vendor"] == {"name": "Acme"}
+    event = desk.events(context.run_id)[-1]
+    assert event["changed"][0] | {"removed": True} == event["changed"][0] and event["version"] == 2
+
+
+async def test_saving_merges_objects_and_replaces_the_rest(desk, context):
+    fields = {"vendor": {"city": "Ulm"}, "items": [{"price": 10}]}
+    scores = {"vendor.city": 0.7, "items[0].price": 0.6}
+    quote = {"items[0].price": {"quote": "10.00", "page": 1}}
+    answer = await desk.call(context, "extract_fields", fields=fields, confidences=scores, evidence=quote)
+    row = desk.extraction()
+    assert row["extracted_fields"] == {
+        "vendor": {"name": "Acme", "vat": "DE1", "city": "Ulm"},
+        "items": [{"price": 10}],
+        "total": 3,
+    }
+    assert row["confidence_scores"] == {"vendor.city": 0.0, "items[0].price": 0.98}
+    assert row["evidence"]["items[0].price"]["claim"] == {"confidence": 0.6, "quote": "10.00", "page": 1}
+    assert row["evidence"]["vendor.city"]["claim"] == {"confidence": 0.7, "quote": None, "page": None}
+    assert answer.text.startswith("Stored, version 2: ") and '"city": "Ulm"' in answer.text
+
+
+async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
+    fields = {"a b": 1, "a.b": {"c": 2}}
+    scores = {'["a b"]': 0.5, '["a.b"]["c"]': 0.6}
+    assert not (await desk.call(context, "extract_fields", fields=fields, confidences=scores)).is_error
+    claims = {name: proof["claim"]["confidence"] for name, proof in desk.extraction()["evidence"].items()}
+    assert claims == {"a b": 0.5, '["a.b"].c': 0.6}
+
+
+async def test_identifying_names_the_type(desk, context):
+    answer = await desk.call(context, "identify_document", document_type="invoice", confidence=1.0)
+    assert answer.text == "The document type is now 'invoice'." and desk.extraction()["document_type"] == "invoice"
+
+
+async def test_completing_without_a_schema(desk, context):
+    await desk.call(context, "get_document_text")
+    answer = await desk.call(context, "complete_extraction")
+    assert answer.text == "The extraction is completed. Version 1." and desk.extraction()["status"] == "completed"
+
+
+async def test_completing_against_a_schema_names_every_fault_until_there_is_none(desk, context):
+    schema = {
+        "type": "object",
+        "required": ["total", "number"],
+        "properties": {"total": {"type": "number"}, "vendor": {"properties": {"name": {"type": "integer"}}}},
+    }
+    desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(schema), desk.extraction_id)
+    await desk.call(context, "get_document_text")
+    answer = await desk.call(context, "complete_extraction")
+    assert answer.is_error and answer.text == (
+        "The fields do not follow the schema yet:\n- number: is missing, and the schema requires it\n"
+        '- vendor.name: "Acme" stands there, but a whole number is wanted: a JSON number, without quotes, currency '
+        "signs or thousands separators"
+    )
+    assert desk.extraction()["status"] == "in_progress"
+    await desk.call(context, "extract_fields", fields={"number": "1", "vendor": {"name": 5}}, confidences={})
+    assert not (await desk.call(context, "complete_extraction")).is_error
+    assert desk.extraction()["status"] == "completed"
+
+
+async def test_reading_what_is_there_whole_or_by_path(desk, context):
+    whole = json.loads((await desk.call(context, "get_current_extraction")).text)
+    assert whole["extracted_fields"]["total"] == 3 and whole["version"] == 1 and whole["status"] == "in_progress"
+    assert (await desk.call(context, "get_current_extraction", path="items[1]")).text == '{"price": 2}'
+    nothing = await desk.call(context, "get_current_extraction", path="items[2]")
+    assert nothing.is_error and nothing.text == "Nothing stands at path items[2]."
+
+
+async def test_an_extraction_too_long_to_show_is_read_by_path(desk, context):
+    await desk.put({"lines": ["x" * 100] * 1000})
+    whole = json.loads((await desk.call(context, "get_current_extraction")).text)
+    assert whole == {
+        "too_long": "Read it by path.",
+        "paths": ["items (2 items)", "lines (1000 items)", "total", "vendor"],
+    }
+    part = await desk.call(context, "get_current_extraction", path="lines")
+    assert part.is_error and "longer paths" in part.text
+    assert (await desk.call(context, "get_current_extraction", path="lines[999]")).text == json.dumps("x" * 100)
+
+
+async def test_no_answer_is_longer_than_the_cli_takes(desk, context):
+    fields = {"notes": ["ä" * 40_000]}
+    for answer in (
+        await desk.call(context, "extract_fields", fields=fields, confidences={}),
+        await desk.call(context, "update_field", path="notes[0]", value="ö" * 40_000, confidence=1.0),
+        await desk.call(context, "remove_field", path="notes[0]"),
+    ):
+        assert not answer.is_error and len(answer.text.encode()) <= MAX_RESULT_BYTES
+
+
+def test_what_is_left_out_of_the_words_for_a_call_is_not_left_unsaid():
+    def saying(*keys: str) -> str:
+        return EXTRACTION.toolset.says("extract_fields", {"fields": dict.fromkeys(keys, 1), "confidences": {}})
+
+    assert saying("a", "b") == "Saving a, b"
+    assert saying(*"abcdefgh") == "Saving a, b, c, d, e, f and 2 more"
+    assert saying("x" * 199, "y") == f"Saving {'x' * 199}…"

@@ -1,0 +1,272 @@
+"""/api/agent: what starts a run, how it is waited for or watched, and what is refused before it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from answers import events, problem
+
+from desk import until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script, endless
+from standing import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+DONE = Script([endless([text("Done.")])])
+SAVE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
+RESULT = ["run_id", "status", "extraction", "answer", "cost_usd", "usage", "waits_for", "error", "code"]
+EXTRACTION = [
+    "id",
+    "document_id",
+    "document_type",
+    "status",
+    "extracted_fields",
+    "confidence_scores",
+    "evidence",
+    "locks",
+    "proposals",
+    "version",
+    "created_at",
+    "updated_at",
+]
+SSE = {"accept": "text/event-stream"}
+
+
+def count(clone, table: str) -> int:
+    with psycopg.connect(clone.owner_url) as conn:
+        row = conn.execute(f"select count(*) from public.{table}").fetchone()
+    assert row is not None
+    return row[0]
+
+
+async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, object]:
+    async def run() -> dict[str, object] | None:
+        found = (await http.get(f"/api/runs/{run_id}")).json()
+        return None if found["status"] in ("queued", "running") else found
+
+    return await until(run, PATIENCE)
+
+
+async def test_the_same_run_as_json_and_as_events(serve, clone):
+    async with serve(Script([[SAVE], [call("complete_extraction", {})], [text("Done.")]])) as served:
+        document_id = str(await served.document())
+        # There are no deltas in JSON, nor are any asked for.
+        answer = await served.http.post("/api/agent/extract?deltas=true", json={"document_id": document_id})
+        assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
+        assert count(clone, "run_watchers") == 0
+        result = answer.json()
+        assert list(result) == RESULT and list(result["extraction"]) == EXTRACTION
+        assert (result["status"], result["answer"], result["error"], result["code"]) == (
+            "completed",
+            "Done.",
+            None,
+            None,
+        )
+        assert result["extraction"]["document_id"] == document_id
+        assert result["extraction"]["extracted_fields"] == {"number": "1"}
+        assert result["usage"]["turns"] == 3 and result["usage"]["input_tokens"] > 0
+        run = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        assert {name: run[name] for name in ("status", "answer", "usage", "cost_usd", "error")} == {
+            name: result[name] for name in ("status", "answer", "usage", "cost_usd", "error")
+        }
+        assert (run["id"], run["task"], run["attempt"], run["error_code"]) == (result["run_id"], "extract", 1, None)
+
+        answer = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=SSE)
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+        assert "no-cache" in answer.headers["cache-control"]
+        numbers, said = zip(*events(answer.text), strict=True)
+        assert numbers == tuple(range(1, len(said) + 1))
+        assert said[0].keys() == {"run_id", "extraction_id"} and said[0]["run_id"] != result["run_id"]
+        assert [one["status"] for one in said if one.get("tool") == "extract_fields"] == ["running", "complete"]
+        assert [one["version"] for one in said if "changed" in one] == [1]
+        assert said[-1] == {
+            "complete": True,
+            "extraction_id": said[0]["extraction_id"],
+            "cost_usd": result["cost_usd"],
+            "usage": said[-1]["usage"],
+        }
+
+
+async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
+    async with serve(DONE) as served:
+        http = served.http
+        for started, headers in enumerate(({}, SSE)):
+            async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
+                # Nothing is read before this is gone.
+                await conn.execute("lock table public.document_pages in share mode")
+                answer = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
+                document_id = answer.json()["id"]
+                asked = asyncio.create_task(
+                    http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
+                )
+                await until(lambda before=2 * started: count(clone, "runs") > before, PATIENCE)
+                assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "reading"
+                assert not asked.done()
+            answer = await asked
+            assert answer.status_code == 200
+            last = events(answer.text)[-1][1] if headers else answer.json()
+            assert last.get("complete") or last["status"] == "completed"
+            assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "ready"
+
+            answer = await http.post("/api/documents", files={"file": ("a.pdf", b"%PDF-1.7 broken")})
+            document_id = answer.json()["id"]
+            answer = await http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
+            reason = (await http.get(f"/api/documents/{document_id}")).json()["error"]
+            if headers:
+                [(_, said)] = events(answer.text)
+                assert said == {"error": reason, "code": "document_failed", "run_id": said["run_id"]}
+            else:
+                assert problem(answer, 409, "document_failed") == reason
+
+
+async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
+    async with serve(DONE) as served:
+        document_id = str(await served.document())
+        deep: dict[str, object] = {}
+        for _ in range(40):
+            deep = {"properties": {"a": deep}}
+        for options, said in (
+            ({"approval": "perhaps"}, "approval"),
+            ({"auto_approved_tools": ["delete_everything"]}, "delete_everything"),
+            ({"auto_approved_tools": "update_field"}, "auto_approved_tools"),
+            ({"schema": {"type": "object", "properties": {"total": {"type": "munber"}}}}, "properties.total.type"),
+            ({"schema": {"type": "array"}}, "object"),
+            ({"schema": {"properties": {"a": {"$ref": "https://example.com/a.json"}}}}, "https://example.com/a.json"),
+            ({"schema": {"$ref": "file:///etc/passwd"}}, "file:///etc/passwd"),
+            ({"schema": {"allOf": [{"$dynamicRef": "http://example.com/#a"}]}}, "http://example.com"),
+            ({"schema": deep}, "32"),
+            ({"schema": "{}"}, "schema"),
+            ({"model": "a b"}, "model"),
+            ({"model": "--resume"}, "model"),
+            ({"max_cost_usd": 0}, "max_cost_usd"),
+            ({"max_cost_usd": "much"}, "max_cost_usd"),
+            ({"instructions": "a\0b"}, "instructions"),
+            ({"instructions": "x" * 20_001}, "instructions"),
+            ({"org_id": str(uuid4())}, "org_id"),
+            ({"user_id": str(uuid4())}, "user_id"),
+        ):
+            answer = await served.http.post("/api/agent/extract", json={"document_id": document_id, **options})
+            assert said in problem(answer, 422), options
+        problem(await served.http.post("/api/agent/extract", json={"document_id": str(uuid4())}), 404)
+        for body, status in (
+            ({"extraction_id": str(uuid4()), "message": "set a to b"}, 404),
+            ({"extraction_id": str(uuid4()), "message": ""}, 422),
+            ({"extraction_id": str(uuid4())}, 422),
+            ({"extraction_id": "x", "message": "set a to b"}, 422),
+        ):
+            problem(await served.http.post("/api/agent/correct", json=body), status)
+        long_key = {"idempotency-key": "x" * 201}
+        body = {"document_id": document_id}
+        problem(await served.http.post("/api/agent/extract", json=body, headers=long_key), 422)
+        assert (count(clone, "runs"), count(clone, "extractions")) == (0, 0)
+
+        options = {"approval": "auto", "auto_approved_tools": ["update_field"], "instructions": "", "max_cost_usd": 1.5}
+        options["schema"] = {"$defs": {"a": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/a"}}}
+        assert (await served.http.post("/api/agent/extract", json={**body, **options})).json()["status"] == "completed"
+
+
+async def test_the_agent_is_told_what_the_schema_still_wants(serve):
+    schema = {
+        "type": "object",
+        "required": ["number", "total"],
+        "properties": {"number": {"type": "integer"}, "total": {"type": "number"}},
+    }
+    number = call("extract_fields", {"fields": {"number": 1}, "confidences": {"number": 0.9}})
+    total = call("extract_fields", {"fields": {"total": 10}, "confidences": {"total": 0.9}})
+    complete = call("complete_extraction", {})
+    script = Script([[SAVE], [number], [complete], [total], [call("complete_extraction", {})], [text("Done.")]])
+    async with serve(script) as served:
+        body = {"document_id": str(await served.document()), "schema": schema}
+        result = (await served.http.post("/api/agent/extract", json=body)).json()
+        assert result["extraction"]["status"] == "completed"
+        assert result["extraction"]["extracted_fields"] == {"number": 1, "total": 10}
+        stream = await served.http.get(f"/api/runs/{result['run_id']}/events")
+        saved, completed = [said for _, said in events(stream.text) if said.get("status") == "error"]
+        assert (saved["tool"], completed["tool"]) == ("extract_fields", "complete_extraction")
+        assert 'number: "1" stands there, but a whole number is wanted' in saved["error"]
+        assert "total: is missing, and the schema requires it" in completed["error"]
+        # What the people see is what the model was told.
+        assert saved["error"] in served.model.requests[1]["messages"][-1]["content"][0]["content"]
+        assert completed["error"] in served.model.requests[3]["messages"][-1]["content"][0]["content"]
+
+
+async def test_an_idempotency_key_starts_one_run(serve, clone):
+    async with serve(DONE) as served:
+        body = {"document_id": str(await served.document())}
+        key = {"idempotency-key": "order 66"}
+        at_once = await asyncio.gather(
+            *(served.http.post("/api/agent/extract", json=body, headers=key) for _ in range(5))
+        )
+        again = await served.http.post("/api/agent/extract", json=body, headers=key)
+        stream = await served.http.post("/api/agent/extract", json=body, headers={**key, **SSE})
+        [run_id] = {answer.json()["run_id"] for answer in [*at_once, again]}
+        assert events(stream.text)[0][1]["run_id"] == run_id
+        assert again.json() == at_once[0].json()
+        assert (count(clone, "runs"), count(clone, "extractions")) == (1, 1)
+        other = await served.http.post("/api/agent/extract", json=body, headers={"idempotency-key": "order 67"})
+        assert other.json()["run_id"] != run_id
+        # A key belongs to its user: somebody else's run is not found by it.
+        async with served.client() as stranger:
+            theirs = (await stranger.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()["id"]
+            answer = await stranger.post("/api/agent/extract", json={"document_id": theirs}, headers=key)
+            assert answer.json()["run_id"] != run_id
+        assert (count(clone, "runs"), count(clone, "extractions")) == (3, 3)
+
+
+async def test_a_run_goes_on_when_its_reader_goes_away(serve):
+    let_go = asyncio.Event()
+
+    async def held(_: object) -> list[object]:
+        await let_go.wait()
+        return [SAVE]
+
+    async with serve(Script([held, [call("complete_extraction", {})], [text("Done.")]])) as served:
+        first, second = {"document_id": str(await served.document())}, {"document_id": str(await served.document())}
+        async with served.http.stream("POST", "/api/agent/extract", json=first, headers=SSE) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: "):
+                    break
+            watched = json.loads(line[6:])["run_id"]
+        key = {"idempotency-key": "waited"}
+        waiting = asyncio.create_task(served.http.post("/api/agent/extract", json=second, headers=key))
+        while len(served.model.requests) < 2:
+            await asyncio.sleep(0.02)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert (await served.http.get(f"/api/runs/{watched}")).json()["status"] == "running"
+        let_go.set()
+        result = (await served.http.post("/api/agent/extract", json=second, headers=key)).json()
+        assert (result["status"], result["extraction"]["extracted_fields"]) == ("completed", {"number": "1"})
+        run = await ended(served.http, watched)
+        assert (run["status"], run["attempt"]) == ("completed", 1)
+        assert len({request["metadata"]["user_id"] for request in served.model.requests}) == 2
+
+
+async def test_deleting_a_document_takes_its_runs_along(serve, clone):
+    let_go = asyncio.Event()
+
+    async def held(_: object) -> list[object]:
+        await let_go.wait()
+        return [SAVE]
+
+    async with serve(Script([held, [text("Done.")]])) as served:
+        document_id = await served.document()
+        body = {"document_id": str(document_id)}
+        asked = asyncio.create_task(served.http.post("/api/agent/extract", json=body))
+        while not served.model.requests:
+            await asyncio.sleep(0.02)
+        assert (await served.http.delete(f"/api/documents/{document_id}")).status_code == 204
+        tables = ("documents", "extractions", "runs", "run_events", "tool_calls", "extraction_journal")
+        assert [count(clone, table) for table in tables] == [0] * 6
+        let_go.set()
+        problem(await asked, 404)
+        # Whoever was at work on it has let go, and does the next.
+        body = {"document_id": str(await served.document())}
+        assert (await served.http.post("/api/agent/extract", json=body)).json()["status"] == "completed"
+        assert [count(clone, table) for table in tables[:3]] == [1] * 3

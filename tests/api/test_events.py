@@ -1,0 +1,274 @@
+"""/api/runs/{id}/events: a stream that can be cut anywhere and loses nothing, and that costs the others nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import struct
+import termios
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import httpx
+import psycopg
+import pytest
+from answers import as_owner, events, problem
+
+from desk import until
+from fieldmark.errors import NotFound
+from fieldmark.offline_model.messages import call, text, thinking
+from fieldmark.runs.events.follow import follow
+from fieldmark.testing.script import Script, endless, held
+from standing import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+SSE = {"accept": "text/event-stream"}
+TURNS = [
+    [thinking("First I read."), call("get_document_text", {})],
+    [call("identify_document", {"document_type": "invoice", "confidence": 0.9})],
+    [call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})],
+    [call("update_field", {"path": "items[3]", "value": 1, "confidence": 0.9})],
+    [call("complete_extraction", {})],
+    [text("Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓")],
+]
+
+
+async def start(http: httpx.AsyncClient, document_id: object) -> str:
+    """Starts a run and goes away as soon as it is named."""
+    body = {"document_id": str(document_id)}
+    async with http.stream("POST", "/api/agent/extract", json=body, headers=SSE) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                return json.loads(line[6:])["run_id"]
+    raise AssertionError("the stream ended before its first event")
+
+
+async def read(http: httpx.AsyncClient, run_id: str, after: int, at_most: int = 10_000) -> list[tuple[int, object]]:
+    """The events behind a number; the connection is cut after `at_most` of them."""
+    found: list[tuple[int, object]] = []
+    headers = {"last-event-id": str(after)} if after else {}
+    async with http.stream("GET", f"/api/runs/{run_id}/events", headers=headers) as stream:
+        assert stream.status_code == 200
+        event = ""
+        async for line in stream.aiter_lines():
+            if line:
+                event += line + "\n"
+                continue
+            found += events(event + "\n")
+            event = ""
+            if len(found) >= at_most:
+                break
+    return found
+
+
+def unread(writer: asyncio.StreamWriter) -> int:
+    """Bytes that have come to this end and that nobody has taken."""
+    return struct.unpack("i", fcntl.ioctl(writer.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)))[0]
+
+
+async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
+    async with serve(Script(TURNS)) as served:
+        body = {"document_id": str(await served.document())}
+        live = events((await served.http.post("/api/agent/extract", json=body, headers=SSE)).text)
+        at = f"/api/runs/{live[0][1]['run_id']}/events"
+        whole = events((await served.http.get(at)).text)
+        assert whole == live
+        assert [number for number, _ in whole] == list(range(1, len(whole) + 1))
+        assert len(whole) > 12 and whole[-2][1] == {"text": "Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓"}
+        for cut in range(len(whole) + 1):
+            rest = await served.http.get(at, headers={"last-event-id": str(cut)})
+            assert whole[:cut] + events(rest.text) == whole, cut
+        for foreign in (len(whole) + 1, 999_999_999):
+            answer = await served.http.get(at, headers={"last-event-id": str(foreign)})
+            assert "no event of this run" in problem(answer, 400)
+        assert events((await served.http.get(at, headers={"last-event-id": ""})).text) == whole
+        for garbage in ("x", "-1", "1.0", "1e1", "0x1", "1 2", "9" * 10, "\xb2", "null"):
+            answer = await served.http.get(at, headers={"last-event-id": garbage.encode("latin-1")})
+            assert "Last-Event-ID" in problem(answer, 400), garbage
+
+
+async def test_two_readers_of_a_run_that_goes_on_miss_nothing_however_often_cut(serve):
+    def slowly(turn):
+        async def answer(_: object) -> object:
+            await asyncio.sleep(0.1)
+            return turn
+
+        return answer
+
+    async with serve(Script([slowly(turn) for turn in TURNS])) as served:
+        document_id = await served.document()
+        run_id = await start(served.http, document_id)
+
+        async def cut_after_each() -> list[tuple[int, object]]:
+            found: list[tuple[int, object]] = []
+            while more := await read(served.http, run_id, len(found), at_most=1):
+                found += more
+            return found
+
+        first, second, patient = await asyncio.gather(cut_after_each(), cut_after_each(), read(served.http, run_id, 0))
+        whole = await read(served.http, run_id, 0)
+        assert first == whole and second == whole and patient == whole
+        assert [number for number, _ in whole] == list(range(1, len(whole) + 1)) and len(whole) > 12
+        assert (await served.http.get(f"/api/runs/{run_id}")).json()["status"] == "completed"
+
+
+async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
+    let_go = asyncio.Event()
+
+    async def held(_: object) -> list[object]:
+        await let_go.wait()
+        return [text("Done.")]
+
+    async with serve(Script([held]), pool_size=2) as served:
+        run_id = await start(served.http, await served.document())
+        # More than all buffers between here and there take.
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute(
+                "insert into public.run_events (run_id, org_id, number, body) "
+                "select %s, %s, n, json_build_object('text', repeat('x', 1000000)) from generate_series(2, 16) n",
+                (run_id, served.scope.org_id),
+            )
+        port = int(served.base_url.rsplit(":", 1)[1])
+        request = f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: x\r\n"
+        request += f"authorization: {served.http.headers['authorization']}\r\n\r\n"
+        silent = []
+        for _ in range(6):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            writer.write(request.encode())
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            silent.append(writer)
+        # They are being sent events, and are stuck in that.
+        await until(lambda: all(unread(writer) > 100_000 for writer in silent), PATIENCE)
+        for _ in range(10):
+            assert (await served.http.get(f"/api/runs/{run_id}")).status_code == 200
+        # Whatever is busy is so for a moment: a reader who had a connection would never give it back.
+        await until(lambda: served.service.database.connections().busy == 0, PATIENCE)
+        for writer in silent:
+            writer.close()
+        let_go.set()
+        assert (await read(served.http, run_id, 16))[-1][1]["complete"] is True
+
+
+async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_whenever(serve):
+    words = "I read \u2713\U0001f600\r\n\nid: 7\ndata: {}\n\n, and so on, until the end of it."
+    think, write = asyncio.Event(), asyncio.Event()
+    turns = [
+        held(think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
+        held(write.wait, text(words)),
+    ]
+
+    async def each(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:
+        """(number, or None without one; object) of each event, as they come."""
+        part: dict[str, str] = {}
+        async for line in stream.aiter_lines():
+            if line.startswith(("id: ", "data: ")):
+                part |= [line.split(": ", 1)]
+            elif not line and part:
+                yield int(part["id"]) if "id" in part else None, json.loads(part["data"])
+                part = {}
+
+    async with serve(Script(turns)) as served:
+        body = {"document_id": str(await served.document())}
+        ask = {"params": {"deltas": "true"}, "headers": SSE}
+        async with (
+            asyncio.timeout(PATIENCE),
+            served.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream,
+        ):
+            live, kept, gathered = each(stream), [], []
+            async for number, said in live:
+                if number is None:
+                    gathered.append((kept[-1][0], said))
+                    think.set()
+                    if "text_delta" in said:
+                        break
+                else:
+                    kept.append((number, said))
+            run_id = kept[0][1]["run_id"]
+            # Another comes while the model is in the middle of it, one has not asked, and one asks for JSON.
+            at = f"/api/runs/{run_id}/events"
+            begun = {"params": {"deltas": "true"}, "headers": {"last-event-id": str(kept[-1][0])}}
+            async with served.http.stream("GET", at, **begun) as second:
+                later = each(second)
+                number, said = await anext(later)
+                assert number is None and said["text_delta"] and words.startswith(said["text_delta"])
+                patient = asyncio.create_task(read(served.http, run_id, 0))
+                write.set()
+                rest = [event async for event in later]
+            kept += [event async for event in live if event[0]]
+        assert await patient == kept and [event for event in rest if event[0]] == kept[-2:]
+        assert events((await served.http.get(at, params={"deltas": "true"})).text) == kept  # nothing of them was kept
+    told = {name: "".join(said.get(name, "") for _, said in gathered) for name in ("thinking_delta", "text_delta")}
+    whole = {name: said for _, body in kept for name, said in body.items() if name in ("thinking", "text")}
+    assert whole == {"thinking": "First of all I think, and then I read.", "text": words}
+    for name, beginning in told.items():
+        assert beginning and whole[name.removesuffix("_delta")].startswith(beginning), name
+    # Each was told right before the event that it is the beginning of.
+    numbers = {name: number for number, body in kept for name in body if name in ("thinking", "text")}
+    assert {number + 1 for number, _ in gathered} == set(numbers.values())
+
+
+async def test_signs_of_life_while_nothing_happens(serve):
+    let_go = asyncio.Event()
+
+    async def held(_: object) -> list[object]:
+        await let_go.wait()
+        return [text("Done.")]
+
+    async with serve(Script([held])) as served:
+        run_id = await start(served.http, await served.document())
+        seen: list[tuple[int, str] | None] = []
+        async for event in follow(served.service.database, served.scope, run_id, poll_seconds=0.1):
+            seen.append(event)
+            if seen[-3:] == [None] * 3:
+                let_go.set()
+        assert seen[0] is not None and seen[-1] is not None
+        assert '"complete": true' in seen[-1][1]
+
+
+async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
+    async with serve(Script([endless([call("get_document_text", {})])])) as served:
+        run_id = await start(served.http, await served.document())
+
+        lines: list[str] = []
+        async with served.http.stream("GET", f"/api/runs/{run_id}/events") as stream:
+            async for line in stream.aiter_lines():
+                lines.append(line)
+                if line == "id: 5":
+                    await as_owner(clone, "delete from public.runs where id = %s", run_id)
+        assert lines[0] == f": run {run_id}" and "id: 5" in lines  # a comment, which no reader of events sees
+        problem(await served.http.get(f"/api/runs/{run_id}/events"), 410)
+        problem(await served.http.get(f"/api/runs/{uuid4()}/events"), 404)
+
+
+@pytest.mark.parametrize("table", ["runs", "extractions", "documents"])
+async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
+    row = {"runs": (run_id := await desk.run()), "extractions": desk.extraction_id, "documents": desk.document_id}
+    following = follow(desk.database, desk.scope, run_id, poll_seconds=600)
+    waiting = asyncio.ensure_future(anext(following))
+    await asyncio.wait({waiting}, timeout=0.2)  # it listens by now, or looks for the first time later
+    desk.sql(f"delete from public.{table} where id = %s", row[table])
+    with pytest.raises(NotFound):
+        await asyncio.wait_for(waiting, PATIENCE)  # fewer seconds than it would look after by itself
+
+
+async def test_a_reader_that_is_cut_off_in_the_middle_of_a_statement_costs_no_connection(desk):
+    run_id = await desk.run()
+    at_work = """select pid, wait_event_type = 'Lock' as held from pg_stat_activity
+                 where datname = current_database() and application_name = 'fieldmark' and usename <> current_user"""
+    async with desk.database.as_user(desk.scope):
+        pass  # the pool has its connection
+    before = {row["pid"] for row in desk.sql(at_work)}
+    with psycopg.connect(desk.owner_url) as owner:
+        owner.execute("lock table public.run_events")
+        async with anyio.create_task_group() as readers:
+            readers.start_soon(anext, follow(desk.database, desk.scope, run_id))
+            await until(lambda: any(row["held"] for row in desk.sql(at_work)))
+            readers.cancel_scope.cancel()
+    await until(lambda: not any(row["held"] for row in desk.sql(at_work)))
+    async with desk.database.as_user(desk.scope):
+        pass
+    assert before <= {row["pid"] for row in desk.sql(at_work)}

@@ -1,0 +1,93 @@
+"""/api/extractions/{id}/export over HTTP: each format, whose it is, and what it is called."""
+
+from __future__ import annotations
+
+import csv
+import io
+from uuid import UUID, uuid4
+
+import lxml.html
+import openpyxl
+import pytest
+from answers import INVOICE, problem
+
+from fieldmark.services.exports import export as exporting
+from fieldmark.stores import extractions
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = {"number": "INV/2023/03/0008", "total": 279.84, "items": [{"name": "=cmd"}, {"name": "Chair"}]}
+PROOF = {"state": "found", "match": "exact", "page": 1, "boxes": [[0.16, 0.24, 0.46, 0.27]], "quote": None, "places": 1}
+
+
+async def extracted(served, filename: str, content: bytes, proof: dict[str, object] = PROOF) -> UUID:
+    answer = await served.http.post("/api/documents", files={"file": (filename, content)})
+    document_id = await served.read(UUID(answer.json()["id"]))
+    async with served.service.database.as_user(served.scope) as conn:
+        made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        await extractions.save_fields(conn, made, FIELDS, {"number": 0.97}, {"number": proof})
+    return made
+
+
+async def test_an_extraction_as_each_kind_of_file(serve):
+    async with serve() as served:
+        made = await extracted(served, "März ;1.pdf", INVOICE.read_bytes())
+        at = f"/api/extractions/{made}/export"
+
+        answer = await served.http.get(at)
+        assert answer.headers["content-type"] == "application/json"
+        whole = answer.json()
+        now = (await served.http.get(f"/api/extractions/{made}")).json()
+        assert whole["extracted_fields"] == now["extracted_fields"] == FIELDS
+        assert whole["evidence"] == now["evidence"] and whole.keys() == now.keys() | {"document"}
+        assert whole["document"]["page_count"] == 1
+
+        answer = await served.http.get(f"{at}?format=csv")
+        lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
+        by_path = {line[0]: line[1:] for line in lines}
+        assert by_path["number"][:4] == ["INV/2023/03/0008", "0.97", "found", "1"] and by_path["total"][0] == "279.84"
+        answer = await served.http.get(f"{at}?format=csv&list=items")
+        assert answer.content.decode("utf-8-sig") == "path,name\r\nitems[0],'=cmd\r\nitems[1],Chair\r\n"
+
+        answer = await served.http.get(f"{at}?format=xlsx")
+        assert openpyxl.load_workbook(io.BytesIO(answer.content))["items"]["B2"].value == "=cmd"
+
+        answer = await served.http.get(f"{at}?format=html")
+        assert answer.headers["content-disposition"] == (
+            "attachment; filename=\"M_rz _1.html\"; filename*=UTF-8''M%C3%A4rz%20%3B1.html"
+        )
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"] == "sandbox"
+        root = lxml.html.document_fromstring(answer.text)
+        assert len(root.xpath("//img[starts-with(@src,'data:image/png;base64,')]")) == 1
+        assert len(root.xpath("//a[contains(@class,'box')]")) == 1
+
+        problem(await served.http.get(f"{at}?format=csv&list=nothing"), 404)
+        problem(await served.http.get(f"{at}?format=xlsx&list=items"), 422)
+        problem(await served.http.get(f"{at}?format=pdf"), 422)
+        problem(await served.http.get(f"/api/extractions/{uuid4()}/export"), 404)
+        async with served.client() as stranger:
+            for wanted in exporting.FORMATS:
+                problem(await stranger.get(f"{at}?format={wanted}"), 404)
+
+
+async def test_a_document_without_pages_of_its_own_or_without_its_original_is_shown_all_the_same(serve):
+    async with serve() as served:
+        made = await extracted(served, "a.txt", b"Number: INV/2023/03/0008\n" + b"line\n" * 400, PROOF | {"page": 3})
+        at = f"/api/extractions/{made}/export?format=html"
+        root = lxml.html.document_fromstring((await served.http.get(at)).text)
+        # The first page and the one that a value stands on.
+        assert root.xpath("//section/@id") == ["page1", "page3"] and len(root.xpath("//img")) == 2
+        for original in (served.service.settings.home / "files").rglob("a.txt"):
+            original.unlink()
+        root = lxml.html.document_fromstring((await served.http.get(at)).text)
+        assert root.xpath("//section/@id") == ["page1", "page3"] and not root.xpath("//img")
+        assert "INV/2023/03/0008" in root.xpath("//*[local-name()='text']/text()")
+
+
+async def test_evidence_for_a_page_that_does_not_exist_is_no_trap(serve):
+    async with serve() as served:
+        made = await extracted(served, "a.txt", b"Number: 1\n", PROOF | {"page": 7})
+        answer = await served.http.get(f"/api/extractions/{made}/export?format=html")
+        assert answer.status_code == 200
+        assert lxml.html.document_fromstring(answer.text).xpath("//section/@id") == ["page1"]

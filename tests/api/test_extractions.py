@@ -1,0 +1,306 @@
+"""What people do with an extraction over HTTP: edit, look back, go back, unlock, decide what agents propose."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from answers import problem
+
+from fieldmark.offline_model.messages import text
+from fieldmark.stores import extractions
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = {"vendor": {"name": "Acme"}, "items": [{"price": 1}, {"price": 2}], "total": 3}
+
+
+class Edited:
+    """An extraction of a served user, which an agent has filled."""
+
+    def __init__(self, served, extraction_id):
+        self.served, self.http, self.id = served, served.http, str(extraction_id)
+        self.path = f"/api/extractions/{extraction_id}"
+
+    async def as_agent(self, fields, scores=None, evidence=None):
+        """Save fields as a call of a run does."""
+        async with self.served.service.database.as_user(self.served.scope) as conn:
+            await conn.execute(
+                "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', 'call', true)",
+                (str(uuid4()),),
+            )
+            await extractions.save_fields(conn, self.id, fields, scores or {}, evidence or {})
+
+    async def now(self):
+        return (await self.http.get(self.path)).json()
+
+    async def set(self, path, value, **headers):
+        return await self.http.patch(f"{self.path}/fields", json={"path": path, "value": value}, headers=headers)
+
+    async def remove(self, path, **headers):
+        return await self.http.delete(f"{self.path}/fields", params={"path": path}, headers=headers)
+
+    async def decide(self, *decisions, http=None):
+        body = {"decisions": [{"id": proposal, "accepted": accepted} for proposal, accepted in decisions]}
+        return await (http or self.http).post(f"{self.path}/proposals", json=body)
+
+    async def history(self, **query):
+        answer = await self.http.get(f"{self.path}/history", params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@asynccontextmanager
+async def edited(serve, schema=None):
+    async with serve(Script([[text("Done.")]])) as served:
+        document_id = await served.document()
+        async with served.service.database.as_user(served.scope) as conn:
+            extraction_id = await extractions.add(
+                conn, org_id=served.scope.org_id, document_id=document_id, schema=schema
+            )
+        one = Edited(served, extraction_id)
+        await one.as_agent(FIELDS, {"total": 0.5}, {"total": {"page": 1}})
+        yield one
+
+
+async def test_setting_and_removing_fields(serve):
+    async with edited(serve) as one:
+        user = str(one.served.scope.user_id)
+        answer = await one.set("vendor.address.city", "Ulm")
+        assert answer.status_code == 200 and answer.json() == {**await one.now(), "problems": []}
+        assert answer.json()["extracted_fields"]["vendor"] == {"name": "Acme", "address": {"city": "Ulm"}}
+        assert answer.json()["version"] == 2 and answer.json()["locks"].keys() == {"vendor.address.city"}
+        assert answer.json()["locks"]["vendor.address.city"]["by"] == user
+        assert (await one.set("items[2].price", 9)).json()["extracted_fields"]["items"][2] == {"price": 9}
+        removed = (await one.remove("items[0]")).json()
+        assert removed["extracted_fields"]["items"] == [{"price": 2}, {"price": 9}]
+        assert removed["locks"].keys() == {"vendor.address.city", "items[1].price"}
+        assert (await one.set("total", None)).json()["extracted_fields"]["total"] is None
+        # An agent's evidence is gone with its value; a person's value is looked for on the page, and needs no score.
+        now = await one.now()
+        states = {name: proof["state"] for name, proof in now["evidence"].items()}
+        assert states == {"vendor.address.city": "not_found", "items[1].price": "not_found", "total": "blank"}
+        assert now["confidence_scores"] == {} and all(proof["claim"] is None for proof in now["evidence"].values())
+        assert (await one.set("total", 10)).json()["evidence"]["total"]["quote"] == "10.00"
+        assert (await one.now())["confidence_scores"] == {"total": 0.98}
+        refused = [
+            await one.set("", 1),
+            await one.set("a..b", 1),
+            await one.set("total.net", 1),
+            await one.set("items[7]", 1),
+            await one.set("total", "\0"),
+            await one.set("total", 10**41),
+            await one.remove("nothing"),
+            await one.remove("items[-1]"),
+            await one.http.patch(f"{one.path}/fields", json={"path": "total"}),
+            await one.http.patch(f"{one.path}/fields", json={"path": "a", "value": 1, "confidence": 1}),
+            await one.http.delete(f"{one.path}/fields"),
+            await one.http.post(f"{one.path}/restore", json={"version": True}),
+        ]
+        for answer in refused:
+            problem(answer, 422, answer.json()["code"])
+        assert (await one.now())["version"] == 6
+        listed = (await one.http.get("/api/extractions", params={"document_id": removed["document_id"]})).json()
+        assert listed["next"] is None and [item["id"] for item in listed["items"]] == [one.id]
+        assert (listed["items"][0]["version"], listed["items"][0]["proposals"]) == (6, 0)
+        other = {"document_id": str(uuid4())}
+        assert (await one.http.get("/api/extractions", params=other)).json() == {"items": [], "next": None}
+        page = (await one.http.get("/api/extractions", params={"limit": 1})).json()
+        assert page["next"] == one.id
+        assert (await one.http.get("/api/extractions", params={"before": one.id})).json()["items"] == []
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"total": {"type": "number"}, "net": {"type": "number", "x-fieldmark": {"grounded": True}}},
+    "required": ["number"],
+    "x-fieldmark": {"rules": [{"equals": ["total", "net"]}]},
+}
+
+
+async def test_a_person_may_break_the_schema_and_is_told(serve):
+    async with edited(serve, SCHEMA) as one:
+
+        async def listed(http=one.http):
+            return await http.get(f"{one.path}/problems")
+
+        lacks = "number: is missing, and the schema requires it"
+        assert (await listed()).json() == {"version": 1, "problems": [lacks]}
+        typed = 'total: "10 EUR" stands there, but a number is wanted'
+        answer = await one.set("total", "10 EUR")
+        assert answer.status_code == 200 and answer.json()["extracted_fields"]["total"] == "10 EUR"
+        assert answer.json()["problems"][0].startswith(typed) and answer.json()["problems"][1:] == [lacks]
+        # An agent's value that is not found on the page is told too; a person's needs no finding.
+        await one.as_agent({"net": 9})
+        unfound = (await one.set("number", "1")).json()["problems"][1]
+        assert unfound.startswith("net: 9 was not found in the document")
+        broken = 'total says "10 EUR" but net says 9.5: they must be equal'
+        assert (await one.set("net", 9.5)).json()["problems"][1:] == [broken]
+        done = await one.http.post(f"{one.path}/complete")
+        assert done.status_code == 200 and done.json()["status"] == "completed" and len(done.json()["problems"]) == 2
+        assert (await listed()).json()["problems"] == done.json()["problems"]
+        assert (await one.set("total", 9.5)).json()["problems"] == (await listed()).json()["problems"] == []
+        async with one.served.client() as stranger:
+            problem(await listed(stranger), 404)
+    # As a front end may have begun it.
+    async with edited(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
+        answer = await one.set("total", 1)
+        assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
+
+
+async def test_setting_what_stands_locks_it_and_keeps_its_evidence(serve):
+    async with edited(serve) as one:
+        now = (await one.set("total", 3)).json()
+        assert now["locks"].keys() == {"total"} and now["version"] == 1
+        assert now["evidence"] == {"total": {"page": 1}} and now["confidence_scores"] == {"total": 0.5}
+        now = (await one.set("items[0]", {"price": 1, "unit": "EUR"})).json()
+        assert now["locks"].keys() == {"total", "items[0].price", "items[0].unit"}
+        # What has no evidence is looked for.
+        assert now["evidence"].keys() == {"total", "items[0].price", "items[0].unit"}
+        assert now["evidence"]["items[0].unit"]["quote"] == "EUR"
+
+
+async def test_a_person_completes_what_an_agent_may_not(serve):
+    async with edited(serve) as one:
+        answer = await one.http.post(f"{one.path}/complete", headers={"If-Match": '"1"'})
+        assert answer.status_code == 200 and answer.json()["status"] == (await one.now())["status"] == "completed"
+        problem(await one.http.post(f"{one.path}/complete", headers={"If-Match": '"7"'}), 409, "conflict")
+        async with one.served.client() as stranger:
+            problem(await stranger.post(f"{one.path}/complete"), 404, "not_found")
+
+
+async def test_what_a_person_says_of_the_document_no_agent_unsays(serve):
+    async with edited(serve) as one:
+        assert (await one.http.patch(one.path, json={"document_type": "receipt"})).json()["document_type"] == "receipt"
+        problem(await one.http.patch(one.path, json={"document_type": ""}), 422)
+        problem(await one.http.patch(one.path, json={"document_type": "a\0"}), 422)
+        problem(await one.http.patch(one.path, json={"document_type": "a", "status": "completed"}), 422)
+
+
+async def test_who_has_seen_an_older_version_changes_nothing(serve):
+    async with edited(serve) as one:
+        await one.set("total", 4)
+        stale = [
+            await one.set("total", 5, **{"if-match": '"1"'}),
+            await one.remove("total", **{"if-match": "1"}),
+            await one.http.post(f"{one.path}/restore", json={"version": 0}, headers={"if-match": '"1"'}),
+            await one.http.delete(f"{one.path}/locks", params={"path": "total"}, headers={"if-match": '"1"'}),
+        ]
+        for answer in stale:
+            assert problem(answer, 409) == "The fields changed since version 1: this is version 2."
+        problem(await one.set("total", 5, **{"if-match": "yesterday"}), 422)
+        assert (await one.set("total", 5, **{"if-match": '"2"'})).json()["version"] == 3
+        assert (await one.set("total", 6, **{"if-match": "*"})).json()["version"] == 4
+
+
+async def test_the_history_is_read_in_parts_and_every_version_again(serve):
+    async with edited(serve) as one:
+        user = str(one.served.scope.user_id)
+        stood = {0: {}, 1: FIELDS}
+        for path, value in [("total", 4), ("items[0].price", None), ("vendor", {})]:
+            now = (await one.set(path, value)).json()
+            stood[now["version"]] = now["extracted_fields"]
+        await one.remove("items[1]")
+        stood[5] = (await one.now())["extracted_fields"]
+        history = await one.history()
+        assert history["next"] is None
+        told = [
+            tuple(item[key] for key in ("version", "path", "old", "new", "added", "removed", "actor", "call_id"))
+            for item in history["items"]
+        ]
+        assert told[:5] == [
+            (5, "items[1].price", 2, None, False, True, "user", None),
+            (4, "vendor.name", "Acme", None, False, True, "user", None),
+            (4, "vendor", None, {}, True, False, "user", None),
+            (3, "items[0].price", 1, None, False, False, "user", None),
+            (2, "total", 3, 4, False, False, "user", None),
+        ]
+        assert {line[0] for line in told[5:]} == {1} and {line[-2:] for line in told[5:]} == {("agent", "call")}
+        assert all(item["user_id"] == user and item["created_at"] for item in history["items"])
+        paged, before = [], None
+        while before is not None or not paged:
+            part = await one.history(limit=2, **({} if before is None else {"before": before}))
+            paged += part["items"]
+            before = part["next"]
+        assert paged == history["items"]
+        below = await one.history(path="items")
+        assert [item["path"] for item in below["items"]] == [path for _, path, *_ in told if path.startswith("items")]
+        assert (await one.history(path="items.0"))["items"] == []  # a key, no index
+        problem(await one.http.get(f"{one.path}/history", params={"path": "["}), 422, "invalid_path")
+        for version, fields in stood.items():
+            past = (await one.http.get(one.path, params={"version": version})).json()
+            assert past.pop("changed_at")
+            assert past == {
+                "id": one.id,
+                "document_id": (await one.now())["document_id"],
+                "version": version,
+                "latest_version": 5,
+                "extracted_fields": fields,
+            }
+        problem(await one.http.get(one.path, params={"version": 6}), 404)
+        problem(await one.http.get(one.path, params={"version": -1}), 422)
+        restored = (await one.http.post(f"{one.path}/restore", json={"version": 1})).json()
+        assert (restored["version"], restored["extracted_fields"]) == (6, FIELDS)
+        assert restored["locks"].keys() == {"vendor.name", "items[0].price", "items[1].price", "total"}
+        assert restored["evidence"].keys() == restored["locks"].keys()
+        assert restored["evidence"]["items[0].price"]["quote"] == "1"  # looked for again
+        await one.as_agent({"note": "n"}, {"note": 0.5}, {"note": {"page": 1}})
+        again = (await one.http.post(f"{one.path}/restore", json={"version": 7})).json()
+        assert again["evidence"]["note"] == {"page": 1}  # as it was, like the value
+        problem(await one.http.post(f"{one.path}/restore", json={"version": 8}), 422)
+
+
+async def test_proposals_wait_and_are_decided_once(serve):
+    async with edited(serve) as one:
+        await one.set("total", 4)
+        await one.set("vendor.name", "Acme Ltd")
+        await one.as_agent(
+            {"total": 5, "vendor": {"name": None}}, {"total": 0.75}, {"total": {"state": "found", "page": 2}}
+        )
+        now = await one.now()
+        assert now["extracted_fields"]["total"] == 4 and now["version"] == 3
+        total, vendor = now["proposals"]
+        assert (total["path"], total["old"], total["new"], total["removed"]) == ("total", 4, 5, False)
+        assert (vendor["path"], vendor["old"], vendor["new"], vendor["removed"]) == (
+            "vendor.name",
+            "Acme Ltd",
+            None,
+            False,
+        )
+        assert (total["confidence_scores"], total["evidence"]) == (
+            {"total": 0.75},
+            {"total": {"state": "found", "page": 2}},
+        )
+        assert total["run_id"] and total["created_at"]
+        assert (await one.http.get("/api/extractions")).json()["items"][0]["proposals"] == 2
+        # All or nothing.
+        says = problem(await one.decide((total["id"], True), (str(uuid4()), True)), 404)
+        assert says == "There is no such proposal." and await one.now() == now
+        async with one.served.client() as stranger:
+            none = problem(await one.decide((str(uuid4()), True), http=stranger), 404)
+            assert problem(await one.decide((total["id"], True), http=stranger), 404) == none
+            assert problem(await one.decide((total["id"], False), http=stranger), 404) == none
+        decided = await one.decide((total["id"], True), (vendor["id"], False))
+        assert decided.status_code == 200 and decided.json() == {**await one.now(), "problems": []}
+        after = decided.json()
+        assert (after["extracted_fields"]["total"], after["extracted_fields"]["vendor"]) == (5, {"name": "Acme Ltd"})
+        assert after["proposals"] == [] and after["locks"].keys() == {"total", "vendor.name"}
+        assert after["confidence_scores"]["total"] == 0.75 and after["evidence"]["total"]["page"] == 2
+        for proposal, how in ((total, "accepted"), (vendor, "rejected")):
+            says = problem(await one.decide((proposal["id"], True)), 409)
+            assert says == f"The proposal for {proposal['path']} is {how} already."
+        problem(await one.decide(), 422)
+        problem(await one.http.post(f"{one.path}/proposals", json={"decisions": [{"id": total["id"]}]}), 422)
+
+
+async def test_an_unlocked_value_is_the_agents_again(serve):
+    async with edited(serve) as one:
+        await one.set("total", 4)
+        answer = await one.http.delete(f"{one.path}/locks", params={"path": "total"})
+        assert answer.status_code == 200 and answer.json()["locks"] == {} and answer.json()["version"] == 2
+        await one.as_agent({"total": 5})
+        assert (await one.now())["extracted_fields"]["total"] == 5 and (await one.now())["proposals"] == []
+        says = problem(await one.http.delete(f"{one.path}/locks", params={"path": "total"}), 422)
+        assert says == "Nothing at path total is locked."

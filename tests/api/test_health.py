@@ -1,0 +1,109 @@
+"""/healthz and /readyz, and what becomes of everything else while the database is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+import pytest
+from answers import problem
+from psycopg import sql
+
+from desk import until
+from fieldmark.api.app import create_app
+from fieldmark.settings import Settings
+from standing import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def allow(clone) -> Callable[[bool], None]:
+    """Lets nobody into the clone any more, and ends who is in there; or lets them in again."""
+    parts = urlsplit(clone.owner_url)
+    name = parts.path[1:]
+
+    def change(allowed: bool) -> None:
+        with psycopg.connect(parts._replace(path="/postgres").geturl(), autocommit=True) as conn:
+            conn.execute(
+                sql.SQL("alter database {} with allow_connections {}").format(
+                    sql.Identifier(name), sql.Literal(allowed)
+                )
+            )
+            if not allowed:
+                conn.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+
+    return change
+
+
+@pytest.mark.long
+async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(serve, allow):
+    async with serve() as served:
+        http = served.http
+        assert (await http.get("/healthz")).json() == {"status": "ok", "model": None}
+        assert (await http.get("/readyz")).json() == {"status": "ready", "model": "claude-sonnet-5"}
+        document_id = await served.document()
+        allow(False)
+        asked = [asyncio.create_task(http.get(path)) for path in ("/api/documents", f"/api/documents/{document_id}")]
+        assert "within 2 seconds" in problem(await http.get("/readyz"), 503)
+        assert (await http.get("/healthz")).status_code == 200
+        for answer in await asyncio.gather(*asked):
+            detail = problem(answer, 503)
+            assert "within 10 seconds" in detail
+            assert int(answer.headers["retry-after"]) > 0
+            assert "postgresql://" not in detail and "fieldmark_app" not in detail
+        allow(True)
+
+        async def ready() -> bool:
+            return (await http.get("/readyz")).status_code == 200
+
+        await until(ready, PATIENCE)
+        assert (await http.get(f"/api/documents/{document_id}")).status_code == 200
+        # The worker has come back too: what is uploaded now is read.
+        assert await served.document()
+
+
+async def test_a_server_whose_worker_has_died_is_not_ready(clone, tmp_path):
+    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
+    for with_worker in (True, False):
+        app = create_app(settings, with_worker=with_worker)
+        here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here")
+        async with app.router.lifespan_context(app), here as http:
+            assert (await http.get("/readyz")).json() == {"status": "ready", "model": "offline"}
+            if with_worker:
+                app.state.worker.cancel()
+                await asyncio.wait([app.state.worker])
+                assert "worker" in problem(await http.get("/readyz"), 503)
+                assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_a_server_can_be_ended_at_any_moment_of_its_start(clone, tmp_path):
+    """A cancellation once met a connection that just became free, and was lost: the server never ended."""
+    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
+    for moment in range(12):
+        app = create_app(settings)
+        async with asyncio.timeout(PATIENCE):
+            async with app.router.lifespan_context(app):
+                await asyncio.sleep(moment / 200)
+            assert app.state.worker.done()
+
+
+def workers() -> set[asyncio.Task[Any]]:
+    """The queue's workers in this process."""
+    return {task for task in asyncio.all_tasks() if task.get_name().startswith("worker on ")}
+
+
+async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
+    async with serve() as served:
+        looking = workers()
+        assert len(looking) == 3
+        with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+            conn.execute("alter schema queue rename to away")
+            await until(lambda: not looking & workers(), PATIENCE)  # each has looked for jobs, and failed
+            conn.execute("alter schema away rename to queue")
+        assert await served.document()
+        assert (await served.http.get("/readyz")).status_code == 200

@@ -1,0 +1,140 @@
+"""/metrics: what it counts, and whom it tells."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from answers import problem
+from prometheus_client.parser import text_string_to_metric_families
+
+from desk import until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
+TOKEN = "a-token-of-the-scraper"
+
+
+async def read(http: httpx.AsyncClient) -> dict[tuple, float]:
+    """{(name, label values by their labels' names …): value} of every sample."""
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    samples = [sample for family in text_string_to_metric_families(answer.text) for sample in family.samples]
+    return {(sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value for sample in samples}
+
+
+async def read_once(http: httpx.AsyncClient, *key: str) -> dict[tuple, float]:
+    """As soon as this is there: a run's end is told before it is counted."""
+
+    async def found() -> dict[tuple, float] | None:
+        samples = await read(http)
+        return samples if samples.get(key) else None
+
+    return await until(found)
+
+
+async def test_a_run_is_counted(serve):
+    refused = call("update_field", {**TOTAL, "confidence": 7})
+    failing = call("remove_field", {"path": "nowhere"})
+    clis = []
+
+    async def look(body):
+        clis.append((await read(served.http))["fieldmark_live_clis",])
+        return [text("Done.")]
+
+    script = Script([[call("get_document_text")], [call("update_field", TOTAL)], [refused], [failing], look])
+    async with serve(script) as served:
+        assert ("fieldmark_runs_total", "extraction", "completed") not in await read(served.http)
+        body = {"document_id": str(await served.document())}
+        assert (await served.http.post("/api/agent/extract", json=body)).json()["status"] == "completed"
+        found = await read_once(served.http, "fieldmark_runs_total", "extraction", "completed")
+        assert found["fieldmark_runs_total", "extraction", "completed"] == 1
+        assert found["fieldmark_run_seconds_count", "extraction", "completed"] == 1
+        assert found["fieldmark_run_seconds_sum", "extraction", "completed"] > 0
+        calls = {key[1:]: value for key, value in found.items() if key[0] == "fieldmark_tool_calls_total"}
+        assert calls == {
+            ("done", "get_document_text"): 1,
+            ("done", "update_field"): 1,
+            ("refused", "update_field"): 1,
+            ("failed", "remove_field"): 1,
+        }
+        assert found["fieldmark_model_tokens_total", "input"] > found["fieldmark_model_tokens_total", "output"] > 0
+        assert clis == [1] and found["fieldmark_live_clis",] == 0
+        assert found["fieldmark_pool_connections", "idle"] + found["fieldmark_pool_connections", "busy"] >= 1
+        assert found["fieldmark_pool_waiting",] == 0
+        assert found["process_resident_memory_bytes",] > 1e6
+
+
+async def test_what_waits_is_counted(serve):
+    async with serve(Script([[call("update_field", TOTAL)], [text("Done.")]])) as served:
+        assert (await read(served.http))["fieldmark_waiting_runs",] == 0
+        body = {"document_id": str(await served.document()), "approval": "ask"}
+        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        assert run["status"] == "awaiting_approval"
+        found = await read_once(served.http, "fieldmark_runs_total", "extraction", "awaiting_approval")
+        assert found["fieldmark_waiting_runs",] == 1
+        assert found["fieldmark_runs_total", "extraction", "awaiting_approval"] == 1
+        assert found["fieldmark_tool_calls_total", "deferred", "update_field"] == 1
+        await served.http.post(f"/api/runs/{run['run_id']}/cancel")
+        assert (await read(served.http))["fieldmark_waiting_runs",] == 0
+
+
+async def test_readers_and_the_queue_are_looked_up(serve):
+    silent = asyncio.Event()
+
+    async def wait(body):
+        await silent.wait()
+        return [text("Done.")]
+
+    async with serve(wait, max_live_agents=1) as served:
+        bodies = [{"document_id": str(await served.document())} for _ in range(2)]
+        streams = {"Accept": "text/event-stream"}
+        async with (
+            served.http.stream("POST", "/api/agent/extract", json=bodies[0], headers=streams) as first,
+            served.http.stream("POST", "/api/agent/extract", json=bodies[1], headers=streams) as second,
+        ):
+            assert first.status_code == second.status_code == 200
+            found = await read_once(served.http, "fieldmark_queue_jobs", "runs", "doing")
+            assert found["fieldmark_event_stream_readers",] == 2
+            assert found["fieldmark_queue_jobs", "runs", "doing"] == found["fieldmark_queue_jobs", "runs", "todo"] == 1
+            silent.set()
+            await first.aread(), await second.aread()
+
+        async def gone() -> bool:
+            return (await read(served.http))["fieldmark_event_stream_readers",] == 0
+
+        await until(gone)
+
+
+async def test_only_this_machine_is_told(serve):
+    async with serve() as served, httpx.AsyncClient(base_url=served.base_url) as nobody:
+        assert (await nobody.get("/metrics")).status_code == 200
+        for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
+            assert "METRICS_TOKEN" in problem(await nobody.get("/metrics", headers={header: "127.0.0.1"}), 401)
+
+
+async def test_with_a_token_whoever_has_it_is_told(serve):
+    async with serve(metrics_token=TOKEN) as served, httpx.AsyncClient(base_url=served.base_url) as scraper:
+        problem(await scraper.get("/metrics"), 401)
+        problem(await served.http.get("/metrics"), 401)  # a user's token is another matter
+        for wrong in (TOKEN[:-1], TOKEN + "x", "ä"):
+            problem(await scraper.get("/metrics", headers={b"Authorization": f"Bearer {wrong}".encode("latin-1")}), 401)
+        told = await scraper.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}", "X-Forwarded-For": "8.8.8.8"})
+        assert told.status_code == 200 and "fieldmark_pool_waiting" in told.text
+        problem(await scraper.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}"}), 401)
+
+
+async def test_two_services_in_a_process_count_apart(serve, quick_path):
+    async with serve(home=quick_path) as one, serve(home=quick_path) as other:
+        body = {"document_id": str(await one.document())}
+        assert (await one.http.post("/api/agent/extract", json=body)).status_code == 200
+
+        async def counted() -> float:
+            samples = [*(await read(one.http)).items(), *(await read(other.http)).items()]
+            return sum(value for key, value in samples if key[0] == "fieldmark_runs_total")
+
+        assert await until(counted) == 1  # they share a queue: whoever took the run has counted it, and nobody else

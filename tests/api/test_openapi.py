@@ -1,0 +1,140 @@
+"""The description of the API that people read and clients are generated from."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import lxml.html
+import pytest
+from answers import problem
+
+from fieldmark.api.app import create_app
+from fieldmark.settings import Settings
+
+VERBS = {"get", "post", "put", "patch", "delete"}
+CSP = "content-security-policy"
+PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+def operations(openapi: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{verb} {path}", item[verb]) for path, item in openapi["paths"].items() for verb in VERBS & item.keys()]
+
+
+def test_every_operation_says_what_it_does(openapi):
+    assert len(operations(openapi)) >= 14
+    names = [operation["operationId"] for _, operation in operations(openapi)]
+    assert len(set(names)) == len(names) and all(name.isidentifier() for name in names)
+    told = {tag["name"] for tag in openapi["tags"]}
+    for name, operation in operations(openapi):
+        assert len(operation["summary"]) > 3, name
+        assert operation["description"].rstrip().endswith("."), name
+        assert set(operation["tags"]) <= told and operation["tags"], name
+        for parameter in operation.get("parameters", []):
+            assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
+
+
+def test_every_error_is_described_as_a_problem(openapi):
+    for name, operation in operations(openapi):
+        errors = {status: told for status, told in operation["responses"].items() if status[0] != "2"}
+        assert "default" in errors, name
+        if "/api/" in name:
+            assert "401" in errors and operation["security"], name
+        for status, told in errors.items():
+            assert told["content"] == PROBLEM and told["description"], (name, status)
+    assert set(openapi["components"]["schemas"]["Problem"]["properties"]) == {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "code",
+    }
+
+
+def test_every_reference_leads_somewhere_and_nothing_is_left_over(openapi):
+    schemas = openapi["components"]["schemas"]
+    references: set[str] = set()
+
+    def collect(node: Any) -> None:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                references.add(node["$ref"])
+            for value in node.values():
+                collect(value)
+        elif isinstance(node, list):
+            for value in node:
+                collect(value)
+
+    collect(openapi)
+    assert references == {f"#/components/schemas/{name}" for name in schemas}
+    for name, schema in schemas.items():
+        assert not name.startswith(("Body_", "HTTPValidation", "ValidationError")), name
+        assert schema.get("description"), name
+
+
+def test_streams_and_files_are_described_as_what_they_are(openapi):
+    def content(path: str, verb: str, status: str = "200") -> set[str]:
+        return set(openapi["paths"][path][verb]["responses"][status]["content"])
+
+    assert content("/api/agent/extract", "post") == {"application/json", "text/event-stream"}
+    assert content("/api/agent/correct", "post") == {"application/json", "text/event-stream"}
+    assert content("/api/runs/{run_id}/events", "get") == {"text/event-stream"}
+    assert content("/api/documents/{document_id}/pages/{number}.png", "get") == {"image/png"}
+    upload = openapi["paths"]["/api/documents"]["post"]
+    assert set(upload["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
+    assert set(upload["responses"]) == {"201", "401", "404", "409", "413", "422", "default"}
+    extract = openapi["components"]["schemas"]["ExtractRequest"]
+    assert set(extract["properties"]) == {
+        "document_id",
+        "extraction_id",
+        "schema",
+        "instructions",
+        "approval",
+        "auto_approved_tools",
+        "model",
+        "max_cost_usd",
+        "max_turns",
+        "background",
+    }
+
+
+@pytest.mark.anyio
+async def test_the_page_loads_without_a_token_and_without_a_network(openapi):
+    app = create_app(Settings(_env_file=None))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
+        page = await http.get("/docs")
+        assert page.status_code == 200 and "/openapi.json" in page.text
+        root = lxml.html.document_fromstring(page.text)
+        assert not root.xpath("//script|//link|//iframe|//img|//@src") and "default-src 'none'" in page.headers[CSP]
+        assert not re.search(r"url\(|@import|https?:", page.text)
+        told = root.xpath("//main//section/@id")
+        assert {operation["operationId"] for _, operation in operations(openapi)} <= set(told)
+        assert {f"shape-{name}" for name in openapi["components"]["schemas"]} <= set(told)
+        assert len(set(told)) == len(told)
+        assert {link[1:] for link in root.xpath("//a/@href") if link.startswith("#")} <= set(told)
+        sent = root.xpath("//section[@id='shape-ExtractRequest']")[0].text_content()
+        assert "document_id" in sent and "required" in sent and "Draft 2020-12" in sent
+        described = await http.get("/openapi.json")
+        assert described.json() == json.loads(json.dumps(app.openapi()))
+        problem(await http.get("/redoc"), 404)
+
+
+@pytest.mark.anyio
+async def test_a_page_of_a_named_origin_may_send_all_that_is_described_and_one_of_another_nothing(openapi):
+    ours, foreign = "https://app.example.com", "https://elsewhere.example.com"
+    app = create_app(Settings(_env_file=None, cors_origins=[ours]))
+    sent = {"authorization", "content-type"}
+    for _, operation in operations(openapi):
+        sent |= {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "header"}
+    assert "if-match" in sent and "last-event-id" in sent
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
+        for verb in {name.split()[0].upper() for name, _ in operations(openapi)}:
+            asks = {"access-control-request-method": verb, "access-control-request-headers": ", ".join(sorted(sent))}
+            allowed = await http.options("/api/documents", headers={"origin": ours, **asks})
+            assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ours), verb
+            refused = await http.options("/api/documents", headers={"origin": foreign, **asks})
+            assert refused.status_code == 400 and "access-control-allow-origin" not in refused.headers
+        answer = await http.get("/openapi.json", headers={"origin": ours})
+        assert "content-disposition" in answer.headers["access-control-expose-headers"]

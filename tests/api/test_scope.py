@@ -1,0 +1,174 @@
+"""Who may ask for what: tokens at every door, and other tenants' things that do not exist."""
+
+from __future__ import annotations
+
+import re
+import time
+from uuid import uuid4
+
+import httpx
+import jwt
+import psycopg
+import pytest
+from answers import problem
+
+from fieldmark.offline_model.messages import text
+from fieldmark.testing.script import Script, endless
+
+pytestmark = pytest.mark.anyio
+
+# Every route that names a thing; deletion last, because it is what it says.
+NAMED = [
+    ("GET", "/api/documents/{document}", None),
+    ("GET", "/api/documents/{document}/text", None),
+    ("GET", "/api/documents/{document}/pages/1", None),
+    ("GET", "/api/documents/{document}/pages/1.png", None),
+    ("GET", "/api/extractions/{extraction}", None),
+    ("GET", "/api/extractions/{extraction}?version=0", None),
+    ("GET", "/api/extractions/{extraction}/history", None),
+    ("GET", "/api/extractions/{extraction}/problems", None),
+    ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
+    ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
+    ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
+    ("POST", "/api/extractions/{extraction}/restore", {"version": 0}),
+    ("POST", "/api/extractions/{extraction}/complete", {}),
+    ("PATCH", "/api/extractions/{extraction}", {"document_type": "invoice"}),
+    ("GET", "/api/extractions/{extraction}/export", None),
+    ("GET", "/api/runs/{run}", None),
+    ("GET", "/api/runs/{run}/events", None),
+    ("POST", "/api/agent/extract", {"document_id": "{document}"}),
+    ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
+    ("POST", "/api/runs/{run}/cancel", None),
+    ("DELETE", "/api/documents/{document}", None),
+]
+UNNAMED = [
+    ("GET", "/api/documents", None),
+    ("GET", "/api/extractions", None),
+    ("GET", "/api/usage", None),
+    ("GET", "/api/runs", None),
+    ("GET", "/api/agent/tools", None),
+    ("POST", "/api/documents", {"storage_path": "a/b/c"}),
+]
+# They need a call or a proposal that waits: acceptance/test_approval.py and test_extractions.py ask them, as their
+# user and as a stranger.
+ELSEWHERE = {("POST", "/api/agent/approve"), ("POST", "/api/extractions/{}/proposals")}
+Names = dict[str, str]
+
+
+async def ask(http: httpx.AsyncClient, route, names: Names, **headers: str) -> httpx.Response:
+    method, path, body = route
+    filled = {key: v.format(**names) if isinstance(v, str) else v for key, v in body.items()} if body else None
+    return await http.request(method, path.format(**names), json=filled, headers=headers)
+
+
+async def things(served) -> Names:
+    """A document, an extraction and a run of the served user."""
+    document = await served.document()
+    run = (await served.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
+    return {"document": str(document), "extraction": run["extraction"]["id"], "run": run["run_id"]}
+
+
+def unknown() -> Names:
+    return {"document": str(uuid4()), "extraction": str(uuid4()), "run": str(uuid4())}
+
+
+def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k != "date"}
+
+
+def test_every_route_is_asked(openapi_routes):
+    asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in NAMED + UNNAMED}
+    assert asked | ELSEWHERE == {route for route in openapi_routes if route[1].startswith("/api/")}
+
+
+async def test_another_tenant_s_thing_is_like_none_at_all(serve):
+    async with serve(Script([endless([text("Done.")])])) as served:
+        names = await things(served)
+        org_id, nobody = str(served.scope.org_id), str(uuid4())
+        async with served.client() as stranger:
+            for route in NAMED:
+                none = await ask(stranger, route, unknown())
+                problem(none, 404)
+                assert told(await ask(stranger, route, names)) == told(none), route
+                # Their organisation, asked for by name, is none either.
+                no_org = await ask(stranger, route, names, **{"x-org-id": nobody})
+                problem(no_org, 404)
+                assert told(await ask(stranger, route, names, **{"x-org-id": org_id})) == told(no_org), route
+            assert (await stranger.get("/api/documents")).json() == {"items": [], "next": None}
+            listed = await stranger.get("/api/documents", params={"before": names["document"]})
+            assert listed.json() == {"items": [], "next": None}
+        for route in NAMED:
+            assert (await ask(served.http, route, names)).is_success, route
+            assert (await ask(served.http, route, names, **{"x-org-id": org_id})).is_success or route[0] == "DELETE"
+
+
+async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
+    async with serve(Script([endless([text("Done.")])])) as served:
+        names = await things(served)
+        shared, member = {"x-org-id": str(served.scope.org_id)}, uuid4()
+        async with served.client(member) as http:
+            assert (await http.get("/api/documents")).json()["items"] == []  # seen for the first time
+            problem(await ask(http, NAMED[0], names, **shared), 404)
+            with psycopg.connect(clone.owner_url) as conn:
+                conn.execute(
+                    "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')",
+                    (served.scope.org_id, member),
+                )
+            for route in NAMED[:-1]:
+                assert (await ask(http, route, names, **shared)).is_success, route
+                problem(await ask(http, route, names), 404)  # without the header they act in their own
+            assert [d["id"] for d in (await http.get("/api/documents", headers=shared)).json()["items"]] == [
+                names["document"]
+            ]
+            theirs = (await http.post("/api/documents", files={"file": ("b.txt", b"x")}, headers=shared)).json()
+            assert (await served.http.get(f"/api/documents/{theirs['id']}")).status_code == 200
+            with psycopg.connect(clone.owner_url) as conn:
+                conn.execute("delete from public.memberships where user_id = %s and role = 'member'", (member,))
+            for route in NAMED:
+                problem(await ask(http, route, names, **shared), 404)
+        problem(await served.http.get("/api/documents", headers={"x-org-id": "mine"}), 422)
+
+
+async def test_without_a_token_that_counts_no_route_answers(serve):
+    async with serve() as served:
+        key = (served.service.settings.home / "keys" / "tokens").read_bytes()
+        good = {
+            "iss": "fieldmark",
+            "aud": "authenticated",
+            "role": "authenticated",
+            "sub": str(served.scope.user_id),
+            "exp": time.time() + 600,
+        }
+
+        def bearer(claims: dict[str, object], by: bytes | None = key, algorithm: str = "HS256") -> str:
+            return "Bearer " + jwt.encode(claims, by, algorithm)
+
+        refused = {
+            "none": None,
+            "empty": "",
+            "no token": "Bearer",
+            "another scheme": "Basic YTpi",
+            "garbage": "Bearer a.b.c",
+            "expired": bearer(good | {"exp": time.time() - 60}),
+            "for others": bearer(good | {"aud": "anon"}),
+            "for nobody": bearer({k: v for k, v in good.items() if k != "aud"}),
+            "from others": bearer(good | {"iss": "somebody"}),
+            "unsigned": bearer(good, None, "none"),
+            "signed by another": bearer(good, bytes(32)),
+            "no user": bearer(good | {"sub": "admin"}),
+        }
+        accepted = bearer(good)
+        async with httpx.AsyncClient(base_url=served.base_url) as http:
+            for route in NAMED + UNNAMED:
+                answers = set()
+                for name, authorization in refused.items():
+                    headers = {} if authorization is None else {"authorization": authorization}
+                    answer = await ask(http, route, unknown(), **headers)
+                    detail = problem(answer, 401)
+                    assert answer.headers["www-authenticate"].startswith("Bearer"), name
+                    answers.add(detail)
+                assert len(answers) > 1  # it is said what is wrong
+                answer = await ask(http, route, unknown(), authorization=accepted)
+                assert answer.status_code in (200, 404, 422), route
+            for open_to_all in ("/healthz", "/readyz", "/docs", "/openapi.json"):
+                assert (await http.get(open_to_all)).status_code == 200

@@ -1,0 +1,171 @@
+"""What was used, what may be spent, and how many may run: over HTTP, and on two services at once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, time, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from answers import problem
+
+from fieldmark.offline_model.messages import Turn, call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+UPDATE = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
+USED = {"input_tokens": 50_000, "output_tokens": 1_000, "cache_read_input_tokens": 10_000}  # 0.112 by the list
+
+
+@pytest.fixture(autouse=True)
+async def _day(anyio_backend) -> None:
+    """What is counted by days and months is looked at on the day that it was used on."""
+    now = datetime.now(UTC)
+    left = datetime.combine(now.date() + timedelta(days=1), time(), UTC) - now
+    if left < timedelta(minutes=2):
+        await asyncio.sleep(left.total_seconds() + 1)
+
+
+def script() -> Script:
+    return Script([Turn([UPDATE], usage=USED), Turn([text("Done.")], usage=USED)])
+
+
+def limit(clone, org_id: UUID, max_usd: float | None = None, runs: int | None = None) -> None:
+    with psycopg.connect(clone.owner_url) as owner:
+        owner.execute(
+            "insert into credit_limits (org_id, max_usd, max_concurrent_runs) values (%s, %s, %s) on conflict (org_id) "
+            "do update set max_usd = excluded.max_usd, max_concurrent_runs = excluded.max_concurrent_runs",
+            [org_id, max_usd, runs],
+        )
+
+
+async def extract(served, **body):
+    document_id = await served.document()
+    return await served.http.post("/api/agent/extract", json={"document_id": str(document_id), **body})
+
+
+async def test_what_was_used_by_day_agent_and_model(serve, clone):
+    async with serve(script()) as served:
+        nothing = (await served.http.get("/api/usage")).json()
+        today = datetime.now(UTC).date()
+        assert nothing == {"since": f"{today.replace(day=1)}", "until": f"{today}", "items": [], "credit": None}
+        for model in ("claude-sonnet-5", "claude-sonnet-5", "claude-opus-5"):
+            assert (await extract(served, model=model)).json()["status"] == "completed"
+        limit(clone, served.scope.org_id, 5, 3)
+        answer = (await served.http.get("/api/usage")).json()
+        same = {"day": f"{today}", "agent": "extraction", "cache_creation_input_tokens": 0}
+        assert answer["items"] == [
+            same
+            | {"model": "claude-opus-5", "messages": 2, "input_tokens": 100_000, "output_tokens": 2_000}
+            | {"cache_read_input_tokens": 20_000, "cost_usd": 0.56},
+            same
+            | {"model": "claude-sonnet-5", "messages": 4, "input_tokens": 200_000, "output_tokens": 4_000}
+            | {"cache_read_input_tokens": 40_000, "cost_usd": 0.448},
+        ]
+        assert answer["credit"] == {"max_usd": 5, "spent_usd": 1.008, "max_concurrent_runs": 3}
+        async with served.client() as stranger:
+            theirs = (await stranger.get("/api/usage")).json()
+            assert theirs["items"] == [] and theirs["credit"] is None
+
+
+async def test_days_are_chosen_both_included(serve, clone):
+    async with serve(script()) as served:
+        await extract(served)
+        today = datetime.now(UTC).date()
+        yesterday, tomorrow = today - timedelta(days=1), today + timedelta(days=1)
+
+        async def count(since, until) -> int:
+            answer = await served.http.get("/api/usage", params={"since": f"{since}", "until": f"{until}"})
+            return sum(item["messages"] for item in answer.json()["items"])
+
+        assert await count(today, today) == await count(yesterday, tomorrow) == 2
+        assert await count(yesterday, yesterday) == await count(tomorrow, tomorrow) == 0
+        with psycopg.connect(clone.owner_url) as owner:
+            owner.execute("update usage set created_at = (%s::date + 1)::timestamp at time zone 'utc'", [yesterday])
+        assert (await count(yesterday, yesterday), await count(today, today)) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"since": "2026-02-30"}, {"since": "2026-03-02", "until": "2026-03-01"}, {"since": "9999-12-31"}, {"until": "x"},
+     {"since": "2024-01-01", "until": "2025-01-01"}],
+)  # fmt: skip
+async def test_days_that_cannot_be_meant_are_refused(serve, asked):
+    async with serve(script()) as served:
+        problem(await served.http.get("/api/usage", params=asked), 422)
+        assert (await served.http.get("/api/usage", params={"since": "2024-01-01", "until": "2024-12-31"})).is_success
+
+
+async def test_without_credit_nothing_is_started_and_what_was_started_is_answered(serve, clone):
+    async with serve(script()) as served:
+        document_id = str(await served.document())
+        key = {"Idempotency-Key": "k"}
+        first = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
+        limit(clone, served.scope.org_id, 0.3)  # 0.224 are spent, and a first step is guessed at 0.12
+        answer = await served.http.post("/api/agent/extract", json={"document_id": document_id})
+        assert "0.30" in problem(answer, 402, "out_of_credit")
+        correction = {"extraction_id": first.json()["extraction"]["id"], "message": "set total to 11"}
+        problem(await served.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
+        again = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
+        assert again.json()["run_id"] == first.json()["run_id"]
+        assert len((await served.http.get("/api/runs")).json()["items"]) == 1
+        limit(clone, served.scope.org_id, 3)
+        assert (await served.http.post("/api/agent/extract", json={"document_id": document_id})).is_success
+
+
+async def test_a_cost_that_nobody_can_know_cannot_be_limited(serve, clone):
+    async with serve(script()) as served:
+        problem(await extract(served, model="unheard-of", max_cost_usd=1), 422, "invalid")
+        answer = (await extract(served, model="unheard-of")).json()
+        assert answer["status"] == "completed" and answer["cost_usd"] is None
+        limit(clone, served.scope.org_id, 1000)
+        assert "FIELDMARK_MODEL_PRICE" in problem(await extract(served, model="unheard-of"), 422)
+        assert (await extract(served, model="claude-opus-5", max_cost_usd=1)).json()["status"] == "completed"
+
+
+async def test_a_price_that_is_set_is_charged(serve):
+    async with serve(script(), model="mine", model_price="1/2") as served:
+        answer = (await extract(served, max_cost_usd=1)).json()
+        assert answer["status"] == "completed" and answer["cost_usd"] == 0.106
+
+
+async def test_a_run_may_ask_for_fewer_turns(serve):
+    async with serve(script()) as served:
+        answer = (await extract(served, max_turns=1)).json()
+        assert (answer["status"], answer["code"]) == ("failed", "max_turns")
+        assert answer["extraction"]["extracted_fields"] == {"total": 10}
+        assert (await extract(served, max_turns=2)).json()["status"] == "completed"
+        for turns in (0, 1001, "x"):
+            problem(await extract(served, max_turns=turns), 422)
+
+
+async def test_services_together_run_no_more_at_once_than_the_organisation_may(serve, clone):
+    """Three that would do one run each, in an organisation that may have two."""
+    async with AsyncExitStack() as stack:
+        asked, two = set(), asyncio.Event()
+
+        async def answer(body):
+            asked.add(body["metadata"]["user_id"])
+            if len(asked) == 2:
+                two.set()
+            await two.wait()
+            return [text("Done.")]
+
+        one = await stack.enter_async_context(serve(answer, max_live_agents=1))
+        for _ in range(2):
+            await stack.enter_async_context(serve(answer, home=one.service.settings.home, max_live_agents=1))
+        documents = [await one.document() for _ in range(6)]
+        limit(clone, one.scope.org_id, runs=2)
+        answers = await asyncio.gather(
+            *[one.http.post("/api/agent/extract", json={"document_id": str(document)}) for document in documents]
+        )
+        assert [answer.json()["status"] for answer in answers] == ["completed"] * 6
+        runs = (await one.http.get("/api/runs")).json()["items"]
+        assert [run["attempt"] for run in runs] == [1] * 6
+        at_work = [
+            sum(other["started_at"] <= run["started_at"] < other["finished_at"] for other in runs) for run in runs
+        ]
+        assert max(at_work) == 2

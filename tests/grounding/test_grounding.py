@@ -1,0 +1,256 @@
+"""Where values stand on a page: the kinds of match, whole tokens, and which of several places."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmark.grounding import WEIGHTS, Claim, DocumentIndex, PageWords
+from printed import grounds, laid, words_of
+
+INVOICE = """\
+Acme Corp.,          Invoice No:123
+Date: 25/12/2018
+Total       EUR 9.00    19.00
+Discount    (1,250)
+VAT    """
+
+
+def test_what_is_printed_is_found_with_its_box_and_nothing_else_is() -> None:
+    place = grounds(INVOICE).find("Acme Corp.")
+    assert place is not None
+    assert (place.page, place.quote, place.match, place.places) == (1, "Acme Corp.", "exact", 1)
+    assert place.boxes == (pytest.approx((0.01, 0.02, 0.11, 0.04), abs=0.005),)
+    assert grounds(INVOICE).find("Apex Corp.") is None
+
+
+@pytest.mark.parametrize(("value", "quote"), [("Acme", "Acme"), (9.0, "9.00"), (123, "123"), ("123", "123")])
+def test_punctuation_and_currency_glued_to_a_token_can_be_parted_from_it(value: str | float, quote: str) -> None:
+    place = grounds(INVOICE).find(value)
+    assert place is not None
+    assert place.quote == quote
+
+
+@pytest.mark.parametrize("value", ["Acm", "Corporation", 0.0, "12", 12, 25, 2018, 1, 250, "oice"])
+def test_no_token_is_cut(value: str | float) -> None:
+    assert grounds(INVOICE).find(value) is None
+
+
+def test_leaves_are_found_blank_or_not_found() -> None:
+    fields = {"total": 9, "vat": None, "iban": "", "date": "2018-12-26", "items": []}
+    findings = grounds(INVOICE).ground(fields, {"total": Claim(confidence=0.9)})
+    assert {name: finding.state for name, finding in findings.items()} == {
+        "total": "found",
+        "vat": "blank",
+        "iban": "not_found",
+        "date": "not_found",
+        "items": "not_found",
+    }
+    assert findings["total"].as_json(Claim(confidence=0.9)) == {
+        "state": "found",
+        "match": "number",
+        "page": 1,
+        "boxes": [[0.17, 0.08, 0.21, 0.1]],
+        "quote": "9.00",
+        "places": 1,
+        "claim": {"confidence": 0.9, "quote": None, "page": None},
+    }
+    assert findings["date"].as_json() == {
+        "state": "not_found",
+        "match": None,
+        "page": None,
+        "boxes": [],
+        "quote": None,
+        "places": 0,
+        "claim": None,
+    }
+
+
+def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> None:
+    words = [["Acme", 0.1, 0.1, 0.2, 0.12, 0.9], ["Corp", 0.21, 0.1, 0.3, 0.12, 0.5]]
+    place = DocumentIndex([PageWords(1, words)]).find("ACME CORP")
+    assert place is not None
+    assert place.match == "normalised"
+    assert place.confidence == pytest.approx(WEIGHTS["normalised"] * 0.5)
+
+
+def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted() -> None:
+    page = grounds("9.00   Tax 9.00\nTotal  9.00\n9.00")
+    place = page.find(9.0, label=("invoice", "total"))
+    assert place is not None
+    assert (place.places, place.boxes[0][:2]) == (4, (0.08, 0.05))
+    tax = page.find(9.0, label=("tax",))
+    assert tax is not None
+    assert tax.boxes[0][:2] == (0.12, 0.02)
+
+
+@pytest.mark.parametrize("key", ["unitPrice", "unit_price", "Unit Price", "unit-price"])
+def test_a_label_is_read_from_a_key_in_any_case_and_may_stand_above_its_value(key: str) -> None:
+    page = grounds("Price      Unit Price    Amount\n7.00       7.00          7.00")
+    place = page.find(7, label=("items", 0, key))
+    assert place is not None
+    assert place.boxes[0][0] == pytest.approx(0.12)
+
+
+def test_a_label_may_be_glued_to_its_value() -> None:
+    page = grounds("Printed:25/12/2018\nDate:25/12/2018")
+    place = page.find("2018-12-25", label=("date",))
+    assert place is not None
+    assert place.boxes[0][1] == pytest.approx(0.05)
+
+
+def test_without_a_label_the_page_of_the_claim_is_meant_else_the_first() -> None:
+    pages = grounds("9.00", "9.00", "9.00")
+    assert [place.page for page in (None, 1, 2, 3, 9) if (place := pages.find(9, page=page))] == [1, 1, 2, 3, 1]
+
+
+def test_a_quote_with_its_surroundings_says_which_place_is_meant() -> None:
+    page = grounds("Total 9.00\nService charge 9.00\n")
+    place = page.find(9, label=("total",), quote="charge 9.00")
+    assert place is not None
+    assert place.boxes[0][1] == pytest.approx(0.05)
+
+
+def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
+    page = grounds("I agree to the terms   No smoking")
+    place = page.find(True, quote="agree to the terms")
+    assert place is not None
+    assert (place.match, place.quote) == ("quote", "agree to the terms")
+    assert page.find(True) is None
+    assert page.find(False, quote="no parking") is None
+    assert page.find("Berlin", quote="agree to the terms") is None
+    assert page.find(7, quote="agree to the terms") is None
+
+
+def test_a_currency_is_found_at_its_sign_only_if_the_sign_has_no_other_meaning() -> None:
+    page = grounds("Total €9.00 $8.00")
+    euro = page.find("EUR")
+    assert euro is not None
+    assert (euro.quote, euro.match) == ("€", "normalised")
+    assert page.find("USD") is None
+    assert page.find("$") is not None
+
+
+def test_the_leaves_of_a_row_stand_on_one_line_and_those_of_another_on_another() -> None:
+    page = grounds(
+        "Item      Qty  Price  Amount\n"
+        "Pen        1    2.00   2.00\n"
+        "Ink        1    2.00   2.00\n"
+        "Pen        2    1.00   2.00\n"
+        "Total                  6.00"
+    )
+    items = [
+        {"item": "Pen", "qty": 2, "price": 1, "amount": 2},
+        {"item": "Pen", "qty": 1, "price": 2, "amount": 2},
+        {"item": "Ink", "qty": 1, "price": 2, "amount": 2},
+    ]
+    findings = page.ground({"items": items, "total": 6}, {})
+    tops = {name: finding.place.boxes[0][1] for name, finding in findings.items() if finding.place}
+    lines = [round((tops[f"items[{n}].{key}"] - 0.02) / 0.03) for n in range(3) for key in items[n]]
+    assert lines == [3] * 4 + [1] * 4 + [2] * 4
+    price, amount = findings["items[1].price"].place, findings["items[1].amount"].place
+    assert price is not None
+    assert amount is not None
+    assert price.boxes[0][0] < amount.boxes[0][0]
+
+
+def test_equal_rows_take_the_lines_in_order() -> None:
+    page = grounds("Pen 1.00\nPen 1.00\nPen 1.00")
+    findings = page.ground({"rows": [{"name": "Pen", "price": 1.0} for _ in range(3)]}, {})
+    tops = [round(finding.place.boxes[0][1], 2) for finding in findings.values() if finding.place]
+    assert tops == [0.02, 0.02, 0.05, 0.05, 0.08, 0.08]
+
+
+def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
+    page = grounds("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
+    orders = [{"id": name, "taxes": [{"rate": 19, "kind": "tax"}]} for name in ("B2", "C3", "A1")]
+    findings = page.ground({"orders": orders}, {})
+    tops = [finding.place.boxes[0][1] for finding in findings.values() if finding.place]
+    assert [round((top - 0.02) / 0.03) for top in tops] == [2, 3, 3, 4, 5, 5, 0, 1, 1]
+
+
+def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line() -> None:
+    filler = "\n".join(["1  2.00  1  2.00"] * 10)
+    pages = grounds(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
+    findings = pages.ground({"items": [{"name": "Item90", "qty": 1, "price": 2.0}], "deposit": 2}, {})
+    found = [(finding.place.page, finding.place.boxes[0][1]) for finding in findings.values() if finding.place]
+    assert found == [(91, 0.02), (91, 0.02), (91, 0.02), (101, 0.02)]
+    claimed = pages.ground({"charge": 2}, {"charge": Claim(page=95)})["charge"].place
+    assert claimed is not None
+    assert (claimed.page, claimed.places) == (95, 2101)
+
+
+def test_a_list_of_scalars_takes_different_places() -> None:
+    page = grounds("Serials A17 A18 A17")
+    findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})
+    assert [finding.place.boxes[0][0] for finding in findings.values() if finding.place] == [0.09, 0.13, 0.17]
+
+
+def test_what_is_printed_nearest_to_a_wrong_quote_is_told() -> None:
+    page = grounds("Invoice total 963,12 EUR\nNet 804,35")
+    for quote, printed in (("963.11", "963,12"), ("Invoice totals", "Invoice total"), ("zzzzzzzzzz", None)):
+        place = page.nearest(quote)
+        assert (place and place.quote) == printed
+    place = grounds("Net 804,35", "Net 804,53").nearest("804,54", page=1)
+    assert place is not None
+    assert (place.quote, place.page) == ("804,35", 1)
+
+
+def test_a_quote_is_text_and_not_a_value() -> None:
+    page = grounds("Total 1.250,00 EUR")
+    assert page.find_quote("1250") is None
+    assert page.find_quote("total 1.250,00") is not None
+
+
+def test_nothing_is_found_where_there_is_nothing() -> None:
+    for empty in (DocumentIndex([]), DocumentIndex([PageWords(1, [])]), grounds("", "")):
+        assert empty.find("Acme") is None
+        assert empty.find(9.0) is None
+        assert empty.find("2018-12-25") is None
+        assert empty.nearest("Acme") is None
+        assert empty.ground({"a": {"b": [1, "x", None]}}, {})["a.b[0]"].state == "not_found"
+
+
+def test_a_quote_stands_on_the_page_it_is_said_to_be_on_in_whatever_way() -> None:
+    columns = "Paid in advance to      Terms of delivery\nAcme Trading            free on board"
+    pages = grounds("Paid in advance to Acme Trading", columns, "Total 9.00")
+    assert [pages.find_quote("advance to Acme", page).page for page in (1, 2, 3, 9)] == [1, 2, 1, 1]  # pyright: ignore
+    misread = DocumentIndex(
+        [
+            PageWords(1, words_of("International Trading", 0.9)),
+            PageWords(2, words_of("Intemational Trading", 0.9)),
+            PageWords(3, words_of("International Trading", 0.9)),
+        ]
+    )
+    assert [misread.find_quote("International Trading", page).page for page in (1, 2, 3)] == [1, 2, 3]  # pyright: ignore
+
+
+def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -> None:
+    pages = grounds("Total 9.00", "Brought forward 9.00", "Brought forward 9.00\nTotal 9.00")
+    place = pages.find(9, label=("total",), quote="forward 9.00", page=2)
+    assert place is not None
+    assert place.page == 2
+    place = pages.find(True, quote="forward", page=3)
+    assert place is not None
+    assert (place.page, place.places) == (3, 1)
+
+
+def test_the_quote_of_a_whole_list_leaves_other_misread_texts_to_be_found() -> None:
+    page = grounds("Intemational Trading\nx\nConsolidated Compony", confidence=0.9)
+    fields = [f"items[{n}]" for n in range(2100)]
+    page.ground_leaves([(name, "x") for name in fields], dict.fromkeys(fields, Claim("International Trading")))
+    assert page.find("Consolidated Company") is not None
+
+
+def test_text_does_not_run_over_the_end_of_a_page() -> None:
+    assert grounds("Paid to Acme", "Trading Company").find("Acme Trading") is None
+
+
+def test_a_number_that_stands_alone_is_meant_rather_than_one_with_a_unit() -> None:
+    place = grounds("Grass 3m wide   3").find(3)
+    assert place is not None
+    assert (place.places, place.boxes[0][0]) == (2, 0.17)
+
+
+def test_groups_of_an_identifier_stand_close_together() -> None:
+    assert laid([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
+    assert laid([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None

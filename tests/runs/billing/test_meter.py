@@ -1,0 +1,353 @@
+"""Every message of the model is charged once while the run goes on, and a run stops where its money does."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+
+import psycopg
+import pytest
+from claude_agent_sdk import AssistantMessage, StreamEvent, ToolUseBlock
+
+from desk import at_work, until, update
+from fieldmark.offline_model.messages import Turn, call, text
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.billing.meter import BudgetExceeded, Meter
+from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.lifecycle.decisions import cancel
+from fieldmark.testing.script import Script, endless, stall
+from living import clis
+
+pytestmark = pytest.mark.anyio
+
+
+def used(input_tokens: int = 0, output_tokens: int = 0, **more) -> dict:
+    return {"input_tokens": input_tokens, "output_tokens": output_tokens, **more}
+
+
+CACHES = {
+    "cache_creation_input_tokens": 13_000,
+    "cache_read_input_tokens": 50_000,
+    "cache_creation": {"ephemeral_5m_input_tokens": 10_000, "ephemeral_1h_input_tokens": 3_000},
+}
+
+
+def limit(desk, max_usd: str | None = None, runs: int | None = None) -> None:
+    """What whoever runs the database allows the organisation."""
+    desk.sql(
+        """insert into public.credit_limits (org_id, max_usd, max_concurrent_runs) values (%s, %s, %s)
+           on conflict (org_id) do update
+           set max_usd = excluded.max_usd, max_concurrent_runs = excluded.max_concurrent_runs""",
+        desk.scope.org_id,
+        max_usd,
+        runs,
+    )
+
+
+def rows(desk, run_id) -> list[dict]:
+    return desk.sql("select * from public.usage where run_id = %s order by created_at", run_id)
+
+
+def spent(desk, run_id) -> Decimal | None:
+    return desk.sql("select private.cost_of_run(%s) as cost", run_id)[0]["cost"]
+
+
+WAITS = """select 1 from pg_locks where relation = 'usage'::regclass and not granted
+           and database = (select oid from pg_database where datname = current_database())"""
+
+
+async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
+    worked = await desk.work(
+        Script([Turn([update("a")], usage=used(1_000, 100, **CACHES)), Turn([text("Done.")], usage=used(500, 10))])
+    )
+    first, second = rows(desk, worked.run_id)
+    assert (first["input_tokens"], first["output_tokens"], first["cache_read_tokens"]) == (1_000, 100, 50_000)
+    assert (first["cache_write_5m_tokens"], first["cache_write_1h_tokens"]) == (10_000, 3_000)
+    assert (first["cost_usd"], second["cost_usd"]) == (Decimal("0.05"), Decimal("0.0011"))
+    assert (first["agent"], first["model"], first["org_id"]) == ("extraction", "claude-sonnet-5", desk.scope.org_id)
+    assert first["created_by"] == desk.scope.user_id
+    complete = worked.events[-1]
+    assert complete["cost_usd"] == 0.0511
+    assert complete["usage"] == {
+        "turns": 2,
+        "input_tokens": 1_500,
+        "output_tokens": 110,
+        "cache_creation_input_tokens": 13_000,
+        "cache_read_input_tokens": 50_000,
+    }
+
+
+async def test_a_call_is_not_done_before_its_message_is_charged(desk):
+    """So that a crash loses the message in flight at the most."""
+    with psycopg.connect(desk.owner_url) as other:
+
+        def answer(body):
+            other.execute("lock table public.usage in share mode")
+            return [update("a")]
+
+        work = asyncio.create_task(desk.work(Script([answer, [text("Done.")]])))
+        await until(lambda: desk.sql(WAITS) and desk.sql("select 1 from public.tool_calls where status = 'admitted'"))
+        await asyncio.sleep(0.3)
+        assert desk.extraction()["version"] == 0
+        other.rollback()
+        assert (await work).state["status"] == "completed" and desk.extraction()["version"] == 1
+
+
+def part(kind: str, **data) -> StreamEvent:
+    return StreamEvent("u", "s", {"type": kind, **data})
+
+
+def begun(message_id: str, **usage) -> StreamEvent:
+    return part("message_start", message={"id": message_id, "model": "claude-sonnet-5", "usage": usage})
+
+
+def whole(message_id: str, model: str = "claude-sonnet-5", **usage) -> AssistantMessage:
+    block = ToolUseBlock(f"call-{message_id}", "get_document_text", {})
+    return AssistantMessage([block], model, usage=usage, message_id=message_id, stop_reason="tool_use")
+
+
+async def metered(desk, *messages, turns=50, **columns) -> list[tuple]:
+    """What is charged for these messages: (message, input tokens, output tokens)."""
+    context = await desk.context(await desk.run(**columns))
+    async with Meter(context, "extraction", Prices(), "claude-sonnet-5", turns) as meter:
+        for message in messages:
+            await meter.saw(message)
+    return [(row["message_id"], row["input_tokens"], row["output_tokens"]) for row in rows(desk, context.run_id)]
+
+
+async def test_a_message_is_charged_once_however_often_it_is_told(desk):
+    streamed = [begun("a", input_tokens=5), part("message_delta", usage={"output_tokens": 7}), part("message_stop")]
+    early, late = whole("a", input_tokens=5, output_tokens=1), whole("a", input_tokens=99)
+    told = [*streamed[:1], early, early, *streamed[1:], late, *streamed]
+    assert await metered(desk, *told) == [("a", 5, 7)]
+
+
+async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(desk):
+    told = [whole("a", input_tokens=5, output_tokens=2), whole("b", "<synthetic>", input_tokens=9)]
+    assert await metered(desk, *told) == [("a", 5, 2)]
+
+
+async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(desk):
+    for first, last in [
+        ({"input_tokens": 5}, {}),
+        ({}, {"input_tokens": 5}),
+        ({"input_tokens": 5}, {"input_tokens": 0}),
+    ]:
+        told = [begun("a", **first), part("message_delta", usage=last | {"output_tokens": 1}), part("message_stop")]
+        assert await metered(desk, *told) == [("a", 5, 1)]
+
+
+async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(desk):
+    def turn(name: str, stop_reason: str | None = "tool_use") -> list[StreamEvent]:
+        told = part("message_delta", delta={"stop_reason": stop_reason}, usage={"output_tokens": 1})
+        return [begun(name, input_tokens=5), told, part("message_stop")]
+
+    # A message that breaks off is asked for again, and none is counted twice.
+    told = [*turn("a"), *turn("a"), *turn("b", None), *turn("c")]
+    assert [name for name, _, _ in await metered(desk, *told, turns=2)] == ["a", "b", "c"]
+    with pytest.raises(BudgetExceeded) as spent:
+        await metered(await desk.beside(), *told, begun("d", input_tokens=6), turns=2)
+    assert spent.value.outcome.code == "max_turns"
+    charged = desk.sql("select count(*) as n from public.usage where message_id = 'd' and input_tokens = 6")
+    assert charged == [{"n": 1}]  # what was asked for is paid for all the same
+
+
+async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged(desk):
+    said = part("content_block_delta", delta={"text": "x" * 40})
+    assert await metered(desk, begun("a", input_tokens=5), said, begun("b", input_tokens=6)) == [
+        ("a", 5, 10),
+        ("b", 6, 0),
+    ]
+
+
+async def test_a_call_waits_until_its_message_is_charged(desk):
+    context = await desk.context()
+    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50, paid="earlier")
+    await meter.charged("earlier")
+    waiting = asyncio.create_task(meter.charged("now"))
+    await meter.saw(begun("a"))
+    await meter.saw(part("content_block_start", content_block={"type": "tool_use", "id": "now"}))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await meter.saw(part("message_stop"))
+    await asyncio.wait_for(waiting, 60)
+    assert len(rows(desk, context.run_id)) == 1
+
+
+async def test_a_call_of_a_message_that_cannot_be_paid_for_goes_on_waiting(desk):
+    context = await desk.context(await desk.run(max_cost_usd=Decimal("0.000001")))
+    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50)
+    waiting = asyncio.create_task(meter.charged("call-a"))
+    with pytest.raises(BudgetExceeded) as spent:
+        await meter.saw(whole("a", input_tokens=5))
+    assert spent.value.outcome.code == "max_cost"
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_message_that_broke_off_is_charged_as_far_as_it_came(desk):
+    # A stream that drops is asked for again by the CLI, and paid for twice.
+    worked = await desk.work(Script([stall(0.3, text("x" * 4_000)), [text("Done.")]]))
+    broken, whole = rows(desk, worked.run_id)
+    assert broken["input_tokens"] == whole["input_tokens"] > 100
+    assert 100 < broken["output_tokens"] <= 1_000 and worked.state["status"] == "completed"
+
+
+async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(desk):
+    run_id = await desk.run()
+    silent = Script([stall(600, text("I begin."), text("x" * 400))])
+    work = asyncio.create_task(desk.work(silent, run_id))
+    await until(lambda: {"text": "I begin."} in desk.events(run_id))
+    await cancel(desk.database, desk.scope, run_id)
+    assert (await work).state["status"] == "cancelled"
+    (row,) = rows(desk, run_id)
+    assert row["input_tokens"] > 100 and row["output_tokens"] > 10
+
+
+async def test_a_run_that_was_never_answered_has_cost_nothing(desk):
+    async with at_work(desk) as (task, _):
+        run_id = desk.sql("select id from public.runs")[0]["id"]
+        task.cancel()
+        await asyncio.wait({task})
+        assert rows(desk, run_id) == [] and spent(desk, run_id) == 0
+
+
+async def test_another_model_s_answer_is_priced_as_its_own(desk):
+    answer = Turn([text("Done.")], usage=used(1_000_000, 0), model="claude-haiku-4-5-20251001")
+    worked = await desk.work(Script([answer]))
+    assert spent(desk, worked.run_id) == 1 and rows(desk, worked.run_id)[0]["model"] == "claude-haiku-4-5-20251001"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": -5},
+        {"input_tokens": "many"},
+        {"input_tokens": None},
+        {"cache_creation": "?"},
+        {"output_tokens": 10**30},
+    ],
+)
+async def test_figures_that_cannot_be_meant_do_not_stop_a_run(desk, usage):
+    worked = await desk.work(Script([Turn([text("Done.")], usage=usage, model="m" * 300)]))
+    assert worked.state["status"] == "completed"
+    (row,) = rows(desk, worked.run_id)
+    assert row["input_tokens"] >= 0 and row["cost_usd"] is not None
+
+
+async def test_a_model_without_a_price_has_no_cost_and_says_so(desk):
+    worked = await desk.work(Script([Turn([text("Done.")], usage=used(5, 5))]), model="unheard-of")
+    assert worked.events[-1]["complete"] and worked.events[-1]["cost_usd"] is None
+    assert worked.events[-1]["usage"]["input_tokens"] == 5
+
+
+@pytest.mark.parametrize("limited", ["run", "organisation", "neither"])
+async def test_a_model_without_a_price_does_not_run_under_a_limit(desk, limited):
+    if limited == "organisation":
+        limit(desk, "1000")
+    columns = {"max_cost_usd": 1000} if limited == "run" else {}
+    worked = await desk.work(Script([[text("Done.")]]), model="unheard-of", **columns)
+    if limited == "neither":
+        assert worked.state["status"] == "completed"
+    else:
+        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "model_unpriced")
+        assert worked.requests == [] and "FIELDMARK_MODEL_PRICE" in worked.events[-1]["error"]
+
+
+DEAR = used(50_000, 0)  # 0.10 a message
+
+
+async def test_a_run_stops_at_its_own_limit_and_keeps_what_it_wrote(desk):
+    script = Script([Turn([update("a")], usage=DEAR), Turn([update("b")], usage=DEAR), endless([update("c")])])
+    worked = await desk.work(script, max_cost_usd=Decimal("0.2"))
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "max_cost")
+    assert worked.events[-1]["error"].endswith("What it wrote stays.")
+    # The second message came to the limit: what it asked for is not done.
+    assert desk.extraction()["extracted_fields"] == {"a": 1}
+    assert len(worked.requests) == 2 and spent(desk, worked.run_id) == Decimal("0.2") and clis() == []
+
+
+async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(desk):
+    script = Script([Turn([update("a")], usage=DEAR), Turn([text("Done.")], usage=used(10_000_000))])
+    worked = await desk.work(script, max_cost_usd=Decimal("0.2"))
+    assert worked.state["status"] == "completed" and spent(desk, worked.run_id) == Decimal("20.1")
+
+
+async def test_a_run_stops_where_the_credit_does_and_keeps_what_it_wrote(desk):
+    # A step after one of 50,000 tokens is guessed at 66,000 * 2.5 + 8,000 * 10 a million: 0.245.
+    limit(desk, "0.4")
+    worked = await desk.work(Script([Turn([update("a")], usage=DEAR), endless(Turn([update("b")], usage=DEAR))]))
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "out_of_credit")
+    assert desk.extraction()["extracted_fields"] == {"a": 1}
+    assert spent(desk, worked.run_id) == Decimal("0.2") and len(worked.requests) == 2
+    assert worked.events[-1]["code"] == "out_of_credit" and "stays" in worked.events[-1]["error"]
+
+
+async def test_with_enough_credit_it_goes_on(desk):
+    limit(desk, "0.5")
+    worked = await desk.work(
+        Script([Turn([update("a")], usage=DEAR), Turn([update("b")], usage=DEAR), [text("Done.")]])
+    )
+    assert worked.state["status"] == "completed" and desk.extraction()["version"] == 2
+
+
+async def test_without_credit_the_model_is_not_asked(desk):
+    limit(desk, "0.1")  # a first step is guessed at 0.12
+    worked = await desk.work(Script([[text("Done.")]]))
+    assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "out_of_credit")
+
+
+async def test_what_was_spent_in_another_month_does_not_count(desk):
+    limit(desk, "0.2")
+    earlier = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
+    assert (await desk.work(Script([[text("Done.")]]))).state["error_code"] == "out_of_credit"
+    desk.sql(
+        "update public.usage set created_at = date_trunc('month', now() at time zone 'utc') at time zone 'utc' "
+        "- interval '1 second'"
+    )
+    assert (await desk.work(Script([[text("Done.")]]))).state["status"] == "completed"
+    assert spent(desk, earlier.run_id) == Decimal("0.1")
+
+
+async def test_what_was_spent_stays_spent_when_the_document_goes(desk):
+    worked = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
+    desk.sql("delete from public.documents")
+    assert spent(desk, worked.run_id) == Decimal("0.1") and desk.sql("select * from public.runs") == []
+
+
+async def test_turns_are_those_of_the_whole_run_and_never_more_than_the_service_allows(desk):
+    read = endless([call("get_document_text")])
+    worked = await desk.work(Script([read]), max_turns=5)
+    assert len(worked.requests) == 5 and worked.state["error_code"] == "max_turns"
+    run_id = await desk.run(max_turns=2)
+    worked = await desk.work(Script([read]), run_id=run_id, max_turns=5)
+    assert len(worked.requests) == 2 and worked.state["error_code"] == "max_turns"
+    # Taken up again, it has what the first attempt left.
+    run_id = await desk.run(max_turns=3)
+    context = await desk.context(run_id)
+    desk.sql(
+        "insert into public.usage select %s, 'm' || n, %s, 'extraction', 'm', 0, 0, 0, 0, 0, 0 "
+        "from generate_series(1, 2) as n",
+        run_id,
+        desk.scope.org_id,
+    )
+    worked = await desk.work(Script([read]), run_id=context.run_id, max_turns=5)
+    assert len(worked.requests) == 1 and worked.state["error_code"] == "max_turns"
+
+
+async def test_a_run_for_which_there_is_no_room_waits_in_the_queue_without_being_tried(desk):
+    limit(desk, runs=1)
+    first, second = await desk.run(), await desk.run()
+    await desk.context(first)
+    async with OfflineModel(Script([[text("Done.")]])) as model:
+        await desk.runner(model).execute(second)
+        assert model.requests == []
+    state = desk.state(second)
+    assert (state["status"], state["attempt"], state["tries"]) == ("queued", 0, 0) and state["held_at"] is not None
+    assert desk.events(second) == []
+    desk.sql("update public.runs set status = 'completed' where id = %s", first)
+    jobs = desk.sql("select args from queue.procrastinate_jobs where args ->> 'run_id' = %s", str(second))
+    assert desk.state(second)["held_at"] is None and len(jobs) == 2  # its first, which is spent, and a new one
+    worked = await desk.work(Script([[text("Done.")]]), run_id=second)
+    assert worked.state["status"] == "completed"

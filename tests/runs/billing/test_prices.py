@@ -1,0 +1,132 @@
+"""What a message costs: the list, the names a model goes by, and what the settings say."""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from importlib.resources import files
+
+import pytest
+from pydantic import ValidationError
+
+from fieldmark.runs.billing.prices import FREE, Price, Prices, Tokens, plain_name, said_price
+from fieldmark.settings import Settings
+
+LISTED = tomllib.loads((files("fieldmark.runs.billing") / "prices.toml").read_text(), parse_float=Decimal)
+KINDS = {"input", "output", "cache_write_5m", "cache_write_1h", "cache_read"}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_the_list_is_whole_and_in_proportion(name):
+    price = LISTED[name]
+    for figures in (price, price.get("beyond")):
+        if figures is not None:
+            assert figures.keys() - {"tokens", "beyond"} == KINDS
+            assert figures["cache_write_5m"] == figures["input"] * Decimal("1.25")
+            assert figures["cache_write_1h"] == figures["input"] * 2
+            assert figures["cache_read"] <= figures["input"] / 10
+    assert plain_name(name) == name and Prices().of(name) is not None
+
+
+def test_the_service_s_own_model_is_listed():
+    assert Prices().of(Settings(_env_file=None).model) is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("claude-sonnet-5", "claude-sonnet-5"),
+        ("claude-sonnet-5[1m]", "claude-sonnet-5"),
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
+        ("claude-opus-4-20250514", "claude-opus-4"),
+        ("claude-opus-4-0", "claude-opus-4"),
+        ("claude-3-5-haiku-latest", "claude-3-5-haiku"),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
+        ("openrouter/anthropic/claude-opus-4.8", "claude-opus-4-8"),
+        ("vertex_ai/claude-haiku-4-5@20251001", "claude-haiku-4-5"),
+        ("claude-opus-4-6@default", "claude-opus-4-6"),
+        ("anthropic.claude-haiku-5-5", "claude-haiku-5-5"),
+        ("us.anthropic.claude-opus-4-5-20251101-v1:0", "claude-opus-4-5"),
+        ("bedrock/global.anthropic.claude-sonnet-4-6-v1", "claude-sonnet-4-6"),
+    ],
+)
+def test_a_model_is_known_by_all_its_names(model, name):
+    assert plain_name(model) == name and Prices().of(model) == Prices().of(name) is not None
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["", "sonnet", "llama-4", "my-claude-sonnet-5", "claude-sonnet-5-mini", "claude-sonnet-99", "claude-haiku-5-5-2026",
+     "anthropic/claude-sonnet-5/other", "claude-sonnet-5@eu@20250929", "a." * 100],
+)  # fmt: skip
+def test_what_is_not_listed_has_no_price(model):
+    assert Prices().of(model) is None
+
+
+TOKENS = Tokens(input=1_000, output=100, cache_write_5m=10_000, cache_write_1h=3_000, cache_read=50_000)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "cost"),
+    [
+        ("claude-sonnet-5", Tokens(), "0"),
+        ("claude-sonnet-5", TOKENS, "0.05"),  # .002 + .001 + .025 + .012 + .01
+        ("claude-opus-4-1", TOKENS, "0.375"),  # .015 + .0075 + .1875 + .09 + .075
+        ("claude-sonnet-5", Tokens(cache_read=1), "0.0000002"),
+        ("claude-haiku-5-5", Tokens(input=100_000), "0.01"),
+        # Every token of a longer prompt costs more, and so does the answer; caches count as prompt.
+        ("claude-haiku-5-5", Tokens(input=100_001), "0.0500005"),
+        ("claude-haiku-5-5", Tokens(input=1, cache_read=60_000, cache_write_5m=40_000, output=1_000), "0.0305005"),
+    ],
+)
+def test_it_costs_what_the_list_says_to_the_last_digit(model, tokens, cost):
+    price = Prices().of(model)
+    assert price is not None and price.of(tokens) == Decimal(cost)
+
+
+def test_the_next_step_is_guessed_with_caution():
+    price = said_price("1/10")
+    assert price.of_next() == Decimal("0.1")  # 16,000 written to the cache at 1.25, 8,000 said at 10
+    assert price.of_next(Tokens(input=4_000, cache_read=3_000, output=1_000)) == Decimal("0.11")
+    haiku = Prices().of("claude-haiku-5-5")
+    # Where it grows beyond the threshold, it is guessed at the higher price.
+    assert haiku is not None and haiku.of_next(Tokens(input=90_000)) > 5 * haiku.of_next(Tokens(input=80_000))
+
+
+def test_a_price_that_is_said_holds_for_the_settings_model_alone():
+    prices = Prices("claude-sonnet-5", said_price("1/2"))
+    assert prices.of("claude-sonnet-5") == said_price("1/2")
+    assert prices.of("claude-opus-5") == Prices().of("claude-opus-5")
+    assert Prices("mine", said_price("1/2")).of("mine") == said_price("1/2")
+    assert Prices("mine", said_price("1/2")).of("yours") is None
+
+
+def test_what_is_left_out_of_a_price_is_in_the_usual_proportion():
+    assert said_price("4/20") == said_price("4/20/5/8/0.4")
+    assert said_price("0/0") == FREE
+    assert said_price("4/20/1/2/3") == Price(*map(Decimal, (4, 20, 1, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    "said", ["3", "3/", "/3", "3/15/1", "3/15/1/2", "a/b", "-1/2", "nan/1", "1e9/2", "3/15/1/2/3/4"]
+)
+def test_a_price_that_cannot_be_meant_is_refused_at_the_start(said):
+    assert Settings(_env_file=None, model_price="3/15").model_price == "3/15"
+    with pytest.raises(ValidationError, match="model_price"):
+        Settings(_env_file=None, model_price=said)
+
+
+def test_a_message_is_priced_by_who_answered_where_that_is_known():
+    prices = Prices("claude-sonnet-5", said_price("1/2"))
+    said, haiku = said_price("1/2"), Prices().of("claude-haiku-4-5")
+    assert prices.of_message("claude-sonnet-5", "claude-sonnet-5-20260630") == said
+    assert prices.of_message("claude-sonnet-5", "claude-haiku-4-5-20251001") == haiku
+    assert prices.of_message("claude-sonnet-5", "who-knows") == said
+    assert prices.of_message("sonnet", "claude-haiku-4-5") == haiku
+    assert prices.of_message("sonnet", "who-knows") is None
+
+
+def test_the_offline_model_costs_nothing_whatever_is_asked_for():
+    prices = Prices("claude-opus-5", said_price("1/2"), offline=True)
+    assert prices.of("claude-opus-5") == prices.of("x") == prices.of_message("x", "claude-opus-5") == FREE
+    assert FREE.of(TOKENS) == FREE.of_next(TOKENS) == 0

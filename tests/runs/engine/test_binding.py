@@ -1,0 +1,100 @@
+"""What a CLI is tied to: in a run all goes to that run, in its context; between two nothing goes anywhere."""
+
+from __future__ import annotations
+
+import contextvars
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.runs.engine.binding import MAX_EARLY_BATCHES, RunBinding, RunHandlers
+from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.session_store import Sessions
+
+pytestmark = pytest.mark.anyio
+
+READ = {"tool_name": "mcp__fieldmark__get_document_text", "tool_input": {}}
+WHOSE = contextvars.ContextVar("whose", default="nobody")
+
+
+def work_of(desk, context) -> RunHandlers:
+    told = []
+    gate = PermissionHook(EXTRACTION.toolset, context)
+
+    async def before(call_id: str) -> None:
+        told.append(WHOSE.get())
+
+    calls = ToolExecutor(gate, EXTRACTION.toolset, context, before=before)
+    work = RunHandlers(gate, calls, Sessions(desk.database, desk.scope))
+    return SimpleNamespace(work=work, told=told)
+
+
+def decision(verdict) -> str:
+    return verdict["hookSpecificOutput"]["permissionDecision"]
+
+
+async def test_between_runs_calls_are_denied_and_answered_with_nothing(desk):
+    holder = RunBinding(uuid4())
+    assert decision(await holder.gate(READ, "a", {})) == "deny" and holder.spoilt
+    holder.spoilt = False
+    one = work_of(desk, await desk.context())
+    holder.take(one.work)
+    assert decision(await holder.gate(READ, "a", {})) == "allow"
+    assert "Acme" in (await holder.answer("get_document_text", "a", {})).text and not holder.spoilt
+    holder.leave()
+    assert decision(await holder.gate(READ, "b", {})) == "deny" and holder.spoilt
+    holder.spoilt = False
+    answer = await holder.answer("get_document_text", "a", {})
+    assert answer.is_error and "Acme" not in answer.text and holder.spoilt
+
+
+async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(desk):
+    holder, seen = RunBinding(uuid4()), []
+    for name in ("first", "second"):
+        token = WHOSE.set(name)
+        one = work_of(desk, await desk.context(await (await desk.beside()).run()))
+        WHOSE.reset(token)
+        holder.take(one.work)
+        await holder.gate(READ, "a", {})
+        await holder.answer("get_document_text", "a", {})
+        seen += one.told
+        holder.leave()
+    assert seen == ["first", "second"]
+
+
+def entry(word: str) -> list[dict]:
+    return [{"type": "user", "uuid": str(uuid4()), "text": word}]
+
+
+async def test_only_the_run_s_own_conversation_is_kept(desk):
+    old, new, other = uuid4(), uuid4(), uuid4()
+    store = Sessions(desk.database, desk.scope)
+    holder = RunBinding(old)
+    holder.take(work_of(desk, await desk.context()).work)
+    await holder.append({"project_key": "p", "session_id": str(old)}, entry("mine"))
+    holder.leave()
+    await holder.append({"project_key": "p", "session_id": str(old)}, entry("of nobody"))
+    await holder.append({"project_key": "p", "session_id": str(new)}, entry("it begins"))
+    await holder.append({"project_key": "p", "session_id": str(other)}, entry("of another"))
+    holder.begin(new)
+    assert not await store.has(new)
+    holder.take(work_of(desk, await desk.context(await (await desk.beside()).run())).work)
+    await holder.append({"project_key": "p", "session_id": str(old)}, entry("late"))
+    await holder.append({"project_key": "p", "session_id": str(new)}, entry("it goes on"))
+
+    async def kept(session_id) -> list[str]:
+        found = await store.load({"project_key": "p", "session_id": str(session_id)})
+        return [one["text"] for one in found or []]
+
+    assert (await kept(old), await kept(new), await kept(other)) == (["mine"], ["it begins", "it goes on"], [])
+
+
+async def test_one_that_says_too_much_between_runs_is_spoilt():
+    holder = RunBinding(uuid4())
+    holder.leave()
+    for _ in range(MAX_EARLY_BATCHES + 1):
+        assert not holder.spoilt
+        await holder.append({"project_key": "p", "session_id": "another"}, entry("more"))
+    assert holder.spoilt

@@ -1,0 +1,102 @@
+"""One CLI between two conversations: cleared or not, and what lies in its folder then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from desk import home_of
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.offline_model.messages import text
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.engine.binding import RunBinding
+from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation
+from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.tool_server import tool_server
+from fieldmark.testing.script import Script
+from living import clis
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def process():
+    """One that may be cleared, connected, and in front of a model that says Done."""
+    session_id = uuid4()
+    holder = RunBinding(session_id)
+    async with OfflineModel(Script([[text("Done.")]])) as model:
+
+        def options_in(folder: Path):
+            return agent_options(
+                EXTRACTION.prompt,
+                model="claude-sonnet-5",
+                service=ModelService(model.base_url, "test-key", None),
+                folder=folder,
+                server=tool_server(EXTRACTION.toolset, holder.answer),
+                gate=holder.gate,
+                sessions=holder,
+                session_id=session_id,
+                resumed=False,
+                max_turns=5,
+                cpu_seconds=60,
+                on_stderr=lambda line: None,
+                shared=True,
+            )
+
+        process = Process(options_in, EXTRACTION.toolset, session_id, COMMANDS)
+        try:
+            await process.connect()
+            yield process
+        finally:
+            await process.end(in_order=False)
+    assert clis() == []
+
+
+async def say(process: Process, words: str) -> list:
+    return [message async for message in process.converse(words, lambda: None)]
+
+
+async def test_it_is_cleared_with_all_that_lies_in_its_folder(process):
+    (cli,) = clis()
+    assert process.lives() and process.memory_mb() > 20 and process.cpu_seconds() > 0
+    before = process.session_id
+    await say(process, "Canary")
+    assert process.ended_well
+    outside = home_of(cli).parent / f"outside-{uuid4()}"
+    outside.mkdir()
+    try:
+        (outside / "kept").write_text("kept")
+        (home_of(cli) / "link").symlink_to(outside)
+        (home_of(cli) / "config" / "history.jsonl").write_text("Canary")
+        assert await process.clear() == process.session_id != before
+        assert not process.ended_well and (outside / "kept").exists()
+    finally:
+        (outside / "kept").unlink()
+        outside.rmdir()
+    lying = [path for path in home_of(cli).rglob("*") if path.is_file()]
+    assert lying and not [path for path in lying if "Canary" in path.read_text(errors="replace")]
+    assert not (home_of(cli) / "link").is_symlink() and str(before) not in str(lying)
+    await say(process, "Another")
+    assert process.ended_well
+
+
+async def test_one_that_does_not_answer_is_not_cleared(process):
+    (cli,) = clis()
+    cli.suspend()
+    with pytest.raises(TimeoutError):
+        await process.clear(seconds=0.5)
+
+
+async def test_one_that_is_in_another_conversation_may_not_speak(process):
+    process.session_id = uuid4()
+    with pytest.raises(SandboxViolation, match="another conversation"):
+        await say(process, "Go on.")
+
+
+async def test_one_that_has_not_our_commands_may_not_speak(process):
+    process._commands = COMMANDS - {"clear"}
+    with pytest.raises(SandboxViolation, match="slash_commands"):
+        await process.clear()

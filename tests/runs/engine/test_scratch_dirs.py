@@ -1,0 +1,69 @@
+"""What a killed worker leaves in temporary files: the next one removes it, and nobody's who lives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fieldmark.runs.engine.scratch_dir import NEW_SECONDS
+
+AT_WORK = """
+import sys, tempfile
+from fieldmark.runs.engine.scratch_dir import clear_up, scratch_dir
+with scratch_dir():
+    print(tempfile.mkdtemp(prefix="claude-resume-"), flush=True)
+    for _ in sys.stdin:
+        clear_up()
+        print(flush=True)
+"""
+
+
+@contextmanager
+def at_work(base: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A process at its scratch_dir, and a temporary folder that a library has made there."""
+    command = [sys.executable, "-c", AT_WORK]
+    environment = {**os.environ, "TMPDIR": str(base)}  # noqa: TID251  handed on
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        yield process, Path(process.stdout.readline().strip())
+
+
+def clear_up(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    process.stdout.readline()
+
+
+def age(base: Path) -> None:
+    for scratch_dir in base.iterdir():
+        seconds = scratch_dir.stat().st_mtime - NEW_SECONDS - 1
+        os.utime(scratch_dir, (seconds, seconds))
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_path):
+    with at_work(tmp_path) as (dead, lost), at_work(tmp_path) as (other, used), at_work(tmp_path) as (next_one, own):
+        age(tmp_path)
+        clear_up(next_one)
+        assert lost.is_dir() and used.is_dir() and own.is_dir()
+        dead.kill()
+        dead.wait()
+        clear_up(next_one)
+        assert not lost.parent.exists() and used.is_dir() and own.is_dir()
+    assert other.returncode == next_one.returncode == 0 and list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_dir_that_was_made_just_now_may_not_be_locked_yet(tmp_path):
+    with at_work(tmp_path) as (next_one, _):
+        (tmp_path / "fieldmark-scratch_dir-new").mkdir()
+        clear_up(next_one)
+        assert (tmp_path / "fieldmark-scratch_dir-new").is_dir()
+        age(tmp_path)
+        clear_up(next_one)
+        assert not (tmp_path / "fieldmark-scratch_dir-new").exists()

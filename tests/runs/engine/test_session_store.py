@@ -1,0 +1,139 @@
+"""Conversations in Postgres: the SDK's own contracts, and what is ours, the bounds of tenant and run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from desk import until
+from fieldmark.errors import Fenced
+from fieldmark.identity.scope import Scope
+from fieldmark.offline_model.messages import text
+from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
+
+pytestmark = pytest.mark.anyio
+
+KEY = {"project_key": "shared", "session_id": "s"}
+
+WAITS = """select 1 from pg_locks where not granted
+           and database = (select oid from pg_database where datname = current_database())"""
+
+
+async def test_the_sdks_own_contracts_hold(database, make_user):
+    async def fresh() -> Sessions:
+        return Sessions(database, await make_user(), project=None)  # a tenant of its own: nothing is there yet
+
+    await run_session_store_conformance(fresh)
+
+
+async def test_a_tenant_finds_its_own_conversation_and_no_other(database, make_user):
+    ours, theirs = await make_user(), await make_user()
+    await Sessions(database, ours).append(KEY, [{"type": "user", "uuid": "1", "text": "ours"}])
+    assert await Sessions(database, theirs).load(KEY) is None
+    # Nor does an organisation's id help whoever is no member of it.
+    assert await Sessions(database, Scope(theirs.user_id, ours.org_id)).load(KEY) is None
+    assert await Sessions(database, ours).load({**KEY, "project_key": "elsewhere"}) == [
+        {"type": "user", "uuid": "1", "text": "ours"}
+    ]
+
+
+async def test_what_jsonb_would_refuse_is_kept(database, make_user):
+    store = Sessions(database, await make_user())
+    entry = {"type": "user", "uuid": "1", "text": "NUL \0 and half \ud800 a pair"}
+    await store.append(KEY, [entry])
+    assert await store.load(KEY) == [entry]
+
+
+async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
+    store = Sessions(database, await make_user())
+    batch = [{"type": "user", "uuid": "1"}, {"type": "assistant", "uuid": "2"}]
+    await store.append(KEY, batch)
+    await store.append(KEY, [*batch, {"type": "user", "uuid": "3"}])
+    assert [entry["uuid"] for entry in await store.load(KEY)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "update public.runs set attempt = attempt + 1 where id = %s",
+        "update public.runs set status = 'cancelled' where id = %s",
+        "update public.runs set status = 'queued' where id = %s",
+    ],
+)
+async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(desk, lost):
+    context = await desk.context()
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    await store.append(KEY, [{"type": "user", "uuid": "1"}])
+    store.check()
+    desk.sql(lost, context.run_id)
+    await store.append(KEY, [{"type": "user", "uuid": "2"}])
+    assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]
+    with pytest.raises(Fenced):
+        store.check()
+
+
+async def test_a_run_that_is_deleted_takes_its_conversation_along_and_what_comes_late(desk):
+    context = await desk.context()
+    key = {**KEY, "session_id": str(desk.state(context.run_id)["session_id"])}
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    await store.append(key, [{"type": "user", "uuid": "1"}])
+    assert len(desk.sql("select 1 from public.agent_sessions")) == 1
+    desk.sql("delete from public.runs where id = %s", context.run_id)
+    await store.append(key, [{"type": "user", "uuid": "2"}])
+    assert desk.sql("select 1 from public.agent_sessions") == []
+
+
+async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(desk):
+    context = await desk.context()
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    with psycopg.connect(desk.owner_url) as conn:
+        # What another attempt would have added last: what is appended now waits in the middle of its transaction.
+        lock = f"{desk.scope.org_id}/runs/{KEY['session_id']}"
+        conn.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+        appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
+        await until(lambda: desk.sql(WAITS))
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
+    await appending
+    desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
+    assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]
+
+
+REFUSES = """
+create function private.refuse() returns trigger language plpgsql as $$ begin raise 'The disk is full.'; end $$;
+create trigger refuse before insert on public.agent_sessions for each row execute function private.refuse();
+"""
+
+
+async def test_a_run_whose_conversation_cannot_be_kept_fails(desk):
+    desk.sql(REFUSES)
+    worked = await desk.work(lambda body: [text("Done.")])
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "session")
+    assert desk.sql("select 1 from public.agent_sessions") == []
+
+
+async def test_what_was_lost_is_remembered_though_the_rest_is_kept(desk):
+    store = Sessions(desk.database, desk.scope)
+    desk.sql(REFUSES)
+    with pytest.raises(psycopg.Error, match="disk"):
+        await store.append(KEY, [{"type": "user", "uuid": "1"}])
+    desk.sql("drop trigger refuse on public.agent_sessions")
+    await store.append(KEY, [{"type": "user", "uuid": "2"}])
+    with pytest.raises(SessionWriteFailed):
+        store.check()
+
+
+async def test_what_takes_the_sdk_too_long_is_remembered_as_lost(desk):
+    store = Sessions(desk.database, desk.scope)
+    with psycopg.connect(desk.owner_url) as conn:
+        conn.execute("lock table public.agent_sessions in exclusive mode")
+        appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
+        await until(lambda: desk.sql(WAITS))
+        appending.cancel()  # as the SDK does after a minute
+        await asyncio.wait({appending})
+    assert appending.cancelled()
+    with pytest.raises(SessionWriteFailed):
+        store.check()

@@ -1,0 +1,288 @@
+"""Deltas: whatever is lost of them, a reader gathers the beginning of the block that is being said, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import count
+
+import psycopg
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as some
+
+from fieldmark.db.pool import Database
+from fieldmark.errors import NotFound
+from fieldmark.runs.events.deltas import DeltaAssembler, DeltaBuffer
+from fieldmark.runs.events.follow import DELTA, follow
+from fieldmark.runs.events.writer import EventWriter
+from fieldmark.stores import runs
+
+anyio = pytest.mark.anyio
+
+
+def begin(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
+    draft.saw({"type": "content_block_start", "content_block": {"type": kind, kind: ""}})
+    say(draft, *words, kind=kind)
+
+
+def say(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
+    for word in words:
+        draft.saw({"type": "content_block_delta", "delta": {"type": f"{kind}_delta", kind: word}})
+
+
+def watched(attempt: int = 1) -> DeltaBuffer:
+    draft = DeltaBuffer(attempt)
+    draft.watched_for(60)
+    return draft
+
+
+def read(reading: DeltaAssembler, pieces: list[str], after: int = 0) -> str:
+    """What a reader gathers of pieces that were told behind event `after`."""
+    passed = [reading.passes(f"run {after} {piece}", after) for piece in pieces]
+    return "".join(json.loads(body)["text_delta"] for body in passed if body is not None)
+
+
+def test_what_is_said_is_told_once_in_pieces_that_name_their_kind():
+    draft, reading = watched(), DeltaAssembler()
+    begin(draft, "Hm", "m.", kind="thinking")
+    (piece,) = draft.take()
+    assert reading.passes(f"run 0 {piece}", 0) == '{"thinking_delta": "Hmm."}'
+    draft.pass_over()
+    begin(draft, "I re")
+    first = draft.take()
+    say(draft, "ad", ".")
+    assert read(reading, first, after=1) + read(reading, draft.take(), after=1) == "I read."
+    assert draft.take() == []
+
+
+def test_nothing_is_told_where_nobody_watches_nor_of_what_is_blank_or_no_words():
+    unwatched = DeltaBuffer(1)
+    begin(unwatched, "Words.")
+    assert unwatched.take() == []
+    unwatched.watched_for(0)
+    assert unwatched.take() == []
+    draft = watched()
+    begin(draft, "\n", " ")
+    assert draft.take() == []
+    begin(draft)
+    for delta in ({"type": "input_json_delta", "partial_json": "{"}, {"type": "text_delta", "text": 7}, "x", None, {}):
+        draft.saw({"type": "content_block_delta", "delta": delta})
+    assert draft.take() == []
+    say(draft, "\n", "A")
+    assert read(DeltaAssembler(), draft.take()) == "\nA"
+
+
+def test_of_a_block_that_became_an_event_nothing_more_is_told():
+    draft = watched()
+    begin(draft, "The whole.")
+    draft.pass_over()
+    say(draft, " More.")
+    draft.watched_for(60)
+    assert draft.take() == []
+
+
+@pytest.mark.parametrize("character", ["a", "ü", "\u2028", "\0", "\ud800", "\U0001f600", '"', "\\"])
+def test_a_piece_fits_into_a_notification_and_comes_back_as_it_was(character):
+    draft, reading = watched(9_999), DeltaAssembler()
+    begin(draft, character * 2000, "!")
+    pieces = draft.take()
+    assert all(len(f"{'0' * 36} {2**31 - 1} {piece}".encode()) < 7900 and "\0" not in piece for piece in pieces)
+    assert read(reading, pieces) == character * 2000 + "!"
+
+
+def test_who_comes_in_the_middle_is_told_the_block_from_its_beginning_and_who_was_there_goes_on():
+    draft, first, second = watched(), DeltaAssembler(), DeltaAssembler()
+    begin(draft, "x" * 700)
+    early = read(first, draft.take())
+    say(draft, "y" * 700)
+    draft.watched_for(60)  # somebody says that they watch
+    pieces = draft.take()
+    assert early + read(first, pieces) == read(second, pieces) == "x" * 700 + "y" * 700
+    say(draft, "z")
+    pieces = draft.take()
+    assert (read(first, pieces), read(second, pieces)) == ("z", "z")
+
+
+def test_of_an_answer_that_is_begun_again_nothing_is_appended_to_the_first_one():
+    reading, draft = DeltaAssembler(), watched()
+    begin(draft, "Hello, w")
+    assert read(reading, draft.take()) == "Hello, w"
+    begin(draft, "Hello, y")  # the stream broke off, and no event has said so yet
+    assert read(reading, draft.take()) == ""
+    say(draft, "ou")
+    assert read(reading, draft.take()) == ""
+    resumed = watched(attempt=2)  # nor does another worker, which takes the run up
+    begin(resumed, "Hello, w")
+    resumed.take()
+    say(resumed, "et")
+    assert read(reading, resumed.take()) == ""
+    begin(resumed, "Anew")
+    assert read(reading, resumed.take(), after=1) == "Anew"
+
+
+_STEPS = ["told", "lost", "heard", "watched", "event", "another block", "another worker"]
+
+
+@given(some.lists(some.one_of(some.text("ab \ud800", max_size=700), some.sampled_from(_STEPS)), max_size=40))
+@example(["a", "lost", "b", "told", "heard"])
+@example(["a", "told", "event", "heard"])
+def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block(course):
+    draft, reading = watched(), DeltaAssembler()
+    attempts, after, under_way, gathered, blocks = count(2), 0, [], "", [""]
+    begin(draft)
+    for step in course:
+        match step:
+            case "told":
+                under_way += [f"run {after} {piece}" for piece in draft.take()]
+            case "lost":
+                draft.take()
+            case "heard":
+                passed = [body for piece in under_way if (body := reading.passes(piece, after))]
+                gathered += "".join(json.loads(body)["text_delta"] for body in passed)
+                under_way = []
+            case "watched":
+                draft.watched_for(60)
+            case "event":
+                draft.pass_over()  # what is still said of its block is told no more
+                after, gathered, blocks = after + 1, "", [""]
+            case "another block" | "another worker":
+                draft = draft if step == "another block" else watched(next(attempts))
+                begin(draft)
+                blocks.append("")
+            case words:
+                say(draft, words)
+                blocks[-1] += words
+        assert any(block.startswith(gathered) for block in blocks)
+
+
+@anyio
+async def test_words_are_told_between_the_events_and_never_behind_their_own(desk):
+    context = await desk.context()
+    draft = watched()
+    async with desk.database.as_user(desk.scope) as conn:
+        await runs.watch(conn, context.run_id, desk.database.own_channel)
+        assert await runs.watched(conn, context.run_id, context.attempt) > 20
+    channels = (runs.EVENTS_CHANNEL, desk.database.own_channel)
+    async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
+        begin(draft, "I re", "ad")
+        assert await told(heard) == '0 1.1 0 6 {"text_delta": "I read"}'
+        log.say({"text": "I read."})
+        begin(draft, "Then")  # at once: it waits for the row all the same
+        assert await anext(heard) == str(context.run_id)
+        assert await told(heard) == '1 1.2 0 4 {"text_delta": "Then"}'
+        say(draft, " I")
+        log.say({"text": "Then I write."})
+        assert await anext(heard) == str(context.run_id)
+        begin(draft, "Done")
+        assert await told(heard) == '2 1.3 0 4 {"text_delta": "Done"}'  # and nothing of the second
+    assert desk.events(context.run_id) == [{"text": "I read."}, {"text": "Then I write."}]
+
+
+async def told(heard) -> str:
+    """The next piece that is heard, without its run."""
+    return (await asyncio.wait_for(anext(heard), 30)).partition(" ")[2]
+
+
+@anyio
+async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_does(desk):
+    lost = await desk.context()
+    context = await desk.context(lost.run_id)
+    async with desk.database.as_user(desk.scope) as conn:
+        await runs.watch(conn, context.run_id, desk.database.own_channel)
+    async with desk.database.listen(desk.database.own_channel, about=str(context.run_id)) as heard:
+        for attempt in (lost, context):
+            draft = watched(attempt.attempt)
+            async with EventWriter(attempt, draft) as log:
+                begin(draft, "Words.")
+                await log.pass_on()
+        assert await told(heard) == '0 2.1 0 6 {"text_delta": "Words."}'
+
+
+@anyio
+async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_listens(desk, clone, make_user):
+    """Whoever can log in to the database may listen to any channel; those whose names are no secret carry ids alone."""
+    context, stranger = await desk.context(), await make_user()
+    draft = watched()
+    async with (
+        Database(clone.app_url) as other,
+        other.listen(other.own_channel) as elsewhere,
+        desk.database.listen(desk.database.own_channel) as here,
+        EventWriter(context, draft) as log,
+        await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as eavesdropper,
+    ):
+        for channel in (runs.EVENTS_CHANNEL, runs.WORK_CHANNEL, "fieldmark_documents"):
+            await eavesdropper.execute(f"listen {channel}")
+        async with desk.database.as_user(desk.scope) as conn:
+            await runs.watch(conn, context.run_id, desk.database.own_channel)
+        with pytest.raises(NotFound):
+            async with other.as_user(stranger) as conn:
+                await runs.watch(conn, context.run_id, other.own_channel)
+        begin(draft, "Secret words.")
+        await log.pass_on()
+        assert "Secret words." in await told(here)
+        log.say({"text": "Secret words."})
+        await log.flush()
+        desk.sql("select pg_notify(%s, 'end') from public.runs", other.own_channel)
+        assert await told(elsewhere) == ""  # the end, and nothing before it
+        desk.sql("select pg_notify(%s, 'end') from public.runs", runs.WORK_CHANNEL)
+        overheard = []
+        async for heard in eavesdropper.notifies(timeout=30):
+            if heard.payload == "end":
+                break
+            overheard.append(heard.payload)
+        assert set(overheard) == {str(context.run_id)}
+        # The control: one who knows the name hears; and nobody any more once those who watch have stopped saying so.
+        async with other.listen(desk.database.own_channel) as knowing:
+            begin(draft, "More of them.")
+            await log.pass_on()
+            assert "More of them." in await told(knowing)
+            desk.sql("update public.run_watchers set until = now()")
+            begin(draft, "The rest.")
+            await log.pass_on()
+            desk.sql("select pg_notify(%s, 'end') from public.runs", desk.database.own_channel)
+            assert await told(knowing) == ""
+
+
+@anyio
+async def test_who_watched_long_ago_is_forgotten_when_somebody_else_watches(desk):
+    ended, context, untouched = await desk.run(), await desk.context(), await desk.run()
+    for run_id, until in ((ended, "now() - interval '2 hours'"), (untouched, "now()")):
+        desk.sql(
+            "insert into public.run_watchers (run_id, org_id, channel, until) "
+            f"select id, org_id, 'c', {until} from public.runs where id = %s",
+            run_id,
+        )
+    async with desk.database.as_user(desk.scope) as conn:
+        for _ in range(2):
+            await runs.watch(conn, context.run_id, "c")
+    left = desk.sql("select run_id from public.run_watchers where channel = 'c'")
+    assert {row["run_id"] for row in left} == {context.run_id, untouched} and len(left) == 2
+
+
+@anyio
+async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_the_words_come(desk):
+    context = await desk.context()
+    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.5)
+    async with EventWriter(context, watched()) as log:
+        log.say({"text": "Now."})
+    assert (await anext(following))[0] == 1
+
+    async def words() -> None:
+        async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as conn:
+            for n in count():
+                piece = f"{context.run_id} 1 1.1 {n} {n + 1} {{}}"
+                await conn.execute("select pg_notify(%s, %s)", [desk.database.own_channel, piece])
+                await asyncio.sleep(0.02)
+
+    talking = asyncio.create_task(words())
+    try:
+        assert await asyncio.wait_for(anext(following), 30) == (DELTA, "{}")
+        desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
+        async with asyncio.timeout(30):
+            with pytest.raises(NotFound):
+                async for _ in following:
+                    pass
+    finally:
+        talking.cancel()
+        await asyncio.wait({talking})

@@ -1,0 +1,237 @@
+"""Events: in the order said, numbered without a gap, in pairs, and nothing after the last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from claude_agent_sdk import (
+    AssistantMessage,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.errors import Fenced
+from fieldmark.offline_model.messages import call, text, thinking
+from fieldmark.runs.events.writer import MAX_SHOWN_CHARACTERS, EventMapper, EventWriter
+from fieldmark.stores import runs
+from fieldmark.testing.script import Script
+
+anyio = pytest.mark.anyio
+
+MODEL = "claude-sonnet-5"
+
+
+def told(*messages) -> list[dict]:
+    narrator = EventMapper(EXTRACTION.toolset)
+    return [said for message in messages for said in narrator.objects(message)]
+
+
+def began(name: str, given, call_id: str = "c") -> AssistantMessage:
+    return AssistantMessage([ToolUseBlock(call_id, name, given)], MODEL)
+
+
+def ended(content, call_id: str = "c", is_error=None) -> UserMessage:
+    return UserMessage([ToolResultBlock(call_id, content, is_error)])
+
+
+def test_words_and_thoughts_are_told_and_blank_ones_are_not():
+    blocks = [ThinkingBlock("Hm.", "s"), ThinkingBlock(" ", "s"), TextBlock("Yes."), TextBlock("\n")]
+    assert told(AssistantMessage(blocks, MODEL)) == [{"thinking": "Hm."}, {"text": "Yes."}]
+
+
+def streamed(*kinds: str) -> list[StreamEvent]:
+    return [StreamEvent("u", "s", {"type": kind}) for kind in kinds]
+
+
+WHOLE = streamed("message_start", "content_block_delta", "message_delta", "message_stop")
+BROKEN = streamed("message_start", "content_block_delta", "content_block_stop", "message_stop")
+RETRY = SystemMessage("api_retry", {"retry_delay_ms": 500})
+DONE = AssistantMessage([TextBlock("Done.")], MODEL)
+
+
+@pytest.mark.parametrize(
+    ("messages", "retries"),
+    [
+        ([*WHOLE, DONE, *WHOLE], []),
+        ([*BROKEN, DONE], [0.0]),  # as the CLI does when an answer falls silent: the next is not streamed
+        ([*BROKEN, *WHOLE, DONE], [0.0]),
+        ([*BROKEN, RETRY, *WHOLE, DONE], [0.5]),  # as it does when the connection breaks
+        ([RETRY, *BROKEN, RETRY, *BROKEN, DONE], [0.5, 0.5, 0.0]),
+        ([*BROKEN, AssistantMessage([TextBlock("API error")], MODEL, error="unknown")], []),  # it gave up
+    ],
+)
+def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
+    assert [said["wait_s"] for said in told(*messages) if "retry" in said] == retries
+
+
+def test_a_call_begins_and_ends_under_its_bare_name():
+    first, second = told(
+        began("mcp__fieldmark__get_document_text", {"pages": "2-3"}), ended([{"type": "text", "text": "Words."}])
+    )
+    assert first == {
+        "tool": "get_document_text",
+        "call_id": "c",
+        "input": {"pages": "2-3"},
+        "status": "running",
+        "message": "Reading pages 2–3",
+    }
+    assert second.pop("duration_ms") >= 0
+    assert second == {
+        "tool": "get_document_text",
+        "call_id": "c",
+        "output": "Words.",
+        "status": "complete",
+        "message": "Reading pages 2–3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("Nothing stands there.", "Nothing stands there."),
+        ("PreToolUse:mcp__fieldmark__update_field hook error: Mend\nit.", "Mend\nit."),
+        ("<tool_use_error>No such tool available: X</tool_use_error>", "No such tool available: X"),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        (None, ""),
+    ],
+)
+def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(content, shown):
+    _, end = told(began("mcp__fieldmark__update_field", {}), ended(content, is_error=True))
+    assert (end["status"], end["error"]) == ("error", shown) and "output" not in end
+
+
+def test_a_long_output_is_shown_in_part():
+    _, end = told(began("mcp__fieldmark__get_document_text", {}), ended("x" * 10_000))
+    assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
+
+
+@pytest.mark.parametrize("given", [[1, 2], "x", None, {"value": "x" * 300_000}, {"value": "a\0"}, {"\ud800": 1}])
+def test_an_input_that_could_not_be_stored_is_not_shown(given):
+    (begin,) = told(began("mcp__fieldmark__update_field", given))
+    assert begin["input"] == {} and begin["message"] == "Calling update_field"
+
+
+def test_a_tool_that_nobody_knows_is_told_too():
+    assert told(began("Bash", {"command": "ls"}))[0]["tool"] == "Bash"
+    assert told(ended("?", call_id="never begun"))[0]["tool"] == "unknown"
+
+
+def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
+    wait = SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529})
+    assert told(wait) == [{"retry": "The model's service is busy; trying again.", "wait_s": 1.2}]
+    assert told(AssistantMessage([TextBlock("API Error: 500")], "<synthetic>", error="server_error")) == []
+    assert told(SystemMessage("init", {}), UserMessage("words"), UserMessage([TextBlock("words")])) == []
+
+
+@anyio
+async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
+    context = await desk.context()
+
+    async def add(worker: int) -> None:
+        for n in range(10):
+            async with desk.database.as_user(desk.scope) as conn:
+                await runs.append_event(conn, context.run_id, {"worker": worker, "n": n})
+                if n % 5 == 4:
+                    await conn.execute("select pg_sleep(0.005)")
+
+    async def break_off() -> None:
+        for _ in range(5):
+            with pytest.raises(RuntimeError):
+                async with desk.database.as_user(desk.scope) as conn:
+                    await runs.append_event(conn, context.run_id, {"never": True})
+                    raise RuntimeError
+
+    await asyncio.gather(*[add(worker) for worker in range(5)], break_off())
+    events = desk.events(context.run_id)  # asserts 1..n
+    assert len(events) == 50
+    for worker in range(5):
+        assert [event["n"] for event in events if event["worker"] == worker] == list(range(10))
+
+
+@anyio
+async def test_the_log_keeps_the_order_and_loses_nothing(desk):
+    context = await desk.context()
+    async with EventWriter(context) as log:
+        for n in range(200):
+            log.say({"text": str(n)})
+            if n % 50 == 0:
+                await asyncio.sleep(0.01)
+    assert [event["text"] for event in desk.events(context.run_id)] == [str(n) for n in range(200)]
+
+
+@anyio
+async def test_what_was_said_is_written_even_if_the_block_fails(desk):
+    context = await desk.context()
+    with pytest.raises(KeyError):
+        async with EventWriter(context) as log:
+            log.say({"text": "last words"})
+            raise KeyError
+    assert desk.events(context.run_id) == [{"text": "last words"}]
+
+
+@anyio
+async def test_what_was_said_is_written_before_a_flush_returns(desk):
+    context = await desk.context()
+    async with EventWriter(context) as log:
+        log.say({"text": "first"})
+        await log.flush()
+        assert desk.events(context.run_id) == [{"text": "first"}]
+
+
+@anyio
+async def test_a_worker_that_lost_the_run_says_nothing_more(desk):
+    context = await desk.context()
+    await desk.context(context.run_id)
+    with pytest.raises(Fenced):
+        async with EventWriter(context) as log:
+            log.say({"text": "too late"})
+    assert desk.events(context.run_id) == []
+
+
+@anyio
+async def test_losing_it_in_the_middle_is_told_at_the_next_word(desk):
+    context = await desk.context()
+    with pytest.raises(Fenced):
+        async with EventWriter(context) as log:
+            await desk.context(context.run_id)
+            for n in range(100):
+                log.say({"text": str(n)})
+                await asyncio.sleep(0.02)
+    assert desk.events(context.run_id) == []
+
+
+@anyio
+async def test_the_events_of_a_run_from_first_to_last(desk):
+    read, write = call("get_document_text"), call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
+    bad = call("update_field", {"path": "total.net", "value": 1, "confidence": 0.9})
+    script = Script([[thinking("Hm."), read], [text("I write."), write], [bad], [text("Done.")]])
+    worked = await desk.work(script)
+    events = worked.events
+    assert events[0] == {"run_id": str(worked.run_id), "extraction_id": str(desk.extraction_id)}
+    kinds = [f"{event['tool']} {event['status']}" if "tool" in event else next(iter(event)) for event in events[1:]]
+    assert kinds == [
+        "thinking", "get_document_text running", "get_document_text complete",
+        "text", "update_field running", "changed", "update_field complete",
+        "update_field running", "update_field error",
+        "text", "complete",
+    ]  # fmt: skip
+    begun = {event["call_id"]: event for event in events if event.get("status") == "running"}
+    over = {event["call_id"]: event for event in events if event.get("status") in ("complete", "error")}
+    assert list(begun) == list(over) == [read.id, write.id, bad.id]
+    assert all(0 <= event["duration_ms"] < 60_000 for event in over.values())
+    assert all(event["message"] == begun[call_id]["message"] for call_id, event in over.items())
+    ((changed,),) = [event["changed"] for event in events if event.get("version") == 1]
+    assert (changed["path"], changed["value"], changed["evidence"]["quote"]) == ("total", 10, "10.00")
+    last = events[-1]
+    assert (last["complete"], last["extraction_id"]) == (True, str(desk.extraction_id))
+    assert last["cost_usd"] > 0 and last["usage"]["turns"] == 4
+    # Flat objects: tool names bare, no type field, nothing of the SDK's.
+    assert not [event for event in events if "type" in event] and "mcp__" not in json.dumps(events)

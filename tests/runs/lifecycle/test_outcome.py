@@ -1,0 +1,89 @@
+"""How a run ended, for every last message that the SDK has."""
+
+from __future__ import annotations
+
+import pytest
+from claude_agent_sdk import ResultMessage, SystemMessage
+
+from fieldmark.runs.lifecycle.outcome import KEY_REFUSED, KeyRefused, check_key, outcome_of
+
+
+def result(**differing) -> ResultMessage:
+    well = {
+        "subtype": "success",
+        "duration_ms": 1,
+        "duration_api_ms": 1,
+        "is_error": False,
+        "num_turns": 2,
+        "session_id": "s",
+        "stop_reason": "end_turn",
+        "result": " Done. ",
+        "terminal_reason": "completed",
+    }
+    return ResultMessage(**(well | differing))
+
+
+@pytest.mark.parametrize(
+    "differing", [{}, {"stop_reason": "stop_sequence"}, {"terminal_reason": None}], ids=["end", "stop", "older"]
+)
+def test_success_is_what_is_proven_to_be_one(differing):
+    outcome = outcome_of(result(**differing), None)
+    assert (outcome.status, outcome.answer, outcome.error, outcome.code) == ("completed", "Done.", None, None)
+
+
+API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason": "api_error"}
+
+
+@pytest.mark.parametrize(
+    ("differing", "api_error", "code"),
+    [
+        (API_ERROR | {"api_error_status": 400}, "invalid_request", "model_refused_request"),
+        (API_ERROR | {"api_error_status": 400, "terminal_reason": "prompt_too_long"}, None, "document_too_long"),
+        (API_ERROR | {"api_error_status": 401}, "authentication_failed", "model_refused_key"),
+        (API_ERROR | {"api_error_status": 403}, "authentication_failed", "model_refused_key"),
+        (API_ERROR | {"api_error_status": 404}, "invalid_request", "model_unknown"),
+        (API_ERROR | {"api_error_status": 413}, "invalid_request", "model_refused_request"),
+        (API_ERROR | {"api_error_status": 429}, "rate_limit", "model_busy"),
+        (API_ERROR | {"api_error_status": 529}, "server_error", "model_busy"),
+        (API_ERROR | {"api_error_status": 500}, "server_error", "model_unavailable"),
+        (API_ERROR | {"api_error_status": 418}, None, "model_unavailable"),
+        # The CLI has been seen to say success here: the status counts.
+        ({"api_error_status": 500}, None, "model_unavailable"),
+        (API_ERROR, "server_error", "model_unavailable"),
+        (API_ERROR, "max_output_tokens", "answer_too_long"),
+        (API_ERROR | {"stop_reason": "refusal"}, "invalid_request", "model_declined"),
+        ({"subtype": "error_max_turns", "is_error": True, "stop_reason": "tool_use"}, None, "max_turns"),
+        ({"subtype": "error_during_execution"}, None, "agent_stopped"),
+        ({"is_error": True}, None, "model_unavailable"),
+        ({"stop_reason": None}, None, "agent_stopped"),
+        ({"stop_reason": "tool_use"}, None, "agent_stopped"),
+        ({"stop_reason": "pause_turn"}, None, "agent_stopped"),
+        ({"stop_reason": "refusal"}, None, "model_declined"),
+        ({"terminal_reason": "aborted_streaming"}, None, "agent_stopped"),
+    ],
+)
+def test_everything_else_is_a_failure_with_a_code_and_a_sentence(differing, api_error, code):
+    outcome = outcome_of(result(**differing), api_error)
+    assert (outcome.status, outcome.code, outcome.answer) == ("failed", code, None)
+    assert outcome.error and outcome.error.endswith(".")
+
+
+def test_an_answer_that_postgres_cannot_hold_is_mended():
+    assert outcome_of(result(result="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
+
+
+def test_an_answer_may_be_missing():
+    assert outcome_of(result(result=None), None).answer == ""
+
+
+@pytest.mark.parametrize(
+    ("subtype", "status", "refused"), [("api_retry", 401, True), ("api_retry", 429, False), ("init", 401, False)]
+)
+def test_a_refused_key_is_seen_at_the_first_answer(subtype, status, refused):
+    message = SystemMessage(subtype, {"error_status": status})
+    if refused:
+        with pytest.raises(KeyRefused):
+            check_key(message)
+    else:
+        check_key(message)
+    assert KEY_REFUSED.code == "model_refused_key" and KEY_REFUSED.error

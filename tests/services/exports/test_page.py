@@ -1,0 +1,164 @@
+"""The page of HTML: whole in itself, linked both ways, and foreign text is nothing but text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import lxml.html
+import pytest
+from made_extraction import DOCUMENT, extraction, found
+
+from fieldmark.services.exports.page import Sheet, as_html
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+SHEET = Sheet(1, 600, 800, [["Total", 0.1, 0.1, 0.2, 0.12], ["<b>&\"'", 0.3, 0.1, 0.4, 0.12]], PNG)
+
+
+def page(row: dict[str, Any], *sheets: Sheet, filename: str = "invoice.pdf") -> Any:
+    return lxml.html.document_fromstring(as_html(row, DOCUMENT | {"filename": filename}, sheets or [SHEET]).decode())
+
+
+ROW = extraction(
+    {
+        "number": "RE-1",
+        "address": "Main St 1\nUlm",
+        "vendor": {"name": "Acme"},
+        "items": [{"name": "Screws", "price": 12.5}, {"name": "Nuts", "price": 7}],
+        "missing": "9",
+        "elsewhere": "x",
+    },
+    confidence_scores={"number": 0.97, "address": 0.8, "items[0].price": 0.4},
+    evidence={
+        "number": found(1, [0.1, 0.1, 0.2, 0.12], quote="RE 1"),
+        "address": found(1, [0.1, 0.2, 0.3, 0.22], [0.1, 0.23, 0.2, 0.25]),
+        "items[0].price": found(1, [0.8, 0.4, 0.9, 0.42]),
+        "missing": {"state": "not_found"},
+        "elsewhere": found(30, [0, 0, 1, 1]),
+    },
+    locks={"vendor.name": {"by": "x", "at": "y"}},
+    proposals=[{"path": "vendor.name", "new": "Acme <i>Ltd</i>", "removed": False}],
+)
+
+
+def test_each_value_and_its_boxes_point_at_each_other() -> None:
+    root = page(ROW)
+    boxes = root.xpath("//a[contains(@class,'box')]")
+    assert len(boxes) == 4
+    ids = root.xpath("//@id")
+    assert len(ids) == len(set(ids))
+    for box in boxes:
+        (field,) = root.xpath(f"//*[@id='{box.get('href')[1:]}']")
+        (back,) = field.xpath(".//a[starts-with(@href,'#b')]")
+        (first,) = root.xpath(f"//*[@id='{back.get('href')[1:]}']")
+        assert first.getparent() is box.getparent()
+    number = root.xpath("//a[@title='number: RE-1']")[0]
+    assert "left:10.000%;top:10.000%;width:10.000%;height:2.000%" in number.get("style")
+    assert number.get("class") == "box sure"
+    # Every link leads somewhere, and all boxes stand on a sheet.
+    assert all(link.startswith("#") and link[1:] in ids for link in root.xpath("//a/@href"))
+    assert all("sheet" in box.getparent().getparent().get("class") for box in boxes)
+
+
+def test_what_is_said_of_a_value_stands_beside_it() -> None:
+    root = page(ROW)
+    texts = {field.xpath("string(dt)"): field.text_content() for field in root.xpath("//div[contains(@class,'field')]")}
+    assert "97%" in texts["number"] and "page 1" in texts["number"] and "“RE 1”" in texts["number"]
+    assert "not on the page" in texts["missing"] and "page 30" in texts["elsewhere"]
+    assert "set by a person" in texts["name"] and "Acme <i>Ltd</i>" in texts["name"]
+    table = root.xpath("//table")[0]
+    assert [cell.text_content() for cell in table.xpath(".//td")] == ["12.5", "Screws", "7", "Nuts"]
+    assert "Not shown, though values stand there: page 30." in root.text_content()
+    assert "1 proposal waiting" in root.xpath("string(//header)")
+
+
+def test_fields_and_columns_stand_in_the_order_of_the_page() -> None:
+    row = extraction(
+        {"a": 1, "b": 2, "c": 3, "items": [{"x": 1, "y": 2, "z": 3}]},
+        evidence={
+            "b": found(1, [0.1, 0.1, 0.2, 0.2]),
+            "c": found(1, [0.1, 0.05, 0.2, 0.1]),
+            "items[0].y": found(1, [0.5, 0.5, 0.6, 0.6]),
+            "items[0].z": found(1, [0.1, 0.5, 0.2, 0.6]),
+        },
+    )
+    root = page(row)
+    assert [name.text_content() for name in root.xpath("//dt")] == ["c", "b", "a"]
+    assert [name.text_content() for name in root.xpath("//thead//th")] == ["", "z", "y", "x"]
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    text = as_html(ROW, DOCUMENT, [SHEET]).decode()
+    root = lxml.html.document_fromstring(text)
+    assert not root.xpath("//script|//link|//iframe|//object|//embed|//form|//base|//*[starts-with(name(@*),'on')]")
+    assert all(source.startswith("data:image/png;base64,") for source in root.xpath("//@src"))
+    assert not re.search(r"url\(|@import|https?:|javascript:", text)
+    (policy,) = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline';")
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "' onmouseover='alert(1)",
+    "</style><script>alert(1)</script>",
+    "</title><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "&lt;script&gt;",
+    "{{7*7}}${7*7}",
+    "}body{background:url(//x)}",
+    "]]><!--",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+    row = extraction(
+        {text: text, "o": {text: {text: 1}}, "items": [{text: text}], "tags": [text]},
+        document_type=text,
+        evidence={"tags[0]": found(1, [0, 0, 1, 1], quote=text + "!"), text: {"state": text, "page": 1}},
+        proposals=[{"path": "tags[0]", "new": text, "removed": False}],
+    )
+    sheet = Sheet(1, 600, 800, [[text, 0.1, 0.1, 0.2, 0.12]], None)
+    root = page(row, sheet, filename=text)
+    assert not root.xpath("//script|//img|//svg[@onload]|//comment()")
+    for node in root.iter():
+        assert not [name for name in node.attrib if name.startswith("on")]
+        assert node.tag != "a" or node.get("href").startswith("#")
+    assert len(root.xpath("//style")) == 1 and "url(" not in root.xpath("string(//style)")
+    assert root.xpath("string(//h1)") == text and text in root.xpath("string(//dd)")
+    assert root.xpath("string(//title)") == text and root.xpath("string(//*[local-name()='svg'])") == text
+
+
+@pytest.mark.parametrize(
+    "box", [[0, 0, 2, 1], [-0.1, 0, 1, 1], [0.5, 0, 0.4, 1], ["0", 0, 1, 1], [0, 0, 1], "0011", None]
+)
+def test_a_box_that_is_none_is_not_drawn(box: Any) -> None:
+    row = extraction({"a": 1}, evidence={"a": {"state": "found", "page": 1, "boxes": [box, [0.1, 0.1, 0.2, 0.2]]}})
+    assert len(page(row).xpath("//a[contains(@class,'box')]")) == 1
+
+
+def test_controls_and_marks_that_turn_text_around_are_shown_as_such() -> None:
+    root = page(extraction({"a": "x\u202eevil\x00\x1b[31m\ud800"}))
+    assert "x\ufffdevil\ufffd\ufffd[31m\ufffd" in root.text_content()
+
+
+def test_a_page_without_an_image_is_drawn_from_its_words() -> None:
+    root = page(ROW, Sheet(1, 600, 800, SHEET.words, None))
+    assert not root.xpath("//img")
+    drawn = root.xpath("//*[local-name()='svg']/*[local-name()='text']")
+    assert [word.text for word in drawn] == ["Total", "<b>&\"'"] and drawn[0].get("x") == "60.00"
+    assert len(root.xpath("//a[contains(@class,'box')]")) == 4
+
+
+def test_of_thousands_of_values_the_first_ten_thousand_are_shown() -> None:
+    fields = {"items": [{"a": at, "b": at} for at in range(5_100)], "more": "x" * 5_000}
+    evidence = {f"items[{at}].a": found(1, [0.1, 0.1, 0.2, 0.2]) for at in range(3_000)}
+    root = page(extraction(fields, evidence=evidence))
+    assert len(root.xpath("//td[@id]")) == 10_000
+    assert "201 more values are left out here." in root.text_content()
+    assert len(root.xpath("//a[contains(@class,'box')]")) == 3_000
+
+
+def test_a_long_value_is_cut() -> None:
+    assert page(extraction({"a": "x" * 5_000})).xpath("string(//dd)") == "x" * 1_999 + "…"

@@ -1,0 +1,249 @@
+"""One call, one transaction, once: the ledger is the lock, the fence holds, and failures change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+from pydantic import JsonValue
+
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.errors import Fenced
+from fieldmark.stores import extractions, tool_calls
+from fieldmark.tools.toolset import Failed, ModelRetry, Tool, ToolInput, ToolResult, Toolset, hash_of
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = {"path": "total", "value": 10, "confidence": 1.0}
+NOT_ADMITTED = "This call was not admitted. This cannot be mended by calling again."
+
+
+@pytest.fixture
+async def context(desk):
+    return await desk.context()
+
+
+async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
+    return await EXTRACTION.toolset.call(context, name, call_id, arguments)
+
+
+async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, context):
+    await desk.admit(context, "update_field", TOTAL, "call-1")
+    answer = await call(context)
+    (entry,) = desk.ledger(context.run_id)
+    assert (answer.text, answer.is_error) == ('Stored, version 1: {"total": 10}', False)
+    assert (entry["status"], entry["result"]) == ("done", answer.text) and entry["finished_at"]
+    assert desk.extraction()["extracted_fields"] == {"total": 10}
+    (row,) = desk.journal()
+    assert (row["actor"], row["run_id"], row["call_id"]) == ("agent", context.run_id, "call-1")
+    assert (row["created_by"], row["path"], row["old"], row["new"]) == (desk.scope.user_id, ["total"], None, 10)
+    (event,) = desk.events(context.run_id)
+    assert event["version"] == 1 and [(one["path"], one["value"]) for one in event["changed"]] == [("total", 10)]
+
+
+async def test_what_it_has_not_admitted_is_not_written(desk, context):
+    assert (await call(context)).text == NOT_ADMITTED
+    assert desk.extraction()["version"] == 0 and desk.ledger(context.run_id) == []
+
+
+async def test_a_write_without_an_id_is_not_written(desk, context):
+    assert (await call(context, call_id=None)).is_error and desk.extraction()["version"] == 0
+
+
+@pytest.mark.parametrize("field", ["path", "value", "confidence"])
+async def test_what_was_admitted_is_what_may_run(desk, context, field):
+    await desk.admit(context, "update_field", TOTAL, "call-1")
+    other = {"path": "tax", "value": 2, "confidence": 0.5}
+    assert (await call(context, arguments=TOTAL | {field: other[field]})).text == NOT_ADMITTED
+    assert desk.extraction()["version"] == 0
+    assert not (await call(context)).is_error  # the admitted one itself still may
+
+
+async def test_an_entry_for_one_tool_admits_no_other(desk, context):
+    arguments = {"path": "total"}
+    await desk.put({"total": 1})
+    await desk.admit(context, "get_current_extraction", arguments, "call-1")
+    assert (await call(context, "remove_field", arguments=arguments)).text == NOT_ADMITTED
+    assert desk.extraction()["extracted_fields"] == {"total": 1}
+
+
+async def test_a_refused_call_does_not_run(desk, context):
+    async with desk.database.as_user(desk.scope) as conn:
+        await tool_calls.enter(
+            conn, run_id=context.run_id, attempt=context.attempt, org_id=desk.scope.org_id, call_id="call-1",
+            tool="update_field", arguments=TOTAL, arguments_hash=hash_of(TOTAL), status="refused", reason="No.",
+        )  # fmt: skip
+    assert "refused" in (await call(context)).text and desk.extraction()["version"] == 0
+    assert desk.ledger(context.run_id)[0]["status"] == "refused"
+
+
+async def test_another_runs_call_admits_nothing_here(desk, context):
+    other = await desk.context()
+    await desk.admit(other, "update_field", TOTAL, "call-1")
+    assert (await call(context)).text == NOT_ADMITTED and desk.extraction()["version"] == 0
+    assert not (await call(other)).is_error and desk.extraction()["version"] == 1
+
+
+async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(desk, context):
+    await desk.admit(context, "update_field", TOTAL, "call-1")
+    first = await call(context)
+    desk.sql("update public.extractions set extracted_fields = '{}' where id = %s", desk.extraction_id)
+    assert await call(context) == first
+    assert desk.extraction()["extracted_fields"] == {} and len(desk.events(context.run_id)) == 1
+
+
+async def test_a_failed_call_seen_again_fails_the_same_way_without_running(desk, context):
+    gone = {"path": "total"}
+    await desk.admit(context, "remove_field", gone, "call-1")
+    first = await call(context, "remove_field", arguments=gone)
+    assert first.is_error
+    await desk.put({"total": 1})  # now it could
+    assert await call(context, "remove_field", arguments=gone) == first
+    assert desk.extraction()["extracted_fields"] == {"total": 1}
+
+
+async def test_the_same_call_at_once_writes_once(desk, context):
+    await desk.put({"items": [1, 2, 3, 4, 5]})
+    first = {"path": "items[0]"}
+    await desk.admit(context, "remove_field", first, "call-1")
+    answers = await asyncio.gather(*[call(context, "remove_field", arguments=first) for _ in range(4)])
+    assert {answer.text for answer in answers} == {"Removed items[0], which was 1. Version 2."}
+    assert desk.extraction()["extracted_fields"] == {"items": [2, 3, 4, 5]}
+
+
+@pytest.mark.parametrize("name", ["update_field", "get_document_text"])
+async def test_a_worker_of_an_older_attempt_can_do_nothing(desk, context, name):
+    await desk.admit(context, "update_field", TOTAL, "call-1")
+    newer = await desk.context(context.run_id)
+    arguments = TOTAL if name == "update_field" else {}
+    with pytest.raises(Fenced):
+        await call(context, name, arguments=arguments)
+    assert desk.extraction()["version"] == 0
+    assert not (await call(newer, name, arguments=arguments)).is_error
+
+
+async def test_an_older_worker_records_no_failure_either(desk, context):
+    gone = {"path": "total"}
+    await desk.admit(context, "remove_field", gone, "call-1")
+    await desk.context(context.run_id)
+    with pytest.raises(Fenced):
+        await call(context, "remove_field", arguments=gone)
+    assert desk.ledger(context.run_id)[0]["status"] == "admitted"
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "queued"])
+async def test_only_a_running_run_acts(desk, context, status):
+    await desk.admit(context, "update_field", TOTAL, "call-1")
+    error = "It failed." if status == "failed" else None
+    desk.sql("update public.runs set status = %s, error = %s where id = %s", status, error, context.run_id)
+    with pytest.raises(Fenced):
+        await call(context)
+    assert desk.extraction()["version"] == 0
+
+
+async def test_a_stranger_with_the_same_ids_reaches_nothing(desk, context, make_user):
+    await desk.admit(context, "update_field", TOTAL, "call-1")
+    stranger = await make_user()
+    fields = {name: getattr(context, name) for name in context.__slots__}
+    elsewhere = type(context)(**fields | {"scope": stranger})
+    for name in ("update_field", "get_document_text"):
+        with pytest.raises(Fenced):
+            await call(elsewhere, name, arguments=TOTAL if name == "update_field" else {})
+    assert desk.extraction()["version"] == 0
+
+
+class Nothing(ToolInput):
+    """Nothing."""
+
+
+def toolset(failing: Exception | None) -> Toolset:
+    async def write_and_fail(conn, context, args) -> ToolResult:
+        stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", {}, {})
+        if failing is not None:
+            raise failing
+        return ToolResult(str(stored["value"]), [{"path": "half"}], 1)
+
+    return Toolset(Tool(Nothing, write_and_fail, says=lambda args: "Writing", writes=True))
+
+
+async def write_and(desk, context, failing: Exception | None):
+    await desk.admit(context, "write_and_fail", {}, "call-1")
+    return await toolset(failing).call(context, "write_and_fail", "call-1", {})
+
+
+async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
+    assert not (await write_and(desk, context, None)).is_error
+    assert desk.extraction()["extracted_fields"] == {"half": "done"} and len(desk.events(context.run_id)) == 1
+
+
+@pytest.mark.parametrize(
+    ("failing", "told"),
+    [
+        (ModelRetry("Mend it."), "Mend it."),
+        (Failed("It is so."), "It is so. This cannot be mended by calling again."),
+        (RuntimeError("postgresql://app:secret@db"), "Internal error. This cannot be mended by calling again."),
+        (KeyError("secret"), "Internal error. This cannot be mended by calling again."),
+    ],
+    ids=["retry", "failed", "surprise", "key"],
+)
+async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, context, failing, told):
+    answer = await write_and(desk, context, failing)
+    assert (answer.text, answer.is_error) == (told, True)
+    assert desk.extraction()["version"] == 0 and desk.journal() == [] and desk.events(context.run_id) == []
+    (entry,) = desk.ledger(context.run_id)
+    assert (entry["status"], entry["result"]) == ("failed", told)
+
+
+async def test_losing_the_database_in_the_middle_records_nothing(desk, context):
+    await desk.admit(context, "write_and_fail", {}, "call-1")
+    with pytest.raises(asyncio.CancelledError):
+        await toolset(asyncio.CancelledError()).call(context, "write_and_fail", "call-1", {})
+    assert desk.ledger(context.run_id)[0]["status"] == "admitted" and desk.extraction()["version"] == 0
+
+
+def test_an_unknown_tool_is_answered_with_the_known_ones():
+    with pytest.raises(ModelRetry, match=r"There is no tool 'drop'\. There are: get_document_text, "):
+        EXTRACTION.toolset.check("drop", {})
+
+
+def test_every_fault_is_named_at_once():
+    with pytest.raises(ModelRetry) as refusal:
+        EXTRACTION.toolset.check("update_field", {"path": "", "confidence": 7, "more": 1})
+    for said in ("path: ", "value: Field required.", "confidence: ", "more: there is no such argument."):
+        assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize("confidence", [7, -1, "0.9", True, None, float("nan"), float("inf"), [1]])
+def test_a_confidence_is_a_number_from_0_to_1(confidence):
+    with pytest.raises(ModelRetry):
+        EXTRACTION.toolset.check("update_field", TOTAL | {"confidence": confidence})
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, 0.333])
+def test_and_any_such_number(confidence):
+    assert EXTRACTION.toolset.check("update_field", TOTAL | {"confidence": confidence}).confidence == confidence
+
+
+@pytest.mark.parametrize("name", EXTRACTION.toolset.tools)
+def test_no_tool_takes_a_tenant_a_user_or_a_document(name):
+    schema = EXTRACTION.toolset.tools[name].input.model_json_schema()
+    assert schema["additionalProperties"] is False
+    assert not set(schema["properties"]) & {"org_id", "user_id", "document_id", "extraction_id", "run_id"}
+    assert EXTRACTION.toolset.tools[name].description
+
+
+def test_one_hash_for_one_meaning():
+    one: JsonValue = {"b": [1, {"d": 1, "c": 2}], "a": "ü"}
+    same: JsonValue = {"a": "ü", "b": [1, {"c": 2, "d": 1}]}
+    assert hash_of({"v": one}) == hash_of({"v": same}) != hash_of({"v": {**same, "a": "u"}})
+    assert len({hash_of({"v": v}) for v in (1, "1", True, None, [1], {"1": 1}, "", " ")}) == 8
+
+
+async def test_ids_are_a_runs_own(desk, context):
+    await desk.admit(context, "update_field", TOTAL, call_id := str(uuid4()))
+    other = await desk.context()
+    await desk.admit(other, "update_field", TOTAL | {"path": "tax"}, call_id)
+    assert not (await call(context, call_id=call_id)).is_error
+    assert not (await call(other, call_id=call_id, arguments=TOTAL | {"path": "tax"})).is_error
+    assert desk.extraction()["version"] == 2
