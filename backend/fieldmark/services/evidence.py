@@ -19,20 +19,21 @@ from fieldmark.stores import documents
 
 
 @dataclass(slots=True)
-class DocumentWords:
-    """The words of a run's document, fetched with its first write and kept while it runs: a document that was read does
-    not change."""
+class DocumentIndexes:
+    """The words of documents, by id: fetched when first asked for and kept, since a document that was read does not
+    change."""
 
-    _grounds: DocumentIndex | None = None
+    _by_document: dict[UUID, DocumentIndex] = field(default_factory=dict[UUID, DocumentIndex])
 
-    async def grounds(self, conn: Connection, document_id: UUID) -> DocumentIndex:
-        if self._grounds is None:
+    async def of(self, conn: Connection, document_id: UUID) -> DocumentIndex:
+        """The index of a document's words."""
+        if document_id not in self._by_document:
             pages = await documents.words(conn, document_id)
             # Half a second for hundreds of pages, in which others are to go on.
-            self._grounds = await asyncio.to_thread(
+            self._by_document[document_id] = await asyncio.to_thread(
                 DocumentIndex, [PageWords(page["number"], page["words"]) for page in pages]
             )
-        return self._grounds
+        return self._by_document[document_id]
 
 
 @dataclass(slots=True)

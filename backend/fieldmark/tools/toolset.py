@@ -1,24 +1,22 @@
-"""What a tool is, and the one way to run it: one call, one transaction, as one user, on one document."""
+"""What a tool is: a value with a name, an input, an effect and a function. An agent's toolset is a list of them."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar
-from uuid import UUID
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from fieldmark.db.pool import Connection, Database
+from fieldmark.db.pool import Connection
+from fieldmark.domain.changes import Preview
 from fieldmark.domain.values import canonical, problem_with
-from fieldmark.errors import FieldmarkError, Invalid
-from fieldmark.identity.scope import Scope
-from fieldmark.services.evidence import DocumentWords
-from fieldmark.stores import runs, tool_calls
-
-log = structlog.get_logger()
+from fieldmark.stores.runs import RunRow
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.errors import ModelRetry
 
 MAX_RESULT_BYTES = 40_000
 """The CLI spills a larger result into a file, which the agent has no tool to open."""
@@ -29,50 +27,50 @@ Confidence = Annotated[
 ]
 
 
-class ModelRetry(Exception):
-    """The model can mend this call: the sentence says how."""
-
-
-class Failed(Exception):
-    """The model cannot mend this call: the sentence says why."""
-
-
 class ToolInput(BaseModel):
     """Base of every tool's arguments: what is not declared is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """Whom and what the tools of one run are locked to. The model never sees or names any of it."""
+class ToolEffect(StrEnum):
+    """What a call does to the world, and so how it is run (see tools/ledger.py).
 
-    database: Database
-    scope: Scope
-    run_id: UUID
-    attempt: int
-    document_id: UUID
-    extraction_id: UUID
-    # Whether a person tells the agent what is right, whatever the document says.
-    correcting: bool = False
-    words: DocumentWords = field(default_factory=DocumentWords, compare=False)
+    READ      nothing: one transaction, not in the ledger, never asks a person
+    WRITE     a change in the database: one transaction with its ledger entry
+    EXTERNAL  something outside, or something long: entered and committed, done without a connection, then recorded
+    """
+
+    READ = "read"
+    WRITE = "write"
+    EXTERNAL = "external"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers: `text` to the model; `changed` and `version`, if fields changed, to whoever watches."""
+    """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
+    watches the run, in the transaction of the call: flat objects of domain/events.py."""
 
     text: str
-    changed: Sequence[dict[str, Any]] = ()
-    version: int | None = None
+    code: str = "ok"
+    data: JsonValue = None
+    events: Sequence[Mapping[str, JsonValue]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A tool's answer as the model gets it."""
+class RunsStarted(ToolResult):
+    """The call has started child runs and waits for them; its tool's `collect` makes the answer when all have ended."""
 
-    text: str
-    is_error: bool = False
+
+def model_text(text: str, code: str, data: JsonValue) -> str:
+    """A result as the model gets it: the text, and where there is more to say than "ok", a last line of JSON.
+
+    >>> model_text("Stored.", "stored", {"version": 3})
+    'Stored.\\n{"code":"stored","data":{"version":3}}'
+    """
+    if code == "ok" and data is None:
+        return text
+    line: dict[str, JsonValue] = {"code": code} if data is None else {"code": code, "data": data}
+    return f"{text}\n{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}"
 
 
 Input = TypeVar("Input", bound=ToolInput)
@@ -80,20 +78,31 @@ Input = TypeVar("Input", bound=ToolInput)
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input]):
-    """One thing an agent may do. The name is the function's, the description the docstring of its input."""
+    """One thing an agent may do. The docstring of its input is its description for the model.
 
+    `prepare(context, args)` works without a connection, before any row is locked; what it returns is handed to `run` in
+    the place of the arguments. `preview` says what a write would change, for the person who is asked. A tool with
+    `collect` starts child runs: its `run` answers RunsStarted.
+    """
+
+    name: str
     input: type[Input]
-    run: Callable[[Connection, ToolContext, Input], Awaitable[ToolResult]]
-    says: Callable[[Input], str]
-    writes: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.run.__name__
+    # (connection, context, what prepare returned or else the arguments)
+    run: Callable[[Connection, RunContext[Any], Any], Awaitable[ToolResult]]
+    summary: Callable[[Input], str]
+    effect: ToolEffect = ToolEffect.READ
+    prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
+    preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
+    collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
 
     @property
     def description(self) -> str:
         return " ".join((self.input.__doc__ or "").split())
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether its calls stand in the ledger and may wait for a person: all but reads."""
+        return self.effect is not ToolEffect.READ
 
 
 class Toolset:
@@ -106,7 +115,7 @@ class Toolset:
         """The arguments as the tool's input. Raises ModelRetry with every fault, for the model to mend."""
         tool = self.tools.get(name)
         if tool is None:
-            raise ModelRetry(f"There is no tool {name[:80]!r}. There are: {', '.join(self.tools)}.")
+            raise ModelRetry(f"There is no tool {name[:80]!r}. There are: {', '.join(self.tools)}.", "unknown_tool")
         problem = problem_with(dict(arguments))
         if problem:
             raise ModelRetry(problem)
@@ -115,94 +124,12 @@ class Toolset:
         except ValidationError as error:
             raise ModelRetry(" ".join(_in_words(fault) for fault in error.errors()[:10])) from None
 
-    def says(self, name: str, arguments: Mapping[str, JsonValue]) -> str:
+    def summary(self, name: str, arguments: Mapping[str, JsonValue]) -> str:
         """What a call does, for people who watch."""
         try:
-            return self.tools[name].says(self.check(name, arguments))
+            return self.tools[name].summary(self.check(name, arguments))
         except (ModelRetry, KeyError):
             return f"Calling {name[:80]}"
-
-    async def call(
-        self, context: ToolContext, name: str, call_id: str | None, arguments: Mapping[str, JsonValue]
-    ) -> Answer:
-        """Run one call. Every expected failure is an Answer; raises Fenced if this worker lost the run, and
-        whatever the database raises if it does not answer."""
-        try:
-            return await self._transact(context, name, call_id, arguments)
-        except ModelRetry as refusal:
-            return await self._failed(context, name, call_id, arguments, str(refusal))
-        except Failed as failure:
-            return await self._failed(
-                context, name, call_id, arguments, f"{failure} This cannot be mended by calling again."
-            )
-        except Invalid as refusal:
-            return await self._failed(context, name, call_id, arguments, str(refusal))
-        except FieldmarkError:
-            raise
-        except Exception:
-            # An exception's text may hold a DSN or another tenant's value: it goes into the log, never to the model.
-            log.exception("tool failed", tool=name)
-            return await self._failed(
-                context, name, call_id, arguments, "Internal error. This cannot be mended by calling again."
-            )
-
-    async def _transact(
-        self, context: ToolContext, name: str, call_id: str | None, arguments: Mapping[str, JsonValue]
-    ) -> Answer:
-        checked = self.check(name, arguments)
-        tool = self.tools[name]
-        async with context.database.as_user(context.scope) as conn:
-            if not tool.writes:
-                await runs.fence(conn, context.run_id, context.attempt)
-                return Answer((await tool.run(conn, context, checked)).text)
-            if call_id is None:
-                raise Failed("The call came without its id, so nobody can have admitted it.")
-            entry = await self._claim(conn, context, name, call_id, arguments)
-            if entry is None:
-                raise Failed("This call was not admitted.")
-            if entry["status"] in ("done", "failed"):
-                return Answer(entry["result"], is_error=entry["status"] == "failed")
-            if entry["status"] != "admitted":
-                raise Failed("This call was refused.")
-            result = await tool.run(conn, context, checked)
-            event = {"changed": list(result.changed), "version": result.version} if result.changed else None
-            await tool_calls.finish(
-                conn, run_id=context.run_id, call_id=call_id, result=result.text, failed=False, event=event
-            )
-            return Answer(result.text)
-
-    async def _failed(
-        self,
-        context: ToolContext,
-        name: str,
-        call_id: str | None,
-        arguments: Mapping[str, JsonValue],
-        sentence: str,
-    ) -> Answer:
-        tool = self.tools.get(name)
-        if tool is not None and tool.writes and call_id is not None:
-            async with context.database.as_user(context.scope) as conn:
-                entry = await self._claim(conn, context, name, call_id, arguments)
-                if entry is not None and entry["status"] == "admitted":
-                    await tool_calls.finish(conn, run_id=context.run_id, call_id=call_id, result=sentence, failed=True)
-        return Answer(sentence, is_error=True)
-
-    async def _claim(
-        self,
-        conn: Connection,
-        context: ToolContext,
-        name: str,
-        call_id: str,
-        arguments: Mapping[str, JsonValue],
-    ) -> dict[str, Any] | None:
-        return await tool_calls.claim(
-            conn,
-            run_id=context.run_id,
-            attempt=context.attempt,
-            call_id=call_id,
-            tool=name,
-            arguments_hash=hash_of(arguments),
-        )
 
 
 def hash_of(arguments: Mapping[str, JsonValue]) -> str:
