@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
@@ -16,15 +16,15 @@ from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.db.pool import Connection
+from fieldmark.domain.events import ShownChange
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Malformed
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs
+from fieldmark.stores.runs import RunRow
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
-
-
-Status = Literal["queued", "running", "awaiting_approval", "completed", "failed", "cancelled"]
 
 
 class WaitingCall(BaseModel):
@@ -34,6 +34,7 @@ class WaitingCall(BaseModel):
     tool: str
     input: dict[str, Any]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
+    changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
 
 
 class Run(BaseModel):
@@ -41,13 +42,15 @@ class Run(BaseModel):
 
     id: UUID
     agent: str
-    task: Literal["extract", "correct"]
-    document_id: UUID
-    extraction_id: UUID
-    status: Status
+    task: str
+    document_id: UUID | None
+    extraction_id: UUID | None
+    thread_id: UUID | None
+    parent_run_id: UUID | None = Field(description="The run whose call started this one.")
+    status: RunStatus
     waiting_call: str | None
     waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
-    attempt: int
+    attempt: int = Field(description="How often a worker has claimed it.")
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -68,29 +71,29 @@ class RunList(BaseModel):
 @router.get("", responses=responses(401, 422))
 async def list_runs(
     scope: TheScope,
-    service: TheRuntime,
-    status: Annotated[Status | None, Query(description="Only runs of this status.")] = None,
+    runtime: TheRuntime,
+    status: Annotated[RunStatus | None, Query(description="Only runs of this status.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
     before: Annotated[UUID | None, Query(description="Only those behind this run: the `next` of a list.")] = None,
 ) -> RunList:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         rows = await runs.list_runs(conn, scope, status=status, limit=limit, before=before)
         items = await described(conn, rows)
     return RunList(items=items, next=rows[-1]["id"] if len(rows) == limit else None)
 
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))
-async def cancel_run(run_id: UUID, scope: TheScope, service: TheRuntime) -> Run:
+async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
-    await decisions.cancel(service.database, scope, run_id)
-    return await get_run(run_id, scope, service)
+    await decisions.cancel(runtime.database, scope, run_id)
+    return await get_run(run_id, scope, runtime)
 
 
 @router.get("/{run_id}", responses=responses(401, 404, 410, 422))
-async def get_run(run_id: UUID, scope: TheScope, service: TheRuntime) -> Run:
+async def get_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     """One run as it stands now."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         row = await runs.get(conn, run_id)
         if row is None:
             raise await absent(conn, scope, run_id)
@@ -105,30 +108,57 @@ async def get_run(run_id: UUID, scope: TheScope, service: TheRuntime) -> Run:
 async def get_run_events(
     run_id: UUID,
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     last_event_id: Annotated[str | None, Header(description="The number of the last event you saw.")] = None,
     deltas: Deltas = False,
 ) -> EventSourceResponse:
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
     ended. From any event on, as often as you like, from any server."""
     after = number_after(last_event_id)
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         if await runs.get(conn, run_id) is None:
             raise await absent(conn, scope, run_id)
         # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
         if after > await runs.last_event(conn, run_id):
             raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
-    return event_stream(service, scope, run_id, after, deltas=deltas)
+    return event_stream(runtime, scope, run_id, after, deltas=deltas)
 
 
-async def described(conn: Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:
+async def described(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
     """Runs as they are answered, with what they wait for."""
-    proposals = await decisions.proposals(conn, rows)
-    return [Run.model_validate({**row, "waits_for": waiting_call(proposals.get(row["id"]))}) for row in rows]
+    waiting = await decisions.pending_calls(conn, rows)
+    return [_described(row, waiting.get(row.id)) for row in rows]
 
 
-def waiting_call(proposal: decisions.Proposal | None) -> WaitingCall | None:
-    """A proposal as it is answered."""
-    if proposal is None:
+def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
+    """A pending call as it is answered."""
+    if call is None:
         return None
-    return WaitingCall(call_id=proposal.call_id, tool=proposal.tool, input=proposal.arguments, message=proposal.message)
+    changes = [ShownChange.model_validate(change) for change in call.changes]
+    return WaitingCall(
+        call_id=call.call_id, tool=call.tool, input=call.arguments, message=call.message, changes=changes
+    )
+
+
+def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
+    return Run(
+        id=row.id,
+        agent=row.agent,
+        task=row.task,
+        document_id=row.document_id,
+        extraction_id=row.extraction_id,
+        thread_id=row.thread_id,
+        parent_run_id=row.parent_run_id,
+        status=row.status,
+        waiting_call=row.waiting_call,
+        waits_for=waiting_call(call),
+        attempt=row.fencing_token,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        answer=row.answer,
+        error=row.error,
+        error_code=row.error_code,
+        cost_usd=None if row.cost_usd is None else float(row.cost_usd),
+        usage=row.usage,
+    )

@@ -253,13 +253,21 @@ async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
     )
 
 
-async def let_go_of_the_dead(conn: Connection, run_id: UUID) -> None:
-    """Note that no CLI waits any more while a person decides: the run's job came again, so its worker is gone."""
-    await conn.execute(
-        """update public.runs set attached = false, fencing_token = fencing_token + 1
-           where id = %s and status = 'awaiting_approval' and attached""",
-        (run_id,),
+async def disown(conn: Connection, run_id: UUID) -> None:
+    """Note that no CLI waits any more with a run that waits: its job came again, so its worker is gone."""
+    await conn.execute("select private.disown_run(%s)", (run_id,))
+
+
+async def others_wait(conn: Connection) -> bool:
+    """Whether runs of any tenant wait for a worker. Asked by the service, outside of any scope."""
+    cursor = await conn.execute(
+        """select exists (
+             select from queue.procrastinate_jobs
+             where status = 'todo' and task_name = 'execute_run' and (scheduled_at is null or scheduled_at <= now())
+           ) as waiting"""
     )
+    row = await cursor.fetchone()
+    return bool(row and row["waiting"])
 
 
 async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
