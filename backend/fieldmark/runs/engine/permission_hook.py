@@ -6,7 +6,7 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -22,6 +22,7 @@ from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.events.approvals import approval_event
 from fieldmark.runs.events.message_calls import MessageCalls
 from fieldmark.stores import runs, tool_calls
+from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import ToolOutcome, run_call
@@ -190,8 +191,21 @@ class PermissionHook:
                 context.fencing_token,
                 call_id,
                 attached=True,
-                event=approval_event(context.run_id, call_id, tool.name, arguments, self._toolset, preview.changes),
+                event=self._approval_event(call_id, tool.name, arguments, [one.as_json() for one in preview.changes]),
             )
+
+    async def _ask_again(self, entry: CallRow) -> None:
+        """Have the run wait for a call that was entered before, and that its row knows nothing of."""
+        context, event = self._context, self._approval_event(entry.id, entry.tool, entry.arguments, entry.changes or [])
+        async with context.database.as_user(context.scope) as conn:
+            await runs.await_approval(
+                conn, context.run_id, context.fencing_token, entry.id, attached=True, event=event
+            )
+
+    def _approval_event(
+        self, call_id: str, tool: str, arguments: dict[str, JsonValue], changes: Sequence[Mapping[str, JsonValue]]
+    ) -> dict[str, JsonValue]:
+        return approval_event(self._context.run_id, call_id, tool, arguments, self._toolset, changes)
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
         if await self.calls.beside(call_id) != 1:
@@ -208,6 +222,8 @@ class PermissionHook:
             entry = await tool_calls.get(conn, self._context.run_id, call_id)
         if entry is None:
             return _verdict("deny", "The call was never proposed.")
+        if entry.status is CallStatus.PENDING:
+            await self._ask_again(entry)
         if entry.status in (CallStatus.PENDING, CallStatus.WAITING):
             return _verdict("defer")
         if entry.status is CallStatus.REFUSED:

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from fieldmark.domain.changes import Change
 from fieldmark.tools.toolset import Toolset
 
 MAX_SHOWN_CHARACTERS = 2000
@@ -22,10 +21,10 @@ def approval_event(
     tool: str,
     arguments: Mapping[str, JsonValue],
     toolset: Toolset,
-    changes: Sequence[Change],
+    changes: Sequence[Mapping[str, JsonValue]],
 ) -> dict[str, JsonValue]:
     """The event of a run that waits for a person."""
-    shown: list[JsonValue] = list(shown_changes([change.as_json() for change in changes]))
+    shown: list[JsonValue] = list(shown_changes(changes))
     return {
         "type": "approval",
         "approval": {

@@ -140,7 +140,8 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
             await runs.resume(conn, run.id)
             return last
     except _Moved as moved:
-        event = approval_event(run.id, call.id, call.tool, call.arguments, toolset, moved.now.changes)
+        changes = [change.as_json() for change in moved.now.changes]
+        event = approval_event(run.id, call.id, call.tool, call.arguments, toolset, changes)
         async with database.as_user(scope) as conn:
             await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
         raise _target_changed(call, moved.now) from None
