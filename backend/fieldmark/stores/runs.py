@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
 
 from fieldmark.identity.scope import Scope
 
@@ -19,9 +20,11 @@ WORK_CHANNEL = "fieldmark_work"
 """Where whoever works on a run is told to look at it again: it was cancelled or deleted, or somebody watches."""
 
 _COLUMNS = (
-    "id, created_by, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, "
-    "max_cost_usd, max_turns, status, attempt, tries, session_id, waiting_call, created_at, started_at, finished_at, "
-    "answer, error, error_code, private.cost_of_run(id) as cost_usd, private.usage_of_run(id) as usage"
+    "id, created_by, agent, task, document_id, extraction_id, "
+    "coalesce(input ->> 'instructions', input ->> 'message') as instructions, approval, auto_approved_tools, model, "
+    "max_cost_usd, max_turns, status, fencing_token as attempt, consecutive_failures as tries, session_id, "
+    "waiting_call, created_at, started_at, finished_at, answer, error, error_code, "
+    "private.cost_of_run(id) as cost_usd, private.usage_of_run(id) as usage"
 )
 
 
@@ -30,7 +33,11 @@ async def add(conn: AsyncConnection[Row], scope: Scope, **columns: Any) -> UUID:
 
     With an `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
     """
-    given = {"org_id": scope.org_id, **columns}
+    given = {"org_id": scope.org_id, "agent": "extraction", **columns}
+    if "instructions" in given:
+        words = given.pop("instructions")
+        name = "message" if given["task"] == "correct" else "instructions"
+        given["input"] = Jsonb({} if words is None else {name: words})
     query = sql.SQL(
         "insert into public.runs ({}) values ({}) on conflict (org_id, created_by, idempotency_key) do nothing "
         "returning id"
@@ -112,7 +119,8 @@ async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
 async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
     """Take a run up: `running`, with the next attempt's number. None if it has ended or is out of sight."""
     cursor = await conn.execute(
-        f"""update public.runs set status = 'running', attempt = attempt + 1, tries = tries + 1,
+        f"""update public.runs set status = 'running', fencing_token = fencing_token + 1,
+                consecutive_failures = consecutive_failures + 1,
                 held_at = null, session_id = coalesce(session_id, gen_random_uuid()),
                 started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning {_COLUMNS}""",
@@ -224,7 +232,9 @@ async def wait(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> None:
 async def release(conn: AsyncConnection[Row], run_id: UUID) -> None:
     """Put a run back into the queue, for another worker; it was not at fault, so the try does not count."""
     await conn.execute(
-        "update public.runs set status = 'queued', tries = greatest(tries - 1, 0) where id = %s", (run_id,)
+        "update public.runs set status = 'queued', "
+        "consecutive_failures = greatest(consecutive_failures - 1, 0) where id = %s",
+        (run_id,),
     )
 
 

@@ -68,7 +68,9 @@ async def decide(
 ) -> bool:
     """Decide a call that waits, as the user of its run; the run goes on. False if it waits no more, or never did."""
     cursor = await conn.execute(
-        "select private.decide_call(%s, %s, %s, %s, %s, %s, %s) as decided",
+        """select decided, case when decided is not null then private.resume_run(run_id) end
+           from (values (%s::uuid)) as of (run_id),
+             lateral private.begin_decision(run_id, %s, %s, %s, %s, %s, %s) as decided""",
         (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
     )
     row = await cursor.fetchone()
@@ -110,6 +112,6 @@ async def finish(
 ) -> None:
     """Record a call's answer, which a repetition of the call will be given again, and the event that tells of it."""
     await conn.execute(
-        "select private.finish_call(%s, %s, %s, %s, %s::json)",
-        (run_id, call_id, result, failed, None if event is None else json.dumps(event)),
+        "select private.finish_call(%s, %s, %s, %s, p_events => %s::json)",
+        (run_id, call_id, result, failed, None if event is None else json.dumps([event])),
     )
