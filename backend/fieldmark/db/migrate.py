@@ -271,8 +271,13 @@ async def _make_queue(connection: _Connection) -> None:
 
 
 async def _grant(connection: _Connection) -> None:
-    """What the service's role needs besides what the migrations grant: the queue, and to see what is applied."""
+    """What the service's role needs besides what the migrations grant: the queue, and to see what is applied. And what
+    nobody is to have: temporary tables, since the right to them is the database's own, and no copy of it keeps that."""
     async with connection.transaction():
+        database = await _value(connection, "select current_database()")
+        await connection.execute(
+            sql.SQL("revoke temporary on database {} from public").format(sql.Identifier(database))
+        )
         for grant in (
             "grant usage on schema queue, supabase_migrations to fieldmark_app",
             "grant select, insert, update, delete on all tables in schema queue to fieldmark_app",
