@@ -17,8 +17,8 @@ from fieldmark.api.problems import responses
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Malformed
+from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])

@@ -13,8 +13,8 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.absent import absent
 from fieldmark.runs.events.follow import ENDED
-from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs, tool_calls
 from fieldmark.tools.toolset import ModelRetry, hash_of
 
