@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection, sql
 
+from fieldmark.domain.events import Event
 from fieldmark.identity.scope import Scope
 
 Row = dict[str, Any]
@@ -163,19 +164,17 @@ async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last:
     )
 
 
-async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:
-    """Add one flat object to the run's events; readers hear of it when the transaction commits."""
-    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(body)))
+async def append_event(conn: AsyncConnection[Row], run_id: UUID, event: Event) -> None:
+    """Add one event to the run's; readers hear of it when the transaction commits."""
+    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(event.flat())))
 
 
-async def append_events(
-    conn: AsyncConnection[Row], run_id: UUID, attempt: int, bodies: Sequence[Mapping[str, Any]]
-) -> None:
+async def append_events(conn: AsyncConnection[Row], run_id: UUID, attempt: int, events: Sequence[Event]) -> None:
     """Add several in their order, as the attempt that is at work: raises Fenced if this one is not."""
     await conn.execute(
         """select private.fence(%s, %s), private.append_event(%s, said.body)
            from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
-        (run_id, attempt, run_id, [json.dumps(body) for body in bodies]),
+        (run_id, attempt, run_id, [json.dumps(event.flat()) for event in events]),
     )
 
 

@@ -10,6 +10,8 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
+from fieldmark.domain.events import Event
+
 Row = dict[str, Any]
 
 
@@ -106,10 +108,10 @@ async def finish(
     call_id: str,
     result: str,
     failed: bool,
-    event: dict[str, Any] | None = None,
+    event: Event | None = None,
 ) -> None:
     """Record a call's answer, which a repetition of the call will be given again, and the event that tells of it."""
     await conn.execute(
         "select private.finish_call(%s, %s, %s, %s, %s::json)",
-        (run_id, call_id, result, failed, None if event is None else json.dumps(event)),
+        (run_id, call_id, result, failed, None if event is None else json.dumps(event.flat())),
     )

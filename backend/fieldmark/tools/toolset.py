@@ -12,6 +12,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.events import ChangedEvent, ChangedField
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.errors import FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
@@ -165,7 +166,10 @@ class Toolset:
             if entry["status"] != "admitted":
                 raise Failed("This call was refused.")
             result = await tool.run(conn, context, checked)
-            event = {"changed": list(result.changed), "version": result.version} if result.changed else None
+            event = None
+            if result.changed and result.version is not None:
+                changed = [ChangedField.model_validate(change) for change in result.changed]
+                event = ChangedEvent(changed=changed, version=result.version)
             await tool_calls.finish(
                 conn, run_id=context.run_id, call_id=call_id, result=result.text, failed=False, event=event
             )

@@ -23,6 +23,7 @@ from claude_agent_sdk import (
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.events import ApprovalEvent, CompleteEvent, ErrorEvent, ProposedCall, RunStartedEvent
 from fieldmark.errors import Fenced, FieldmarkError, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS, BudgetExceeded, Meter
@@ -126,7 +127,7 @@ class Runner:
             if run is not None and run["tries"] <= MAX_TRIES and run["attempt"] <= MAX_ATTEMPTS:
                 if run["attempt"] == 1:
                     await runs.append_event(
-                        conn, run_id, {"run_id": str(run_id), "extraction_id": str(run["extraction_id"])}
+                        conn, run_id, RunStartedEvent(run_id=run_id, extraction_id=run["extraction_id"])
                     )
                 return run
             has_ended = room is None and await runs.get(conn, run_id) is not None
@@ -343,33 +344,29 @@ class Runner:
                 error=outcome.error,
                 error_code=outcome.code,
             )
-            last: dict[str, Any] = {"error": outcome.error, "code": outcome.code, "run_id": str(context.run_id)}
             if outcome.status == "completed":
                 ended = await runs.get(conn, context.run_id)
                 assert ended is not None
-                cost = ended["cost_usd"]
-                last = {
-                    "complete": True,
-                    "extraction_id": str(context.extraction_id),
-                    "cost_usd": None if cost is None else float(cost),
-                    "usage": ended["usage"],
-                }
+                last = CompleteEvent(
+                    extraction_id=context.extraction_id, cost_usd=ended["cost_usd"], usage=ended["usage"]
+                )
+            else:
+                assert outcome.error is not None and outcome.code is not None
+                last = ErrorEvent(error=outcome.error, code=outcome.code, run_id=context.run_id)
             await runs.append_event(conn, context.run_id, last)
 
-    async def _approval(self, conn: Connection, context: ToolContext, call_id: str) -> dict[str, Any]:
+    async def _approval(self, conn: Connection, context: ToolContext, call_id: str) -> ApprovalEvent:
         call = await tool_calls.get(conn, context.run_id, call_id)
         if call is None or call["status"] != "pending":
             raise Fenced("The call that the CLI deferred is not one that waits.")
         toolset = AGENTS["extraction"].toolset
-        return {
-            "approval": {
-                "call_id": call_id,
-                "tool": call["tool"],
-                "input": call["arguments"],
-                "message": toolset.says(call["tool"], call["arguments"]),
-            },
-            "run_id": str(context.run_id),
-        }
+        proposed = ProposedCall(
+            call_id=call_id,
+            tool=call["tool"],
+            input=call["arguments"],
+            message=toolset.says(call["tool"], call["arguments"]),
+        )
+        return ApprovalEvent(approval=proposed, run_id=context.run_id)
 
 
 def _was_killed(error: ClaudeSDKError) -> bool:
