@@ -20,9 +20,9 @@ from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.absent import absent
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
-from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions
 

@@ -14,8 +14,9 @@ from fastapi.telemetry import TelemetryConfig
 
 from fieldmark.api import agent, documents, exports, extractions, health, metrics, reference, runs, usage
 from fieldmark.api.body_limit import BodyLimit
-from fieldmark.api.problems import add_handlers
+from fieldmark.api.problems import add_handlers, describe
 from fieldmark.api.request_log import RequestLog
+from fieldmark.api.streams import event_schemas
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
@@ -69,6 +70,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         generate_unique_id_function=lambda route: route.name,
     )
     add_handlers(app)
+    describe(app, event_schemas())
     app.add_middleware(BodyLimit, max_file_bytes=settings.max_file_mb * 1024 * 1024)
     if settings.cors_origins:
         app.add_middleware(

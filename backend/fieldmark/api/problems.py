@@ -54,18 +54,23 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def add_handlers(app: FastAPI) -> None:
     """Let every error of this application leave as a problem, and its OpenAPI say what that is."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        description = generate()
-        description["components"]["schemas"]["Problem"] = Problem.model_json_schema()
-        return description
-
-    app.openapi = openapi
+    describe(app, {"Problem": Problem.model_json_schema()})
     app.add_exception_handler(FieldmarkError, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
+
+
+def describe(app: FastAPI, schemas: dict[str, Any]) -> None:
+    """Add schemas to the application's OpenAPI that its routes name and FastAPI does not see."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        description = generate()
+        description["components"]["schemas"] |= schemas
+        return description
+
+    app.openapi = openapi
 
 
 async def _expected(request: Request, error: Exception) -> JSONResponse:

@@ -19,8 +19,8 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Malformed
+from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs
 from fieldmark.stores.runs import RunRow
 

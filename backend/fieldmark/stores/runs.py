@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.identity.scope import Scope
 
@@ -319,19 +320,19 @@ async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: in
     )
 
 
-async def append_event(conn: Connection, run_id: UUID, body: Mapping[str, object]) -> None:
-    """Add one flat object to the run's events; readers hear of it when the transaction commits."""
-    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(body)))
+async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None:
+    """Add one event to the run's; readers hear of it when the transaction commits."""
+    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(event.flat())))
 
 
 async def append_events(
-    conn: Connection, run_id: UUID, fencing_token: int, bodies: Sequence[Mapping[str, object]]
+    conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]
 ) -> None:
     """Add several in their order, as the worker that has the run: raises Fenced if this one has not."""
     await conn.execute(
         """select private.fence(%s, %s), private.append_event(%s, said.body)
            from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
-        (run_id, fencing_token, run_id, [json.dumps(body) for body in bodies]),
+        (run_id, fencing_token, run_id, [json.dumps(event.flat()) for event in events]),
     )
 
 
@@ -381,12 +382,12 @@ async def finish(
 
 
 async def await_approval(
-    conn: Connection, run_id: UUID, fencing_token: int, call_id: str, *, attached: bool, event: Mapping[str, object]
+    conn: Connection, run_id: UUID, fencing_token: int, call_id: str, *, attached: bool, event: EventBase
 ) -> None:
     """The run waits for a person to decide a call, and says so. `attached`: its CLI waits too. Raises Fenced."""
     await conn.execute(
         "select private.await_approval(%s, %s, %s, %s, %s::json)",
-        (run_id, fencing_token, call_id, attached, json.dumps(event)),
+        (run_id, fencing_token, call_id, attached, json.dumps(event.flat())),
     )
 
 

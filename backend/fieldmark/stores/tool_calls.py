@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import CallStatus
 
 
@@ -145,13 +146,13 @@ async def begin_decision(
 
 
 async def show_again(
-    conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: Mapping[str, object]
+    conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase
 ) -> None:
     """The call goes on waiting, and what it would change is shown anew."""
     changes = Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
         "select private.show_again(%s, %s, %s, %s, %s::json)",
-        (run_id, call_id, changes, preview.target_hash, json.dumps(event)),
+        (run_id, call_id, changes, preview.target_hash, json.dumps(event.flat())),
     )
 
 
@@ -187,7 +188,7 @@ async def finish(
     failed: bool,
     code: str,
     data: JsonValue = None,
-    events: Sequence[Mapping[str, object]] = (),
+    events: Sequence[EventBase] = (),
 ) -> None:
     """Record a call's answer, which a repetition of the call will be given again, and the events that tell of it."""
     await conn.execute(
@@ -199,6 +200,6 @@ async def finish(
             failed,
             code,
             None if data is None else Jsonb(data),
-            json.dumps(list(events)) if events else None,
+            json.dumps([event.flat() for event in events]) if events else None,
         ),
     )

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import EventBase
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
@@ -49,12 +50,12 @@ class ToolEffect(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
-    watches the run, in the transaction of the call: flat objects of domain/events.py."""
+    watches the run, in the transaction of the call."""
 
     text: str
     code: str = "ok"
     data: JsonValue = None
-    events: Sequence[Mapping[str, JsonValue]] = ()
+    events: Sequence[EventBase] = ()
 
 
 class RunsStarted(ToolResult):

@@ -42,7 +42,8 @@ async def test_the_model_is_told_what_stays_and_watchers_what_changed(by_hand):
     )
     (event,) = by_hand.events(context.run_id)
     assert event["changed"][0].pop("evidence")["state"] == "not_found"
-    assert [event] == [{"changed": [{"path": "vendor.vat", "value": "DE2", "confidence": 0}], "version": 3}]
+    change = {"path": "vendor.vat", "value": "DE2", "confidence": 0}
+    assert event == {"type": "changed", "changed": [change], "version": 3}
     assert waiting(by_hand) == [("vendor.name", "Acme Ltd", "Acne", context.run_id)]
 
 

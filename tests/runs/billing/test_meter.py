@@ -198,7 +198,7 @@ async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(des
     run_id = await desk.run()
     silent = Script([stall(600, text("I begin."), text("x" * 400))])
     work = asyncio.create_task(desk.work(silent, run_id))
-    await until(lambda: {"text": "I begin."} in desk.events(run_id))
+    await until(lambda: {"type": "text", "text": "I begin."} in desk.events(run_id))
     await cancel(desk.database, desk.scope, run_id)
     assert (await work).state["status"] == "cancelled"
     (row,) = rows(desk, run_id)

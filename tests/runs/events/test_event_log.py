@@ -18,6 +18,7 @@ from claude_agent_sdk import (
 )
 
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.runs.events.writer import MAX_SHOWN_CHARACTERS, EventMapper, EventWriter
@@ -31,7 +32,7 @@ MODEL = "claude-sonnet-5"
 
 def told(*messages) -> list[dict]:
     narrator = EventMapper(EXTRACTION.toolset)
-    return [said for message in messages for said in narrator.objects(message)]
+    return [said.flat() for message in messages for said in narrator.objects(message)]
 
 
 def began(name: str, given, call_id: str = "c") -> AssistantMessage:
@@ -44,7 +45,8 @@ def ended(content, call_id: str = "c", is_error=None) -> UserMessage:
 
 def test_words_and_thoughts_are_told_and_blank_ones_are_not():
     blocks = [ThinkingBlock("Hm.", "s"), ThinkingBlock(" ", "s"), TextBlock("Yes."), TextBlock("\n")]
-    assert told(AssistantMessage(blocks, MODEL)) == [{"thinking": "Hm."}, {"text": "Yes."}]
+    thought, said = told(AssistantMessage(blocks, MODEL))
+    assert (thought, said) == ({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."})
 
 
 def streamed(*kinds: str) -> list[StreamEvent]:
@@ -77,6 +79,7 @@ def test_a_call_begins_and_ends_under_its_bare_name():
         began("mcp__fieldmark__get_document_text", {"pages": "2-3"}), ended([{"type": "text", "text": "Words."}])
     )
     assert first == {
+        "type": "tool",
         "tool": "get_document_text",
         "call_id": "c",
         "input": {"pages": "2-3"},
@@ -85,6 +88,7 @@ def test_a_call_begins_and_ends_under_its_bare_name():
     }
     assert second.pop("duration_ms") >= 0
     assert second == {
+        "type": "tool",
         "tool": "get_document_text",
         "call_id": "c",
         "output": "Words.",
@@ -126,7 +130,7 @@ def test_a_tool_that_nobody_knows_is_told_too():
 
 def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
     wait = SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529})
-    assert told(wait) == [{"retry": "The model's service is busy; trying again.", "wait_s": 1.2}]
+    assert told(wait) == [{"type": "retry", "retry": "The model's service is busy; trying again.", "wait_s": 1.2}]
     assert told(AssistantMessage([TextBlock("API Error: 500")], "<synthetic>", error="server_error")) == []
     assert told(SystemMessage("init", {}), UserMessage("words"), UserMessage([TextBlock("words")])) == []
 
@@ -138,7 +142,7 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
     async def add(worker: int) -> None:
         for n in range(10):
             async with desk.database.as_user(desk.scope) as conn:
-                await runs.append_event(conn, context.run_id, {"worker": worker, "n": n})
+                await runs.append_event(conn, context.run_id, TextEvent(text=f"{worker} {n}"))
                 if n % 5 == 4:
                     await conn.execute("select pg_sleep(0.005)")
 
@@ -146,14 +150,15 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
         for _ in range(5):
             with pytest.raises(RuntimeError):
                 async with desk.database.as_user(desk.scope) as conn:
-                    await runs.append_event(conn, context.run_id, {"never": True})
+                    await runs.append_event(conn, context.run_id, TextEvent(text="never"))
                     raise RuntimeError
 
     await asyncio.gather(*[add(worker) for worker in range(5)], break_off())
     events = desk.events(context.run_id)  # asserts 1..n
     assert len(events) == 50
+    said = [tuple(map(int, event["text"].split())) for event in events]
     for worker in range(5):
-        assert [event["n"] for event in events if event["worker"] == worker] == list(range(10))
+        assert [n for one, n in said if one == worker] == list(range(10))
 
 
 @anyio
@@ -161,7 +166,7 @@ async def test_the_log_keeps_the_order_and_loses_nothing(desk):
     context = await desk.context()
     async with EventWriter(context) as log:
         for n in range(200):
-            log.say({"text": str(n)})
+            log.say(TextEvent(text=str(n)))
             if n % 50 == 0:
                 await asyncio.sleep(0.01)
     assert [event["text"] for event in desk.events(context.run_id)] == [str(n) for n in range(200)]
@@ -172,18 +177,18 @@ async def test_what_was_said_is_written_even_if_the_block_fails(desk):
     context = await desk.context()
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
-            log.say({"text": "last words"})
+            log.say(TextEvent(text="last words"))
             raise KeyError
-    assert desk.events(context.run_id) == [{"text": "last words"}]
+    assert desk.events(context.run_id) == [{"type": "text", "text": "last words"}]
 
 
 @anyio
 async def test_what_was_said_is_written_before_a_flush_returns(desk):
     context = await desk.context()
     async with EventWriter(context) as log:
-        log.say({"text": "first"})
+        log.say(TextEvent(text="first"))
         await log.flush()
-        assert desk.events(context.run_id) == [{"text": "first"}]
+        assert desk.events(context.run_id) == [{"type": "text", "text": "first"}]
 
 
 @anyio
@@ -192,7 +197,7 @@ async def test_a_worker_that_lost_the_run_says_nothing_more(desk):
     await desk.context(context.run_id)
     with pytest.raises(Fenced):
         async with EventWriter(context) as log:
-            log.say({"text": "too late"})
+            log.say(TextEvent(text="too late"))
     assert desk.events(context.run_id) == []
 
 
@@ -203,7 +208,7 @@ async def test_losing_it_in_the_middle_is_told_at_the_next_word(desk):
         async with EventWriter(context) as log:
             await desk.context(context.run_id)
             for n in range(100):
-                log.say({"text": str(n)})
+                log.say(TextEvent(text=str(n)))
                 await asyncio.sleep(0.02)
     assert desk.events(context.run_id) == []
 
@@ -215,8 +220,12 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     script = Script([[thinking("Hm."), read], [text("I write."), write], [bad], [text("Done.")]])
     worked = await desk.work(script)
     events = worked.events
-    assert events[0] == {"run_id": str(worked.run_id), "extraction_id": str(desk.extraction_id)}
-    kinds = [f"{event['tool']} {event['status']}" if "tool" in event else next(iter(event)) for event in events[1:]]
+    assert events[0] == {
+        "type": "run",
+        "run_id": str(worked.run_id),
+        "extraction_id": str(desk.extraction_id),
+    }
+    kinds = [f"{event['tool']} {event['status']}" if "tool" in event else event["type"] for event in events[1:]]
     assert kinds == [
         "thinking", "get_document_text running", "get_document_text complete",
         "text", "update_field running", "changed", "update_field complete",
@@ -233,5 +242,5 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     last = events[-1]
     assert (last["complete"], last["extraction_id"]) == (True, str(desk.extraction_id))
     assert last["cost_usd"] > 0 and last["usage"]["turns"] == 4
-    # Flat objects: tool names bare, no type field, nothing of the SDK's.
-    assert not [event for event in events if "type" in event] and "mcp__" not in json.dumps(events)
+    # Flat objects, each of them one of the union; tool names bare, nothing of the SDK's.
+    assert [EVENT.validate_python(event).flat() for event in events] == events and "mcp__" not in json.dumps(events)

@@ -6,7 +6,7 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -16,10 +16,11 @@ from claude_agent_sdk.types import HookContext, HookInput, SyncHookJSONOutput
 from pydantic import JsonValue
 
 from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import ApprovalEvent
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
-from fieldmark.runs.events.approvals import approval_event
+from fieldmark.runs.events.approvals import Changed, approval_event
 from fieldmark.runs.events.message_calls import MessageCalls
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
@@ -203,9 +204,10 @@ class PermissionHook:
             )
 
     def _approval_event(
-        self, call_id: str, tool: str, arguments: dict[str, JsonValue], changes: Sequence[Mapping[str, JsonValue]]
-    ) -> dict[str, JsonValue]:
-        return approval_event(self._context.run_id, call_id, tool, arguments, self._toolset, changes)
+        self, call_id: str, tool: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]
+    ) -> ApprovalEvent:
+        message = self._toolset.summary(tool, arguments)
+        return approval_event(self._context.run_id, call_id, tool, arguments, message, changes)
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
         if await self.calls.beside(call_id) != 1:

@@ -8,7 +8,10 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from fieldmark.tools.toolset import Toolset
+from fieldmark.domain.events import ApprovalEvent, ProposedCall, ShownChange
+
+Changed = Mapping[str, JsonValue]
+"""A change as the ledger keeps it: {path, old, new, added?, removed?}."""
 
 MAX_SHOWN_CHARACTERS = 2000
 """How much of a value is shown. The call itself has all of it."""
@@ -16,45 +19,40 @@ MAX_SHOWN_CHANGES = 500
 
 
 def approval_event(
-    run_id: UUID,
-    call_id: str,
-    tool: str,
-    arguments: Mapping[str, JsonValue],
-    toolset: Toolset,
-    changes: Sequence[Mapping[str, JsonValue]],
-) -> dict[str, JsonValue]:
-    """The event of a run that waits for a person."""
-    shown: list[JsonValue] = list(shown_changes(changes))
-    return {
-        "type": "approval",
-        "approval": {
-            "call_id": call_id,
-            "tool": tool,
-            "input": dict(arguments),
-            "message": toolset.summary(tool, arguments),
-            "changes": shown,
-        },
-        "run_id": str(run_id),
-    }
+    run_id: UUID, call_id: str, tool: str, arguments: dict[str, JsonValue], message: str, changes: Sequence[Changed]
+) -> ApprovalEvent:
+    """The event of a run that waits for a person. `message` says what the call does, in words."""
+    return ApprovalEvent(
+        run_id=run_id,
+        approval=ProposedCall(
+            call_id=call_id, tool=tool, input=arguments, message=message, changes=shown_changes(changes)
+        ),
+    )
 
 
-def shown_changes(changes: Sequence[Mapping[str, JsonValue]]) -> list[dict[str, JsonValue]]:
+def shown_changes(changes: Sequence[Changed]) -> list[ShownChange]:
     """Changes as people see them: what a screen would obey or hide is spelt out (control, bidi and zero-width
     characters), what is too long is cut, marked `shortened`, and ends in "… (shortened)".
 
-    >>> shown_changes([{"path": "total", "old": "1\\u202e2", "new": 3}])
-    [{'path': 'total', 'old': '1\\\\u202e2', 'new': 3}]
+    >>> shown_changes([{"path": "total", "old": "1\\u202e2", "new": 3}])[0].old
+    '1\\\\u202e2'
     """
-    shown: list[dict[str, JsonValue]] = []
+    shown: list[ShownChange] = []
     for change in changes[:MAX_SHOWN_CHANGES]:
-        path, old, new = (_shown(change.get(key)) for key in ("path", "old", "new"))
-        one: dict[str, JsonValue] = {**change, "path": path[0], "old": old[0], "new": new[0]}
-        if path[1] or old[1] or new[1]:
-            one["shortened"] = True
-        shown.append(one)
+        (path, long_path), (old, long_old), (new, long_new) = (_shown(change.get(key)) for key in ("path", "old", "new"))
+        shown.append(
+            ShownChange(
+                path=str(path),
+                old=old,
+                new=new,
+                added=True if change.get("added") else None,
+                removed=True if change.get("removed") else None,
+                shortened=True if long_path or long_old or long_new else None,
+            )
+        )
     if len(changes) > MAX_SHOWN_CHANGES:
         rest = f"… ({len(changes) - MAX_SHOWN_CHANGES} more changes: shortened)"
-        shown.append({"path": rest, "old": None, "new": None, "shortened": True})
+        shown.append(ShownChange(path=rest, old=None, new=None, shortened=True))
     return shown
 
 

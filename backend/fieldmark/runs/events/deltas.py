@@ -2,7 +2,7 @@
 
 A piece says where it belongs, so that whatever is lost on the way costs the rest of its block and never its sense:
 
-    <run> <number of the event before it> <attempt>.<block> <from> <to> {"text_delta": "…"}
+    <run> <number of the event before it> <attempt>.<block> <from> <to> {"type": "text_delta", "text_delta": "…"}
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
+
+from fieldmark.domain.events import TextDeltaEvent, ThinkingDeltaEvent
 
 PIECE_CHARACTERS = 600
 """A notification carries less than 8,000 bytes, and a character takes up to 12 in ASCII JSON."""
@@ -84,7 +86,7 @@ class DeltaBuffer:
         block.told, block.again = len(words), False
         return [
             # In ASCII: NUL and half a surrogate pass too, and a character is a byte.
-            f"{self._attempt}.{block.number} {at} {to} {json.dumps({block.kind: words[at:to]})}"
+            f"{self._attempt}.{block.number} {at} {to} {json.dumps(_delta(block.kind, words[at:to]).flat())}"
             for at, to in pairwise([*cuts, len(words)])
         ]
 
@@ -94,6 +96,10 @@ class DeltaBuffer:
     def _say_so(self) -> None:
         if self._is_watched():
             self.has_words()
+
+
+def _delta(kind: str, words: str) -> TextDeltaEvent | ThinkingDeltaEvent:
+    return TextDeltaEvent(text_delta=words) if kind == "text_delta" else ThinkingDeltaEvent(thinking_delta=words)
 
 
 class DeltaAssembler:

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from fieldmark.db.pool import Database
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.absent import absent
 from fieldmark.runs.events.deltas import DeltaAssembler
-from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs
 
 ENDED = frozenset({"completed", "failed", "cancelled", "awaiting_approval"})

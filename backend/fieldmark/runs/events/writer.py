@@ -21,6 +21,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
+from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
@@ -55,7 +56,7 @@ class EventMapper:
         """Take note of a call that was begun before, whose end is still to be told: it waited for a person."""
         self._begun[call_id] = (tool, self._toolkit.says(tool, arguments), time.monotonic())
 
-    def objects(self, message: Message) -> Iterator[dict[str, Any]]:
+    def objects(self, message: Message) -> Iterator[Event]:
         """The objects that a message stands for: none, one or several."""
         if isinstance(message, AssistantMessage):
             if message.error is not None:
@@ -63,9 +64,9 @@ class EventMapper:
             yield from self._asked_again()
             for block in message.content:
                 if isinstance(block, TextBlock) and block.text.strip():
-                    yield {"text": block.text}
+                    yield TextEvent(text=block.text)
                 elif isinstance(block, ThinkingBlock) and block.thinking.strip():
-                    yield {"thinking": block.thinking}
+                    yield ThinkingEvent(thinking=block.thinking)
                 elif isinstance(block, ToolUseBlock):
                     yield self._began(block)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
@@ -85,17 +86,17 @@ class EventMapper:
                     pass
         elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
             self._broke_off = False
-            yield {
-                "retry": "The model's service is busy; trying again.",
-                "wait_s": round(float(message.data.get("retry_delay_ms", 0)) / 1000, 1),
-            }
+            yield RetryEvent(
+                retry="The model's service is busy; trying again.",
+                wait_s=round(float(message.data.get("retry_delay_ms", 0)) / 1000, 1),
+            )
 
-    def _asked_again(self) -> Iterator[dict[str, Any]]:
+    def _asked_again(self) -> Iterator[Event]:
         if self._broke_off:
             self._broke_off = False
-            yield {"retry": _BROKE_OFF, "wait_s": 0.0}
+            yield RetryEvent(retry=_BROKE_OFF, wait_s=0.0)
 
-    def _began(self, block: ToolUseBlock) -> dict[str, Any]:
+    def _began(self, block: ToolUseBlock) -> ToolEvent:
         name = block.name.removeprefix(TOOL_PREFIX)
         # The model may have sent anything: what could not be stored in a field is not stored in an event either.
         given = cast(Any, block.input)
@@ -104,23 +105,24 @@ class EventMapper:
         )
         says = self._toolkit.says(name, shown)
         self._begun[block.id] = (name, says, time.monotonic())
-        return {"tool": name, "call_id": block.id, "input": shown, "status": "running", "message": says}
+        return ToolEvent(tool=name, call_id=block.id, input=shown, status="running", message=says)
 
-    def _ended(self, block: ToolResultBlock) -> dict[str, Any]:
+    def _ended(self, block: ToolResultBlock) -> ToolEvent:
         name, says, begun = self._begun.pop(block.tool_use_id, ("unknown", "Calling", time.monotonic()))
         text = _text_of(block)
         if wrapped := _WRAPPED.fullmatch(text):
             text = wrapped[1] or wrapped[2] or ""
         shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"
         failed = bool(block.is_error)
-        return {
-            "tool": name,
-            "call_id": block.tool_use_id,
-            "error" if failed else "output": shown,
-            "status": "error" if failed else "complete",
-            "message": says,
-            "duration_ms": round((time.monotonic() - begun) * 1000),
-        }
+        return ToolEvent(
+            tool=name,
+            call_id=block.tool_use_id,
+            output=None if failed else shown,
+            error=shown if failed else None,
+            status="error" if failed else "complete",
+            message=says,
+            duration_ms=round((time.monotonic() - begun) * 1000),
+        )
 
 
 def _text_of(block: ToolResultBlock) -> str:
@@ -142,7 +144,7 @@ class EventWriter:
         self._draft = draft or DeltaBuffer(context.attempt)
         self._draft.has_words = self._gather
         self._gathering: asyncio.TimerHandle | None = None
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[Event] = []
         self._writing = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
@@ -164,12 +166,12 @@ class EventWriter:
             if kind is None:  # else what ended the run says more
                 raise
 
-    def say(self, body: dict[str, Any]) -> None:
-        """Put an object at the end of the run's events. Raises what the writing of earlier ones failed with."""
+    def say(self, event: Event) -> None:
+        """Put an event at the end of the run's events. Raises what the writing of earlier ones failed with."""
         if self._writer is not None and self._writer.done() and not self._writer.cancelled():
             self._writer.result()
         self._draft.pass_over()
-        self._waiting.append(body)
+        self._waiting.append(event)
         self._wanted.set()
 
     def _gather(self) -> None:

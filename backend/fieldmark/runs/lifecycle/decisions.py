@@ -16,12 +16,13 @@ from pydantic import JsonValue
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.errors import Conflict, Invalid, NotFound, TargetChanged
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.approvals import approval_event, shown_changes
 from fieldmark.runs.events.mapper import ended_event
-from fieldmark.runs.lifecycle.absent import absent
+from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
@@ -50,7 +51,7 @@ class PendingCall:
     tool: str
     arguments: dict[str, JsonValue]
     message: str
-    changes: list[dict[str, JsonValue]]
+    changes: list[ShownChange]
 
 
 async def pending_call(database: Database, scope: Scope, run_id: UUID) -> PendingCall | None:
@@ -141,7 +142,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
             return last
     except _Moved as moved:
         changes = [change.as_json() for change in moved.now.changes]
-        event = approval_event(run.id, call.id, call.tool, call.arguments, toolset, changes)
+        event = approval_event(run.id, call.id, call.tool, call.arguments, toolset.summary(call.tool, call.arguments), changes)
         async with database.as_user(scope) as conn:
             await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
         raise _target_changed(call, moved.now) from None
@@ -231,10 +232,10 @@ async def _tell_end(
 def _target_changed(call: CallRow, now: Preview) -> TargetChanged:
     before = {str(one["path"]): one for one in call.changes or []}
     places: list[JsonValue] = []
-    for change in shown_changes([one.as_json() for one in now.changes]):
-        path = str(change["path"])
-        places.append({**change, "shown": before.get(path, {}).get("old")})
-    missing = before.keys() - {str(change.path) for change in now.changes}
+    for change in now.changes:
+        (seen,) = shown_changes([change.as_json()])
+        places.append({**seen.model_dump(mode="json"), "shown": before.get(change.path, {}).get("old")})
+    missing = before.keys() - {change.path for change in now.changes}
     places += [
         {"path": path, "old": None, "shown": before[path].get("old"), "new": before[path].get("new")}
         for path in sorted(missing)

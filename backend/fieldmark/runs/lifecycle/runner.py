@@ -13,6 +13,7 @@ import structlog
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import decided_text
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TokensUsed
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.errors import Fenced, FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
@@ -318,20 +319,15 @@ class Runner:
             await runs.append_event(conn, run.id, await self._last_event(conn, run, outcome))
         return outcome.status, outcome.code
 
-    async def _last_event(self, conn: Connection, run: RunRow, outcome: Outcome) -> dict[str, object]:
+    async def _last_event(self, conn: Connection, run: RunRow, outcome: Outcome) -> EventBase:
         if outcome.status != RunStatus.COMPLETED:
-            return {"type": "error", "error": outcome.error, "code": outcome.code, "run_id": str(run.id)}
+            assert outcome.error is not None and outcome.code is not None
+            return ErrorEvent(error=outcome.error, code=outcome.code, run_id=run.id)
         ended = await runs.get(conn, run.id)
         assert ended is not None
-        cost = ended.cost_usd
-        subject = {} if run.extraction_id is None else {"extraction_id": str(run.extraction_id)}
-        return {
-            "type": "complete",
-            "complete": True,
-            **subject,
-            "cost_usd": None if cost is None else float(cost),
-            "usage": ended.usage,
-        }
+        cost = None if ended.cost_usd is None else float(ended.cost_usd)
+        used = TokensUsed.model_validate(ended.usage)
+        return CompleteEvent(extraction_id=run.extraction_id, cost_usd=cost, usage=used)
 
 
 class _Watch:
@@ -383,15 +379,14 @@ class _Watch:
         return self._status
 
 
-def _first_event(run: RunRow) -> dict[str, object]:
-    optional = {
-        "extraction_id": run.extraction_id,
-        "thread_id": run.thread_id,
-        "parent_run_id": run.parent_run_id,
-        "parent_call_id": run.parent_call_id,
-    }
-    given = {name: str(value) for name, value in optional.items() if value is not None}
-    return {"type": "run", "run_id": str(run.id), **given}
+def _first_event(run: RunRow) -> RunStartedEvent:
+    return RunStartedEvent(
+        run_id=run.id,
+        extraction_id=run.extraction_id,
+        thread_id=run.thread_id,
+        parent_run_id=run.parent_run_id,
+        parent_call_id=run.parent_call_id,
+    )
 
 
 async def _settled(task: asyncio.Task[Any]) -> None:
