@@ -134,9 +134,8 @@ def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
     """A pending call as it is answered."""
     if call is None:
         return None
-    changes = [ShownChange.model_validate(change) for change in call.changes]
     return WaitingCall(
-        call_id=call.call_id, tool=call.tool, input=call.arguments, message=call.message, changes=changes
+        call_id=call.call_id, tool=call.tool, input=call.arguments, message=call.message, changes=call.changes
     )
 
 

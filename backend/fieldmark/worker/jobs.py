@@ -77,7 +77,7 @@ def _cli_pool(service: Runtime, model: ModelService) -> CliPool:
         model,
         most_turns=settings.max_turns,
         seconds=settings.run_seconds,
-        warmth=PoolSettings(
+        settings=PoolSettings(
             processes=enough if settings.warm_processes is None else settings.warm_processes,
             spares=settings.warm_spares,
             runs=settings.warm_runs,

@@ -97,7 +97,7 @@ class CliPool:
         *,
         most_turns: int,
         seconds: int,
-        warmth: PoolSettings | None = None,
+        settings: PoolSettings | None = None,
         first: tuple[AgentSpec, str] | None = None,
         metrics: Metrics | None = None,
         most_at_work: int = 1,
@@ -106,7 +106,7 @@ class CliPool:
         self._most_at_work = most_at_work
         self._most_turns = most_turns
         self._seconds = seconds
-        self._warmth = warmth or PoolSettings()
+        self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
         self._asked_for = first
         self._idle: list[_Shared] = []  # oldest first
@@ -121,7 +121,7 @@ class CliPool:
 
     async def __aenter__(self) -> Self:
         self._tell()
-        if self._warmth.processes:
+        if self._settings.processes:
             self._keeps = True
             self._tender = _apart(self._tend())
         return self
@@ -201,7 +201,7 @@ class CliPool:
             shared.binding.leave()
             is_fit = in_order and shared.process.ended_well and self._keeps
             # Runs go on while CLIs are cleared, which may take long.
-            if is_fit and len(self._clearing) < self._warmth.processes:
+            if is_fit and len(self._clearing) < self._settings.processes:
                 self._clearing[shared] = _apart(self._clear(shared))
                 self._left()
             else:
@@ -314,9 +314,9 @@ class CliPool:
         """Why a CLI that lives is not to be used, as a metric's label."""
         if shared.binding.spoilt:
             return "spoilt"
-        if shared.runs >= self._warmth.runs:
+        if shared.runs >= self._settings.runs:
             return "runs"
-        if shared.process.memory_mb() > self._warmth.max_mb:
+        if shared.process.memory_mb() > self._settings.max_mb:
             return "memory"
         if shared.process.cpu_seconds() > self._seconds:
             return "cpu"
@@ -331,10 +331,10 @@ class CliPool:
 
     def _trim(self) -> None:
         """Keep no more than there is room for, spares before those that were used, the last used before others."""
-        room = max(0, self._warmth.processes - self._at_work - len(self._clearing) - self._connecting)
+        room = max(0, self._settings.processes - self._at_work - len(self._clearing) - self._connecting)
         for shared in self._spares[room:]:
             self._throw_away(shared, "room")
-        room -= max(len(self._spares), min(self._warmth.spares - self._connecting, room))
+        room -= max(len(self._spares), min(self._settings.spares - self._connecting, room))
         for shared in self._idle[: max(0, len(self._idle) - room)]:
             self._throw_away(shared, "room")
         self._tell()
@@ -354,7 +354,7 @@ class CliPool:
         while True:
             self._changed.clear()
             for shared in list(self._idle):
-                if time.monotonic() - shared.since > self._warmth.idle_seconds:
+                if time.monotonic() - shared.since > self._settings.idle_seconds:
                     self._throw_away(shared, "idle")
             self._trim()
             try:
@@ -375,10 +375,10 @@ class CliPool:
         kind = _Kind(spec.name, spec.prompt, spec.toolset, model)
         self._drop_what_is_out_of_date(kind)
         for shared in list(self._spares):
-            if shared.kind != kind and time.monotonic() - shared.since > self._warmth.idle_seconds:
+            if shared.kind != kind and time.monotonic() - shared.since > self._settings.idle_seconds:
                 self._throw_away(shared, "idle")
         alive = self._at_work + len(self._clearing) + len(self._idle) + len(self._spares)
-        if len(self._spares) >= self._warmth.spares or alive >= self._warmth.processes:
+        if len(self._spares) >= self._settings.spares or alive >= self._settings.processes:
             return False
         self._connecting += 1
         try:
