@@ -6,7 +6,6 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from pydantic import JsonValue
 
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
+from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.stores import tool_calls
 from fieldmark.telemetry.traces import failed, span
@@ -29,9 +29,6 @@ log = structlog.get_logger()
 
 # What the gate's own verdicts make of a call; one that is allowed goes on to its tool.
 _OUTCOMES = {"deny": "refused", "defer": "deferred"}
-
-MESSAGE_SECONDS = 10
-"""How long the gate waits for the end of a message whose call is at its door."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +54,9 @@ def ignore_outcome(tool: str, outcome: str, seconds: float | None) -> None: ...
 class PermissionHook:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
-    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the hook
-    does not fire. `waiting` is the call that a person has decided meanwhile, where the run goes on after that.
+    `message_calls` is an observer, from which the hook knows how many calls a message holds. `passed` holds the ids of
+    the calls that it let through: a call that comes without having passed tells that the hook does not fire. `waiting`
+    is the call that a person has decided meanwhile, where the run goes on after that.
     """
 
     def __init__(
@@ -74,12 +72,8 @@ class PermissionHook:
         self._policy = policy
         self._waiting = waiting
         self._told = told
-        self._message = _MessageSoFar()
+        self.message_calls = MessageCalls()
         self.passed: set[str] = set()
-
-    def saw(self, event: dict[str, Any]) -> None:
-        """Take note of a partial message: from these the gate knows how many calls a message holds."""
-        self._message.saw(event)
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         call = cast(dict[str, Any], given)
@@ -114,7 +108,7 @@ class PermissionHook:
             await self._enter(name, call_id, arguments, "admitted")
             return _verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
-        if await self._message.calls_beside(call_id) != 1:
+        if await self.message_calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.")
         await self._enter(name, call_id, arguments, "pending")
         return _verdict("defer")
@@ -154,35 +148,6 @@ class PermissionHook:
                 status=status,
                 reason=reason,
             )
-
-
-class _MessageSoFar:
-    """The model's current message, as its partial messages tell: which calls it holds, and whether it is whole."""
-
-    def __init__(self) -> None:
-        self._calls: list[str] = []
-        self._whole = False
-        self._changed = asyncio.Event()
-
-    def saw(self, event: dict[str, Any]) -> None:
-        match event.get("type"):
-            case "message_start":
-                self._calls, self._whole = [], False
-            case "content_block_start" if event["content_block"].get("type") == "tool_use":
-                self._calls.append(event["content_block"]["id"])
-            case "message_stop":
-                self._whole = True
-            case _:
-                return
-        self._changed.set()
-
-    async def calls_beside(self, call_id: str) -> int:
-        """How many calls the message with this call holds, itself included. Raises TimeoutError if it does not end."""
-        async with asyncio.timeout(MESSAGE_SECONDS):
-            while not (self._whole and call_id in self._calls):
-                self._changed.clear()
-                await self._changed.wait()
-        return len(self._calls)
 
 
 class ToolExecutor:

@@ -10,15 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from claude_agent_sdk import (
-    AssistantMessage,
-    ClaudeSDKError,
-    CLIConnectionError,
-    CLINotFoundError,
-    ProcessError,
-    ResultMessage,
-    StreamEvent,
-)
+from claude_agent_sdk import ClaudeSDKError, CLIConnectionError, CLINotFoundError, ProcessError
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec
@@ -30,14 +22,17 @@ from fieldmark.runs.billing.meter import REFUSALS, BudgetExceeded, Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
+from fieldmark.runs.engine.model_stream import model_stream
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.permission_hook import PermissionHook, Policy, ToolExecutor
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
 from fieldmark.runs.events.deltas import DeltaBuffer
-from fieldmark.runs.events.writer import EventMapper, EventWriter
-from fieldmark.runs.lifecycle.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, check_key, outcome_of
+from fieldmark.runs.events.mapper import EventMapper
+from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.outcome import KEY_REFUSED, NO_TURNS_LEFT, KeyRefused, Outcome, OutcomeObserver
+from fieldmark.runs.parts import CheckEachPart, Observer, show
 from fieldmark.stores import documents, extractions, runs, tool_calls, usage
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.toolset import ToolContext
@@ -235,7 +230,8 @@ class Runner:
     ) -> Outcome:
         spec = AGENTS[run["agent"]]
         policy = Policy(run["approval"], frozenset(run["auto_approved_tools"]))
-        narrator = EventMapper(spec.toolset)
+        events = EventWriter(context, draft)
+        mapper = EventMapper(spec.toolset, events.say)
         sessions = Sessions(self._database, context.scope, run=(context.run_id, context.attempt))
         resumed = run["attempt"] > 1 and await sessions.has(run["session_id"])
         # Asked of the conversation: the run's row may lag behind, if the last attempt was broken off just then.
@@ -248,15 +244,27 @@ class Runner:
             async with self._database.as_user(context.scope) as conn:
                 waited = await tool_calls.get(conn, context.run_id, deferred)
             if waited is not None:
-                narrator.goes_on(deferred, waited["tool"], waited["arguments"])
-        result: ResultMessage | None = None
-        api_error: str | None = None
+                mapper.goes_on(deferred, waited["tool"], waited["arguments"])
         model = run["model"] or self._limits.model
         turns = self._turns_left(run)
         if turns < 1:
             return NO_TURNS_LEFT
         meter = Meter(context, run["agent"], self._limits.prices, model, turns, paid=deferred)
-        async with EventWriter(context, draft) as events, meter:
+        ending = OutcomeObserver()
+        # In this order: a key that is refused ends the run before it is told that the service is busy. What a message
+        # says is told whether or not it can be paid for; but the hook does not hear that a message is whole before it
+        # is charged and its conversation is known to be kept, so it never defers a call of a run that cannot go on.
+        # A block's own event comes before the first words of the next.
+        observers: list[Observer] = [
+            ending,
+            mapper,
+            meter,
+            CheckEachPart(sessions.check),
+            gate.message_calls,
+            course,
+            draft,
+        ]
+        async with events, meter:
 
             async def before(call_id: str) -> None:
                 await meter.charged(call_id)
@@ -275,24 +283,9 @@ class Runner:
             ) as client:
                 if client.session_id != run["session_id"]:
                     await self._record_conversation(context, client.session_id)
-                async for message in client.converse(prompt):
-                    check_key(message)
-                    for said in narrator.objects(message):
-                        events.say(said)
-                    # Before the gate hears of it, so that it never defers what the run cannot pay for.
-                    await meter.saw(message)
-                    sessions.check()
-                    if isinstance(message, StreamEvent):
-                        gate.saw(message.event)
-                        course.saw(message.event)
-                        draft.saw(message.event)
-                    elif isinstance(message, AssistantMessage):
-                        api_error = message.error
-                    elif isinstance(message, ResultMessage):
-                        result = message
-        if result is None:
-            return Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
-        return outcome_of(result, api_error)
+                async for part in model_stream(client.converse(prompt)):
+                    await show(observers, part)
+        return ending.outcome
 
     async def _record_conversation(self, context: ToolContext, session_id: UUID) -> None:
         """The CLI is in a conversation that was begun before the run: from there the run would be gone on with."""
