@@ -17,19 +17,20 @@ from fieldmark.errors import NotFound
 from fieldmark.runs.events.deltas import DeltaAssembler, DeltaBuffer
 from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.parts import BlockDelta, BlockStarted
 from fieldmark.stores import runs
 
 anyio = pytest.mark.anyio
 
 
 def begin(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
-    draft.saw({"type": "content_block_start", "content_block": {"type": kind, kind: ""}})
+    draft.on_part(BlockStarted())
     say(draft, *words, kind=kind)
 
 
 def say(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
     for word in words:
-        draft.saw({"type": "content_block_delta", "delta": {"type": f"{kind}_delta", kind: word}})
+        draft.on_part(BlockDelta(kind, word))
 
 
 def watched(attempt: int = 1) -> DeltaBuffer:
@@ -67,8 +68,7 @@ def test_nothing_is_told_where_nobody_watches_nor_of_what_is_blank_or_no_words()
     begin(draft, "\n", " ")
     assert draft.take() == []
     begin(draft)
-    for delta in ({"type": "input_json_delta", "partial_json": "{"}, {"type": "text_delta", "text": 7}, "x", None, {}):
-        draft.saw({"type": "content_block_delta", "delta": delta})
+    draft.on_part(BlockDelta("arguments", "{"))
     assert draft.take() == []
     say(draft, "\n", "A")
     assert read(DeltaAssembler(), draft.take()) == "\nA"

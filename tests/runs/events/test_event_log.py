@@ -6,57 +6,60 @@ import asyncio
 import json
 
 import pytest
-from claude_agent_sdk import (
-    AssistantMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.runs.events.writer import MAX_SHOWN_CHARACTERS, EventMapper, EventWriter
+from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, CallOutcome, EventMapper
+from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.parts import (
+    AssistantSaid,
+    BlockDelta,
+    BlockStarted,
+    MessageChanged,
+    MessageStarted,
+    MessageStopped,
+    Part,
+    ResultReached,
+    Said,
+    ServiceRetry,
+    Thought,
+    ToolCall,
+    ToolReturned,
+)
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 
 anyio = pytest.mark.anyio
 
-MODEL = "claude-sonnet-5"
+
+def told(*parts: Part, **known) -> list[dict]:
+    said = []
+    mapper = EventMapper(EXTRACTION.toolset, said.append, **known)
+    for part in parts:
+        mapper.on_part(part)
+    return [event.flat() for event in said]
 
 
-def told(*messages) -> list[dict]:
-    narrator = EventMapper(EXTRACTION.toolset)
-    return [said.flat() for message in messages for said in narrator.objects(message)]
+def began(tool: str, given, call_id: str = "c") -> AssistantSaid:
+    return AssistantSaid((ToolCall(call_id, tool, given),))
 
 
-def began(name: str, given, call_id: str = "c") -> AssistantMessage:
-    return AssistantMessage([ToolUseBlock(call_id, name, given)], MODEL)
-
-
-def ended(content, call_id: str = "c", is_error=None) -> UserMessage:
-    return UserMessage([ToolResultBlock(call_id, content, is_error)])
+def ended(text: str, call_id: str = "c", is_error: bool = False) -> ToolReturned:
+    return ToolReturned(call_id, text, is_error)
 
 
 def test_words_and_thoughts_are_told_and_blank_ones_are_not():
-    blocks = [ThinkingBlock("Hm.", "s"), ThinkingBlock(" ", "s"), TextBlock("Yes."), TextBlock("\n")]
-    thought, said = told(AssistantMessage(blocks, MODEL))
+    thought, said = told(AssistantSaid((Thought("Hm."), Thought(" "), Said("Yes."), Said("\n"))))
     assert (thought, said) == ({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."})
 
 
-def streamed(*kinds: str) -> list[StreamEvent]:
-    return [StreamEvent("u", "s", {"type": kind}) for kind in kinds]
-
-
-WHOLE = streamed("message_start", "content_block_delta", "message_delta", "message_stop")
-BROKEN = streamed("message_start", "content_block_delta", "content_block_stop", "message_stop")
-RETRY = SystemMessage("api_retry", {"retry_delay_ms": 500})
-DONE = AssistantMessage([TextBlock("Done.")], MODEL)
+BEGUN = [MessageStarted("m", "model"), BlockStarted(), BlockDelta("text", "Do")]
+WHOLE = [*BEGUN, MessageChanged("end_turn"), MessageStopped()]
+BROKEN = [*BEGUN, MessageStopped()]
+RETRY = ServiceRetry(0.5, 529)
+DONE = AssistantSaid((Said("Done."),))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ DONE = AssistantMessage([TextBlock("Done.")], MODEL)
         ([*BROKEN, *WHOLE, DONE], [0.0]),
         ([*BROKEN, RETRY, *WHOLE, DONE], [0.5]),  # as it does when the connection breaks
         ([RETRY, *BROKEN, RETRY, *BROKEN, DONE], [0.5, 0.5, 0.0]),
-        ([*BROKEN, AssistantMessage([TextBlock("API error")], MODEL, error="unknown")], []),  # it gave up
+        ([*BROKEN, AssistantSaid((Said("API error"),), error="unknown")], []),  # it gave up
     ],
 )
 def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
@@ -75,9 +78,7 @@ def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages,
 
 
 def test_a_call_begins_and_ends_under_its_bare_name():
-    first, second = told(
-        began("mcp__fieldmark__get_document_text", {"pages": "2-3"}), ended([{"type": "text", "text": "Words."}])
-    )
+    first, second = told(began("get_document_text", {"pages": "2-3"}), ended("Words."))
     assert first == {
         "type": "tool",
         "tool": "get_document_text",
@@ -98,28 +99,58 @@ def test_a_call_begins_and_ends_under_its_bare_name():
 
 
 @pytest.mark.parametrize(
-    ("content", "shown"),
+    ("text", "shown"),
     [
         ("Nothing stands there.", "Nothing stands there."),
         ("PreToolUse:mcp__fieldmark__update_field hook error: Mend\nit.", "Mend\nit."),
         ("<tool_use_error>No such tool available: X</tool_use_error>", "No such tool available: X"),
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        (None, ""),
+        ("", ""),
     ],
 )
-def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(content, shown):
-    _, end = told(began("mcp__fieldmark__update_field", {}), ended(content, is_error=True))
+def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
+    _, end = told(began("update_field", {}), ended(text, is_error=True))
     assert (end["status"], end["error"]) == ("error", shown) and "output" not in end
 
 
+def test_how_a_call_ended_is_told_by_whoever_executed_it():
+    known = {
+        "c": CallOutcome("Stored.", "stored"),
+        "d": CallOutcome("<tool_use_error>x</tool_use_error>", is_error=True),
+    }
+    _, stored, _, refused, _, unknown = told(
+        began("update_field", {}),
+        ended("PreToolUse:x hook error: what the CLI repeats", is_error=True),
+        began("update_field", {}, "d"),
+        ended("what the CLI repeats", "d"),
+        began("update_field", {}, "e"),
+        ended("what the CLI repeats", "e"),
+        outcome_of=known.get,
+    )
+    assert (stored["status"], stored["output"]) == ("complete", "Stored.") and "error" not in stored
+    assert (refused["status"], refused["error"]) == ("error", wrapped)
+    assert (unknown["status"], unknown["output"]) == ("complete", "what the CLI repeats")
+
+
+def test_a_call_whose_end_was_told_by_a_decision_ends_once():
+    decided: set[str] = set()
+    said = []
+    mapper = EventMapper(EXTRACTION.toolset, said.append, ended=decided)
+    for part in (began("update_field", {}), began("update_field", {}, "d")):
+        mapper.on_part(part)
+    decided.add("c")  # by a person, while the CLI waits for it
+    for part in (ended("Done."), ended("Done.", "d")):
+        mapper.on_part(part)
+    assert [(event.call_id, event.status) for event in said] == [("c", "running"), ("d", "running"), ("d", "complete")]
+
+
 def test_a_long_output_is_shown_in_part():
-    _, end = told(began("mcp__fieldmark__get_document_text", {}), ended("x" * 10_000))
+    _, end = told(began("get_document_text", {}), ended("x" * 10_000))
     assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
 
 
 @pytest.mark.parametrize("given", [[1, 2], "x", None, {"value": "x" * 300_000}, {"value": "a\0"}, {"\ud800": 1}])
 def test_an_input_that_could_not_be_stored_is_not_shown(given):
-    (begin,) = told(began("mcp__fieldmark__update_field", given))
+    (begin,) = told(began("update_field", given))
     assert begin["input"] == {} and begin["message"] == "Calling update_field"
 
 
@@ -129,10 +160,10 @@ def test_a_tool_that_nobody_knows_is_told_too():
 
 
 def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
-    wait = SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529})
-    assert told(wait) == [{"type": "retry", "retry": "The model's service is busy; trying again.", "wait_s": 1.2}]
-    assert told(AssistantMessage([TextBlock("API Error: 500")], "<synthetic>", error="server_error")) == []
-    assert told(SystemMessage("init", {}), UserMessage("words"), UserMessage([TextBlock("words")])) == []
+    assert told(ServiceRetry(1.234, 529)) == [
+        {"type": "retry", "retry": "The model's service is busy; trying again.", "wait_s": 1.2}
+    ]
+    assert told(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
 
 
 @anyio

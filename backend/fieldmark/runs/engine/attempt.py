@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,8 @@ from fieldmark.runs.billing.meter import BudgetExceeded, Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
-from fieldmark.runs.engine.model_stream import Observer, observed
+from fieldmark.runs.engine.message_calls import MessageCalls
+from fieldmark.runs.engine.model_stream import model_stream
 from fieldmark.runs.engine.permission_hook import PermissionHook, Policy, Waiting
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry
@@ -26,12 +28,11 @@ from fieldmark.runs.engine.starts import AfterCrash, AfterDecision, Fresh, NextM
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import EventMapper
-from fieldmark.runs.events.message_calls import MessageCalls
-from fieldmark.runs.events.parts import MessageStarted, Part, ResultReached
 from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.observers import CheckEachPart, Observer, show
 from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, OutcomeObserver
-from fieldmark.stores import runs, threads, tool_calls
-from fieldmark.stores.tool_calls import CallRow
+from fieldmark.runs.parts import MessageStarted, Part
+from fieldmark.stores import runs, threads
 from fieldmark.tools.context import RunContext
 
 log = structlog.get_logger()
@@ -124,15 +125,24 @@ async def _converse(
         )
         executor = ToolExecutor(hook, toolset, context, before=before, on_tool_outcome=telemetry.called)
         mapper = EventMapper(
-            toolset, outcome_of=executor.outcome_of, ended=lambda call_id: call_id in told or call_id in hook.decided
+            toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided)
         )
-        if expected is not None and expected not in told:
-            mapper.goes_on(await _call(context, expected))
         ending = OutcomeObserver()
-        # The order matters. Events are said first, as they come. What a message costs is charged before the permission
-        # hook hears that the message is whole, so that it never defers what the run cannot pay for.
-        observers: list[Observer] = [ending, _Said(mapper, events), meter, _Kept(made.sessions), calls, telemetry]
-        observers += [made.deltas, _GoesOn(expected, hook)]
+        # In this order: a conversation that does not go on where it stopped is given up before anything of it is told.
+        # A key that is refused ends the run before it is told that the service is busy. What a message says is told
+        # whether or not it can be paid for; but the hook does not hear that a message is whole before it is charged and
+        # its conversation is known to be kept, so it never defers a call of a run that cannot go on. A block's own event
+        # comes before the first words of the next.
+        observers: list[Observer] = [
+            _GoesOn(expected, hook),
+            ending,
+            mapper,
+            meter,
+            CheckEachPart(made.sessions.check),
+            calls,
+            telemetry,
+            made.deltas,
+        ]
         try:
             async with pool.acquire(
                 made.agent,
@@ -145,8 +155,8 @@ async def _converse(
             ) as lease:
                 await _record_conversation(context, lease.session_id)
                 prompt = None if isinstance(start, AfterDecision) else start.prompt
-                async for _ in observed(lease.converse(prompt), observers):
-                    pass
+                async for part in model_stream(lease.converse(prompt)):
+                    await show(observers, part)
         except (ClaudeSDKError, NotResumed) as error:
             if expected is not None and expected not in hook.seen and not _was_killed(error):
                 raise NotResumed from error
@@ -171,31 +181,14 @@ async def _record_conversation(context: RunContext[Any], session_id: UUID) -> No
             await threads.record_conversation(conn, run.thread_id, session_id)
 
 
-async def _call(context: RunContext[Any], call_id: str) -> CallRow | None:
-    async with context.database.as_user(context.scope) as conn:
-        return await tool_calls.get(conn, context.run_id, call_id)
+class _Ended(Container[str]):
+    """The calls whose end was told by whoever decided them: before this attempt, or while its CLI waited."""
 
+    def __init__(self, *calls: Container[str]) -> None:
+        self._calls = calls
 
-class _Said:
-    """Puts the events of a part at the end of the run's."""
-
-    def __init__(self, mapper: EventMapper, events: EventWriter) -> None:
-        self._mapper = mapper
-        self._events = events
-
-    def on_part(self, part: Part) -> None:
-        for event in self._mapper.events(part):
-            self._events.say(event)
-
-
-class _Kept:
-    """Ends the attempt once something of its conversation was not kept."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-
-    def on_part(self, part: Part) -> None:
-        self._sessions.check()
+    def __contains__(self, call_id: object) -> bool:
+        return any(call_id in one for one in self._calls)
 
 
 class _GoesOn:

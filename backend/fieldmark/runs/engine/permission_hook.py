@@ -21,7 +21,7 @@ from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.events.approvals import Changed, approval_event
-from fieldmark.runs.events.message_calls import MessageCalls
+from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
@@ -156,7 +156,7 @@ class PermissionHook:
             # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
             return _verdict("allow") if tool.collect is None else await self._start_runs(name, call_id, arguments)
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
-        if await self.calls.beside(call_id) != 1:
+        if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         try:
             await self._ask(tool, call_id, arguments, args)
@@ -210,7 +210,7 @@ class PermissionHook:
         return approval_event(self._context.run_id, call_id, tool, arguments, message, changes)
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
-        if await self.calls.beside(call_id) != 1:
+        if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Start one at a time.", "one_at_a_time")
         if self._before is not None:
             await self._before(call_id)
