@@ -29,7 +29,8 @@ _BRIEFS = Path(__file__).parent / "briefs"
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Request, TaskInput, Deps]):
-    """One thing that an agent can be asked for. Its name is unique among all agents: `POST /api/agent/<name>` starts it.
+    """One thing that an agent can be asked for. Its name is unique among all agents: `POST /api/agent/<name>` starts
+    it.
 
     A caller gives a `request`; `check` refuses a bad one before any transaction, `begin` answers in one what the run is
     about and what is kept as its `input`. `briefing` makes the run's first message from that. `message` gives the
@@ -58,10 +59,9 @@ class Task(Generic[Request, TaskInput, Deps]):
 class AgentSpec(Generic[Deps]):
     """One agent. `briefs` is the folder of its texts: prompt.md, and whatever its tasks' briefings read.
 
-    The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is particular
-    to one run stands in its messages. `deps` makes what the tools need besides the context. `approval` holds where
-    neither the request nor the row says who admits writes; private.agents has the same.
-    """
+    The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
+    particular to one run stands in its messages. `deps` makes what the tools need besides the context. `approval`
+    holds where neither the request nor the row says who admits writes; private.agents has the same."""
 
     name: str
     briefs: Path

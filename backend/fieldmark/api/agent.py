@@ -44,8 +44,8 @@ class RunRequest(BaseModel):
     background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
     max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = Field(
         None,
-        description="The run ends as soon as it and its child runs have cost that much. Refused for a model whose price "
-        "is not known.",
+        description="The run ends as soon as it and its child runs have cost that much. Refused for a model whose "
+        "price is not known.",
     )
     max_turns: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="How often the model may be asked, where that is less than the service allows."
@@ -138,9 +138,7 @@ def _add_task(router: APIRouter, task: Task[Any, Any, Any]) -> None:
             auto_approved_tools=tuple(given.auto_approved_tools),
             idempotency_key=idempotency_key,
         )
-        run_id = await launch.start(
-            runtime.database, scope, task.name, given, prices=runtime.prices, options=options
-        )
+        run_id = await launch.start(runtime.database, scope, task.name, given, prices=runtime.prices, options=options)
         return await _answer(request, runtime, scope, run_id, deltas=deltas)
 
     router.add_api_route(
@@ -148,8 +146,8 @@ def _add_task(router: APIRouter, task: Task[Any, Any, Any]) -> None:
         start,
         methods=["POST"],
         name=task.name,
-        description=f"{task.description} With `Accept: text/event-stream` the run's events as they come, else the result "
-        "when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any event.",
+        description=f"{task.description} With `Accept: text/event-stream` the run's events as they come, else the "
+        "result when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any event.",
         responses=ANSWERS,
         response_model=None,
     )
@@ -158,10 +156,10 @@ def _add_task(router: APIRouter, task: Task[Any, Any, Any]) -> None:
 async def approve(
     body: ApproveRequest, request: Request, scope: TheScope, runtime: TheRuntime, deltas: Deltas = False
 ) -> Response | RunResult:
-    """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come the
-    events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user: 409 for a
-    call that waits no more, or (`target_changed`) whose target is no more as it was shown; 410 for a run of yours that
-    went with its document."""
+    """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
+    the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user: 409
+    for a call that waits no more, or (`target_changed`) whose target is no more as it was shown; 410 for a run of
+    yours that went with its document."""
     said = body.approvals[0]
     last = await decisions.decide(
         runtime.database,

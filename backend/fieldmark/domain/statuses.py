@@ -6,8 +6,8 @@ from enum import StrEnum
 
 
 class RunStatus(StrEnum):
-    """How a run stands. It goes on by itself from the first two, by a person's decision from the third, by the end of its
-    child runs from the fourth, and never from the last three."""
+    """How a run stands. It goes on by itself from the first two, by a person's decision from the third, by the end of
+    its child runs from the fourth, and never from the last three."""
 
     QUEUED = "queued"
     RUNNING = "running"

@@ -22,7 +22,8 @@ from fieldmark.identity.scope import Scope
 
 EVENTS_CHANNEL = "fieldmark_run_events"
 WORK_CHANNEL = "fieldmark_work"
-"""Where whoever works on a run is told to look at it again: it was cancelled, decided or deleted, or somebody watches."""
+"""Where whoever works on a run is told to look at it again: it was cancelled, decided or deleted, or somebody
+watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]
     async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
         await cursor.execute(
             f"""select {_COLUMNS} from public.runs as r
-                where parent_run_id = %s and parent_call_id = %s order by created_at, id""",
+                where parent_run_id = %s and parent_call_id = %s order by created_at, id""".encode(),
             (run_id, call_id),
         )
         return await cursor.fetchall()
@@ -325,9 +326,7 @@ async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None
     await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(event.flat())))
 
 
-async def append_events(
-    conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]
-) -> None:
+async def append_events(conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]) -> None:
     """Add several in their order, as the worker that has the run: raises Fenced if this one has not."""
     await conn.execute(
         """select private.fence(%s, %s), private.append_event(%s, said.body)
@@ -344,8 +343,8 @@ class StoredEvent(NamedTuple):
 
 
 async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple[RunStatus, list[StoredEvent]] | None:
-    """How a run stands, and its events behind `number` in order. One look: of a run that has ended, no event comes after
-    the last of them. None if there is no such run."""
+    """How a run stands, and its events behind `number` in order. One look: of a run that has ended, no event comes
+    after the last of them. None if there is no such run."""
     cursor = await conn.execute(
         """select run.status, event.number, event.body
            from public.runs as run

@@ -43,7 +43,7 @@ async def add(
     async with conn.cursor(row_factory=class_row(ThreadRow)) as cursor:
         await cursor.execute(
             f"""insert into public.threads (org_id, agent, document_id, title) values (%s, %s, %s, %s)
-                returning {_COLUMNS}""",
+                returning {_COLUMNS}""".encode(),
             (scope.org_id, agent, document_id, title),
         )
         row = await cursor.fetchone()
@@ -54,7 +54,7 @@ async def add(
 async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
     """One thread that the caller may see."""
     async with conn.cursor(row_factory=class_row(ThreadRow)) as cursor:
-        await cursor.execute(f"select {_COLUMNS} from public.threads where id = %s", (thread_id,))
+        await cursor.execute(f"select {_COLUMNS} from public.threads where id = %s".encode(), (thread_id,))
         return await cursor.fetchone()
 
 

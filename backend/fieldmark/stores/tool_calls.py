@@ -53,7 +53,8 @@ class Claimed:
         object.__setattr__(self, "status", CallStatus(self.status))
 
 
-_COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, decided_by, changes, target_hash, result, code,
+_COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, decided_by, changes, target_hash, result,
+code,
     data"""
 
 
@@ -71,8 +72,8 @@ async def enter(
     reason: str | None = None,
     preview: Preview | None = None,
 ) -> None:
-    """Record a call: admitted by policy, pending for a person, or refused for a reason. A call that is there stays as it
-    is. Raises Fenced if another worker has the run."""
+    """Record a call: admitted by policy, pending for a person, or refused for a reason. A call that is there stays as
+    it is. Raises Fenced if another worker has the run."""
     changes = None if preview is None else Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
         "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -145,9 +146,7 @@ async def begin_decision(
     return row is not None and row["decided"] is not None
 
 
-async def show_again(
-    conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase
-) -> None:
+async def show_again(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
     """The call goes on waiting, and what it would change is shown anew."""
     changes = Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(

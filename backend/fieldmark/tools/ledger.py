@@ -1,4 +1,5 @@
-"""Runs one call of a tool: once, as one user, recorded in the ledger. The same for an agent's call and a person's decision.
+"""Runs one call of a tool: once, as one user, recorded in the ledger. The same for an agent's call and a person's
+decision.
 
 READ      begin · fence · run · commit
 WRITE     prepare · begin · fence and claim · run · record · commit
@@ -91,8 +92,8 @@ async def run_call(
 
 
 async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> Prepared:
-    """Do what a call takes time for, without a connection. What the tool refuses is remembered and not raised, since the
-    ledger may know the call as done already."""
+    """Do what a call takes time for, without a connection. What the tool refuses is remembered and not raised, since
+    the ledger may know the call as done already."""
     if tool.prepare is None:
         return Prepared(tool, args, args)
     try:
@@ -102,7 +103,8 @@ async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) ->
 
 
 async def perform(conn: Connection, context: RunContext[Any], prepared: Prepared, call_id: str) -> ToolOutcome:
-    """Run a prepared call in this transaction and record its answer. A call that starts child runs becomes `waiting`."""
+    """Run a prepared call in this transaction and record its answer. A call that starts child runs becomes
+    `waiting`."""
     result = await prepared.tool.run(conn, context, prepared.value)
     if isinstance(result, RunsStarted):
         await runs.await_runs(conn, context.run_id, call_id)

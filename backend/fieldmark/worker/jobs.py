@@ -19,8 +19,8 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
-from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.runs.lifecycle.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
+from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.runtime import Runtime
 from fieldmark.settings import Settings
 from fieldmark.stores import documents, runs

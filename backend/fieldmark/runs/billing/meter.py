@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 import structlog
@@ -28,7 +28,7 @@ from fieldmark.runs.parts import (
     ToolReturned,
 )
 from fieldmark.stores import usage
-from fieldmark.tools.toolset import ToolContext
+from fieldmark.tools.context import RunContext
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class Meter:
     """
 
     def __init__(
-        self, context: ToolContext, agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
+        self, context: RunContext[Any], agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
     ) -> None:
         self._context = context
         self._agent = agent
@@ -149,7 +149,7 @@ class Meter:
     def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _Message:
         self._messages += 1
         named = _name(message_id, _MOST_ID_CHARACTERS)
-        return _Message(f"{self._context.attempt}.{self._messages} {named}", _name(model), counts)
+        return _Message(f"{self._context.fencing_token}.{self._messages} {named}", _name(model), counts)
 
     async def _settle(self, message: _Message) -> None:
         # One that broke off is asked for again, which is no new turn.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
@@ -24,14 +23,13 @@ from fieldmark.runs.engine.permission_hook import PermissionHook, Policy, Waitin
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
-from fieldmark.runs.engine.starts import AfterCrash, AfterDecision, Fresh, NextMessage, NotResumed, RunStart
+from fieldmark.runs.engine.starts import AfterDecision, Fresh, NotResumed, RunStart
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import EventMapper
 from fieldmark.runs.events.writer import EventWriter
-from fieldmark.runs.observers import CheckEachPart, Observer, show
 from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, OutcomeObserver
-from fieldmark.runs.parts import MessageStarted, Part
+from fieldmark.runs.parts import CheckEachPart, MessageStarted, Observer, Part, show
 from fieldmark.stores import runs, threads
 from fieldmark.tools.context import RunContext
 
@@ -124,15 +122,13 @@ async def _converse(
             before=before,
         )
         executor = ToolExecutor(hook, toolset, context, before=before, on_tool_outcome=telemetry.called)
-        mapper = EventMapper(
-            toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided)
-        )
+        mapper = EventMapper(toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided))
         ending = OutcomeObserver()
         # In this order: a conversation that does not go on where it stopped is given up before anything of it is told.
         # A key that is refused ends the run before it is told that the service is busy. What a message says is told
         # whether or not it can be paid for; but the hook does not hear that a message is whole before it is charged and
-        # its conversation is known to be kept, so it never defers a call of a run that cannot go on. A block's own event
-        # comes before the first words of the next.
+        # its conversation is known to be kept, so it never defers a call of a run that cannot go on. A block's own
+        # event comes before the first words of the next.
         observers: list[Observer] = [
             _GoesOn(expected, hook),
             ending,
@@ -181,10 +177,10 @@ async def _record_conversation(context: RunContext[Any], session_id: UUID) -> No
             await threads.record_conversation(conn, run.thread_id, session_id)
 
 
-class _Ended(Container[str]):
+class _Ended(Container[object]):
     """The calls whose end was told by whoever decided them: before this attempt, or while its CLI waited."""
 
-    def __init__(self, *calls: Container[str]) -> None:
+    def __init__(self, *calls: Container[object]) -> None:
         self._calls = calls
 
     def __contains__(self, call_id: object) -> bool:

@@ -1,4 +1,5 @@
-"""The PreToolUse hook: every call passes here before it runs. Reads pass; all others are checked and entered in the ledger.
+"""The PreToolUse hook: every call passes here before it runs. Reads pass; all others are checked and entered in the
+ledger.
 
 The hook is not the lock. The tool itself runs only with an admitted entry whose arguments hash to the same value, so a
 hook that never fires changes nothing.
@@ -19,9 +20,9 @@ from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ApprovalEvent
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.domain.values import problem_with
+from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.events.approvals import Changed, approval_event
-from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
@@ -82,12 +83,10 @@ class NoWaiting:
 class PermissionHook:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
-    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the hook
-    does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the
-    CLI waited. `outcomes` has what it refused itself. `before(call_id)` is
-    awaited ahead of an entry that waits for a person, or for child runs. `stale_call` is one at which an earlier run of the
-    thread has stopped.
-    """
+    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the
+    hook does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the CLI
+    waited. `outcomes` has what it refused itself. `before(call_id)` is awaited ahead of an entry that waits for a
+    person, or for child runs. `stale_call` is one at which an earlier run of the thread has stopped."""
 
     def __init__(
         self,
@@ -199,9 +198,7 @@ class PermissionHook:
         """Have the run wait for a call that was entered before, and that its row knows nothing of."""
         context, event = self._context, self._approval_event(entry.id, entry.tool, entry.arguments, entry.changes or [])
         async with context.database.as_user(context.scope) as conn:
-            await runs.await_approval(
-                conn, context.run_id, context.fencing_token, entry.id, attached=True, event=event
-            )
+            await runs.await_approval(conn, context.run_id, context.fencing_token, entry.id, attached=True, event=event)
 
     def _approval_event(
         self, call_id: str, tool: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]

@@ -98,7 +98,7 @@ class CliPool:
         most_turns: int,
         seconds: int,
         settings: PoolSettings | None = None,
-        first: tuple[AgentSpec, str] | None = None,
+        first: tuple[AgentSpec[Any], str] | None = None,
         metrics: Metrics | None = None,
         most_at_work: int = 1,
     ) -> None:
@@ -150,7 +150,7 @@ class CliPool:
     @asynccontextmanager
     async def acquire(
         self,
-        spec: AgentSpec,
+        spec: AgentSpec[Any],
         scope: Scope,
         work: RunHandlers,
         *,

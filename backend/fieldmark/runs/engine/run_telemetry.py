@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 import structlog
 from opentelemetry.trace import Span
 
 from fieldmark.runs.parts import MessageChanged, MessageStarted, MessageStopped, Part, TokenCounts
+from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import TOKENS, Metrics
 from fieldmark.telemetry.traces import failed, named, span, tracer
 
@@ -18,12 +18,12 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def run_telemetry(metrics: Metrics, run: dict[str, Any], model: str) -> Generator[RunTelemetry]:
+def run_telemetry(metrics: Metrics, run: RunRow, model: str) -> Generator[RunTelemetry]:
     """Tell of an attempt while the block lasts; one that never says how it ended was broken off."""
-    particulars = {"agent": run["agent"], "task": run["task"], "attempt": run["attempt"]}
-    with span("run", run_id=str(run["id"]), model=model, **particulars) as current:
+    particulars = {"agent": run.agent, "task": run.task, "fencing_token": run.fencing_token}
+    with span("run", run_id=str(run.id), model=model, **particulars) as current:
         log.info("run taken up", **particulars)
-        course = RunTelemetry(metrics, run["agent"], model, current)
+        course = RunTelemetry(metrics, run.agent, model, current)
         try:
             yield course
         finally:

@@ -60,8 +60,8 @@ class Sessions:
             raise
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to go
-        on from (`leafUuid`); written behind a deferral it names the deferral itself, and the CLI would then ask the
+        """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to
+        go on from (`leafUuid`); written behind a deferral it names the deferral itself, and the CLI would then ask the
         model again instead of going on with the call. Without one it goes on from the last message."""
         async with self._database.as_user(self._scope) as conn:
             entries = await sessions.load(conn, self._part(key))

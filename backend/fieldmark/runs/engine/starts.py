@@ -38,5 +38,5 @@ RunStart = Fresh | NextMessage | AfterDecision | AfterCrash
 
 
 class NotResumed(Exception):
-    """The CLI did not go on where its conversation stopped. Nothing is lost by beginning a new one: what was decided has
-    been done, and the first message says so."""
+    """The CLI did not go on where its conversation stopped. Nothing is lost by beginning a new one: what was decided
+    has been done, and the first message says so."""

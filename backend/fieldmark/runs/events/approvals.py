@@ -39,7 +39,9 @@ def shown_changes(changes: Sequence[Changed]) -> list[ShownChange]:
     """
     shown: list[ShownChange] = []
     for change in changes[:MAX_SHOWN_CHANGES]:
-        (path, long_path), (old, long_old), (new, long_new) = (_shown(change.get(key)) for key in ("path", "old", "new"))
+        (path, long_path), (old, long_old), (new, long_new) = (
+            _shown(change.get(key)) for key in ("path", "old", "new")
+        )
         shown.append(
             ShownChange(
                 path=str(path),

@@ -52,7 +52,7 @@ class EventMapper:
         say: Callable[[Event], None],
         *,
         outcome_of: Callable[[str], ToolOutcome | None] = nothing_known,
-        ended: Container[str] = frozenset(),
+        ended: Container[object] = frozenset(),
     ) -> None:
         self._toolset = toolset
         self._say = say

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from fieldmark.domain.events import Event
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.stores import runs
-from fieldmark.tools.toolset import ToolContext
+from fieldmark.tools.context import RunContext
 
 GATHER_SECONDS = 0.08
 """How long words are gathered before those who watch are told: each time costs a transaction."""
@@ -24,9 +24,9 @@ class EventWriter:
     the block ends.
     """
 
-    def __init__(self, context: ToolContext, draft: DeltaBuffer | None = None) -> None:
+    def __init__(self, context: RunContext[Any], draft: DeltaBuffer | None = None) -> None:
         self._context = context
-        self._draft = draft or DeltaBuffer(context.attempt)
+        self._draft = draft or DeltaBuffer(context.fencing_token)
         self._draft.has_words = self._gather
         self._gathering: asyncio.TimerHandle | None = None
         self._waiting: list[Event] = []
@@ -74,7 +74,7 @@ class EventWriter:
                 return
             batch = list(self._waiting)
             async with self._context.database.as_user(self._context.scope) as conn:
-                await runs.append_events(conn, self._context.run_id, self._context.attempt, batch)
+                await runs.append_events(conn, self._context.run_id, self._context.fencing_token, batch)
             del self._waiting[: len(batch)]
 
     async def _write(self) -> None:
@@ -91,6 +91,6 @@ class EventWriter:
                 return
             try:
                 async with self._context.database.as_user(self._context.scope) as conn:
-                    await runs.tell_watchers(conn, self._context.run_id, self._context.attempt, pieces)
+                    await runs.tell_watchers(conn, self._context.run_id, self._context.fencing_token, pieces)
             except FieldmarkError:
                 pass  # lost words cost nothing: the whole block follows, and finds out what the matter is

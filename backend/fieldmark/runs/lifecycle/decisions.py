@@ -1,7 +1,7 @@
 """What people decide of runs. A decision is the execution: when it is answered, the write is there, or its refusal.
 
-The agent only hears of it: its CLI repeats the call and gets the recorded result, or its next message says what was done.
-"""
+The agent only hears of it: its CLI repeats the call and gets the recorded result, or its next message says what was
+done."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.errors import Conflict, Invalid, NotFound, TargetChanged
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.absent import absent
 from fieldmark.runs.events.approvals import approval_event, shown_changes
 from fieldmark.runs.events.mapper import ended_event
-from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
@@ -142,7 +142,9 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
             return last
     except _Moved as moved:
         changes = [change.as_json() for change in moved.now.changes]
-        event = approval_event(run.id, call.id, call.tool, call.arguments, toolset.summary(call.tool, call.arguments), changes)
+        event = approval_event(
+            run.id, call.id, call.tool, call.arguments, toolset.summary(call.tool, call.arguments), changes
+        )
         async with database.as_user(scope) as conn:
             await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
         raise _target_changed(call, moved.now) from None
@@ -179,8 +181,8 @@ async def _check_target(
     call: CallRow,
     edited: dict[str, JsonValue] | None,
 ) -> None:
-    """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown; whoever
-    edits them chooses other places only while nothing there has moved."""
+    """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown;
+    whoever edits them chooses other places only while nothing there has moved."""
     if tool.preview is None or call.target_hash is None:
         return
     shown = AGENTS[context.run.agent].toolset.check(call.tool, call.arguments)

@@ -42,8 +42,8 @@ async def start(
     prices: Prices,
     options: RunOptions | None = None,
 ) -> UUID:
-    """Start a run of a task; answers its id. What waits for a person on the same subject waits no longer. The run itself
-    waits for a run that is at work there, and for its document while that is read.
+    """Start a run of a task; answers its id. What waits for a person on the same subject waits no longer. The run
+    itself waits for a run that is at work there, and for its document while that is read.
 
     Raises what the task's `check` and `begin` raise, Invalid, or OutOfCredit.
     """
@@ -87,8 +87,8 @@ async def start(
 async def start_child(
     conn: Connection, context: RunContext[Any], agent: str, task: str, task_input: BaseModel, subject: Subject
 ) -> UUID:
-    """Start a run for a tool of another run, in the tool's transaction; answers its id. It spends from the budget of the
-    run at the root, asks the same person, and ends with its parent. Raises Invalid where there is no such task."""
+    """Start a run for a tool of another run, in the tool's transaction; answers its id. It spends from the budget of
+    the run at the root, asks the same person, and ends with its parent. Raises Invalid where there is no such task."""
     if agent not in AGENTS or task not in AGENTS[agent].tasks:
         raise Invalid(f"There is no task {task!r} of an agent {agent!r}.")
     assert context.call_id is not None

@@ -76,7 +76,8 @@ class Runner:
         )
 
     async def execute(self, run_id: UUID) -> None:
-        """Claim a run and bring it to its end, or to where it waits. Does nothing for a run that has ended or is gone."""
+        """Claim a run and bring it to its end, or to where it waits. Does nothing for a run that has ended or is
+        gone."""
         async with self._database.as_service() as conn:
             scope = await runs.scope_of(conn, run_id)
         if scope is None:
