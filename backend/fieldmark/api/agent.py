@@ -15,7 +15,6 @@ from fieldmark.agents.spec import Task
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
-from fieldmark.api.runs import WaitingCall, waiting_call
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import DocumentFailed, NotFound
@@ -23,6 +22,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
+from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions
 
