@@ -140,7 +140,7 @@ class ProposedCall(_Told):
     tool: str
     input: dict[str, JsonValue]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
-    changes: Sequence[ShownChange] | None = Field(default=None, description="What it would change, as it stood then.")
+    changes: Sequence[ShownChange] = Field(default=(), description="What it would change, as it stood then.")
 
 
 class ApprovalEvent(EventBase):
