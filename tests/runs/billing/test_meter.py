@@ -13,7 +13,7 @@ from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.billing.meter import BudgetExceeded, Meter
 from fieldmark.runs.billing.prices import Prices
-from fieldmark.runs.lifecycle.decisions import cancel
+from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
 from fieldmark.runs.parts import (
     AssistantSaid,
     BlockDelta,
@@ -159,6 +159,17 @@ async def test_every_attempt_at_a_run_charges_its_own_messages(desk):
         async with Meter(context, "extraction", Prices(), "claude-sonnet-5", 50) as meter:
             await meter.on_part(whole("a", input=5, output=2))
     assert len(rows(desk, run_id)) == 2
+
+
+async def test_an_answer_that_waited_for_a_person_is_charged_in_the_attempt_that_heard_it(desk):
+    script = Script([Turn([update("a")], usage=used(5, 5)), Turn([text("Done.")], usage=used(7, 7))])
+    waiting = await desk.work(script, approval="ask")
+    call_id = waiting.state["waiting_call"]
+    await decide(desk.database, desk.scope, waiting.run_id, Decision(call_id, approved=True))
+    worked = await desk.work(script, run_id=waiting.run_id)
+    assert worked.state["status"] == "completed"
+    charged = [(row["message_id"].split(".")[0], row["input_tokens"]) for row in rows(desk, waiting.run_id)]
+    assert charged == [("1", 5), ("2", 7)]
 
 
 async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(desk):

@@ -113,10 +113,8 @@ def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
 
 
 def test_how_a_call_ended_is_told_by_whoever_executed_it():
-    known = {
-        "c": CallOutcome("Stored.", "stored"),
-        "d": CallOutcome("<tool_use_error>x</tool_use_error>", is_error=True),
-    }
+    wrapped = "<tool_use_error>x</tool_use_error>"
+    known = {"c": CallOutcome("Stored.", "stored"), "d": CallOutcome(wrapped, is_error=True)}
     _, stored, _, refused, _, unknown = told(
         began("update_field", {}),
         ended("PreToolUse:x hook error: what the CLI repeats", is_error=True),
