@@ -1362,7 +1362,8 @@ begin
     end loop;
     exit when private.tree_of_run(p_run_id) <@ v_tree;
   end loop;
-  perform from public.runs where id = p_run_id and status not in ('completed', 'failed', 'cancelled');
+  perform from public.runs
+  where id = p_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
   if not found then
     return false;
   end if;

@@ -45,8 +45,8 @@ class Office:
     def start(self, run: UUID, extraction: UUID, max_cost_usd: str | None = None) -> UUID:
         house = self.house
         self.owner.execute(
-            "insert into runs (id, org_id, document_id, extraction_id, created_by, max_cost_usd) "
-            "values (%s, %s, %s, %s, %s, %s)",
+            "insert into runs (id, org_id, agent, task, document_id, extraction_id, created_by, max_cost_usd) "
+            "values (%s, %s, 'extraction', 'extract', %s, %s, %s, %s)",
             [run, house.org, house.document, extraction, house.owner, max_cost_usd],
         )
         self.owner.execute("delete from queue.procrastinate_jobs")
@@ -61,7 +61,8 @@ class Office:
             answer = row and row[0]
             if answer == "granted":
                 connection.execute(
-                    "update runs set status = 'running', attempt = attempt + 1, held_at = null where id = %s", [run]
+                    "update runs set status = 'running', fencing_token = fencing_token + 1, held_at = null where id = %s",
+                    [run],
                 )
             return answer
 
@@ -241,7 +242,8 @@ def test_runs_on_one_extraction_keep_their_order(office: Office, room: int | Non
 def test_another_organisation_s_runs_take_no_room(office: Office) -> None:
     office.limit(runs=1)
     office.owner.execute(
-        "insert into runs (org_id, document_id, extraction_id, created_by, status) values (%s, %s, %s, %s, 'running')",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, created_by, status) "
+        "values (%s, 'extraction', 'extract', %s, %s, %s, 'running')",
         [office.house.other_org, office.house.other_document, office.house.other_extraction, office.house.stranger],
     )
     assert office.take(office.launch(1)[0]) == "granted"
