@@ -1311,16 +1311,14 @@ create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Locked before the siblings are looked at: of two that end at the same moment, the second sees the first.
-  perform from public.runs
-  where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id for no key update;
-  if found then
-    update public.runs set status = 'queued'
-    where id = old.parent_run_id and status = 'awaiting_runs' and not exists (
-      select from public.runs as sibling
-      where sibling.parent_run_id = old.parent_run_id and sibling.parent_call_id = old.parent_call_id
-        and sibling.status not in ('completed', 'failed', 'cancelled'));
-  end if;
+  -- Locked before anything is looked at: a parent that just begins to wait is seen to, and of two children that end at the
+  -- same moment the second sees the first.
+  perform from public.runs where id = old.parent_run_id for no key update;
+  update public.runs set status = 'queued'
+  where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not exists (
+    select from public.runs as sibling
+    where sibling.parent_run_id = old.parent_run_id and sibling.parent_call_id = old.parent_call_id
+      and sibling.status not in ('completed', 'failed', 'cancelled'));
   return null;
 end $$;
 

@@ -474,15 +474,17 @@ CASES = [
         "runs",
         "insert",
         "as if it had run",
-        "insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token, answer, reserved_usd) "
-        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done.', 0)",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token, answer, "
+        "reserved_usd) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done', "
+        "0)",
         NOBODY,
     ),
     Case(
         "runs",
         "update",
         "its course",
-        "update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, attached = false, started_at = now(), finished_at = now(), answer = 'x', "
+        "update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, "
+        "attached = false, started_at = now(), finished_at = now(), answer = 'x', "
         "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
         "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,
