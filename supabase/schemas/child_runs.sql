@@ -46,14 +46,12 @@ create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Locked before the siblings are looked at: of two that end at the same moment, the second sees the first.
-  perform from public.runs
-  where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id for no key update;
-  if found then
-    update public.runs set status = 'queued'
-    where id = old.parent_run_id and status = 'awaiting_runs' and not attached
-      and not private.has_open_children(old.parent_run_id, old.parent_call_id);
-  end if;
+  -- Locked before anything is looked at: a parent that just begins to wait is seen to, and of two children that end at the
+  -- same moment the second sees the first.
+  perform from public.runs where id = old.parent_run_id for no key update;
+  update public.runs set status = 'queued'
+  where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
+    and not private.has_open_children(old.parent_run_id, old.parent_call_id);
   return null;
 end $$;
 
@@ -95,7 +93,8 @@ begin
     end loop;
     exit when private.tree_of_run(p_run_id) <@ v_tree;
   end loop;
-  perform from public.runs where id = p_run_id and status not in ('completed', 'failed', 'cancelled');
+  perform from public.runs
+  where id = p_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
   if not found then
     return false;
   end if;
