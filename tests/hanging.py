@@ -28,8 +28,8 @@ _errors = pytest.StashKey[int]()
 
 
 class Hangs(BaseException):
-    """Raised in a test that hangs. Not pytest's own failure: anyio lets a test go on after that one, in its loop, and the
-    fixtures then wait for it without end. After any other exception that is none of the program's, it cancels the test."""
+    """Raised in a test that hangs. No failure of pytest's own: after one of those anyio lets the test go on in its
+    loop, and the fixtures wait for it without end. After any other exception that is no error, it cancels the test."""
 
 
 def known(loop: asyncio.AbstractEventLoop) -> None:
