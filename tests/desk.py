@@ -33,6 +33,7 @@ from fieldmark.runs.engine.runner import Limits, Runner
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_server import tool_server
 from fieldmark.stores import documents, extractions, runs, tool_calls
+from fieldmark.stores.rows import NewPage
 from fieldmark.tools.toolset import Answer, ToolContext, hash_of
 from living import clis
 from printed import words_of
@@ -74,9 +75,9 @@ class Desk:
         async with self.database.as_user(self.scope) as conn:
             taken = await runs.take(conn, run_id)
         assert taken is not None
-        correcting = taken["task"] == "correct"
+        message = taken["instructions"] or "" if taken["task"] == "correct" else None
         ids = (run_id, taken["attempt"], self.document_id, self.extraction_id)
-        return ToolContext(self.database, self.scope, *ids, correcting=correcting)
+        return ToolContext(self.database, self.scope, *ids, message=message)
 
     async def admit(self, context: ToolContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
         """Enter a call in the ledger as the gate does."""
@@ -221,7 +222,7 @@ async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequ
             byte_size=1,
         )
         rows = [
-            {"number": n, "width": 600, "height": 800, "text": text, "words": words_of(text), "engine": "text"}
+            NewPage(number=n, width=600, height=800, text=text, words=words_of(text), engine="text")
             for n, text in enumerate(pages, 1)
         ]
         await documents.add_pages(conn, document_id, scope.org_id, rows)

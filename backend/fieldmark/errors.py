@@ -11,7 +11,9 @@ FieldmarkError
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
-│   └── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
+│   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
 ├── Unavailable          503  something the service needs does not answer
 └── Misconfigured        500  the settings cannot work; start-up refuses them
@@ -19,6 +21,7 @@ FieldmarkError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -72,6 +75,22 @@ class Invalid(FieldmarkError):
 
 class InvalidPath(Invalid):
     code, title = "invalid_path", "Invalid field path"
+
+
+class AtPaths(Invalid):
+    """Invalid in fields that it names: `paths` are their names."""
+
+    def __init__(self, sentence: str, paths: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.paths = tuple(paths)
+
+
+class QuoteNotPrinted(AtPaths):
+    code, title = "quote_not_printed", "The quote is not printed"
+
+
+class SchemaViolation(AtPaths):
+    code, title = "schema_violation", "The schema is not followed"
 
 
 class Unreadable(FieldmarkError):

@@ -230,7 +230,7 @@ async def _answer(
     return RunResult(
         run_id=run_id,
         status=run["status"],
-        extraction=Extraction.model_validate(extraction),
+        extraction=Extraction.of(extraction),
         answer=run["answer"],
         cost_usd=run["cost_usd"],
         usage=run["usage"],

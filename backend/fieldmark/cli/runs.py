@@ -76,8 +76,8 @@ async def _list(settings: Settings, status: str | None, limit: int, as_json: boo
     from fieldmark.api.runs import described
     from fieldmark.stores import documents, runs
 
-    async with opened(settings, user) as (service, scope):
-        async with service.database.as_user(scope) as conn:
+    async with opened(settings, user) as (runtime, scope):
+        async with runtime.database.as_user(scope) as conn:
             rows = await runs.list_runs(conn, scope, status=status, limit=limit, before=None)
             files = {row["document_id"]: await documents.get(conn, row["document_id"]) for row in rows}
             listed = await described(conn, rows)
@@ -94,7 +94,7 @@ async def _list(settings: Settings, status: str | None, limit: int, as_json: boo
                 f"{one.status:<17}",
                 f"{one.task:<7}",
                 begun,
-                file["filename"] if file else "",
+                file.filename if file else "",
                 said,
             )
             # Lines and no table: a narrow terminal breaks them, and what reads a pipe gets them whole.
@@ -110,14 +110,14 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
 
     with err.status("") as status:
         tell(status, "Starting…")
-        async with opened(settings, user) as (service, scope):
+        async with opened(settings, user) as (runtime, scope):
             try:
                 if not decision.call_id:
-                    proposal = await decisions.waiting(service.database, scope, run_id)
+                    proposal = await decisions.waiting(runtime.database, scope, run_id)
                     if proposal is None:
                         raise Conflict("The run waits for nothing.")
                     decision = replace(decision, call_id=proposal.call_id)
-                after = await decisions.decide(service.database, scope, run_id, decision)
+                after = await decisions.decide(runtime.database, scope, run_id, decision)
             except (NotFound, Conflict, Invalid) as fault:
                 stop(str(fault), FAILED)
             from fieldmark.worker.jobs import (
@@ -126,11 +126,11 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
 
             say_offline(settings)
             # No other worker need be there: the embedded database has none when no command runs.
-            async with working(service):
-                extraction, waits = await to_the_end(service.database, scope, run_id, status, None, after)
+            async with working(runtime):
+                extraction, waits = await to_the_end(runtime.database, scope, run_id, status, None, after)
             if extraction is not None:
-                async with service.database.as_user(scope) as conn:
+                async with runtime.database.as_user(scope) as conn:
                     document = await documents.get(conn, UUID(extraction["document_id"]))
-                show_extraction(extraction, document["filename"] if document else "")
+                show_extraction(extraction, document.filename if document else "")
                 return 0
     return WAITS if waits else FAILED

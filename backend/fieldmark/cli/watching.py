@@ -9,7 +9,6 @@ from uuid import UUID
 from rich.status import Status
 from rich.table import Table
 
-from fieldmark.api.extractions import Extraction
 from fieldmark.cli.asking import Person, show_proposal
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.cli.terminal import err, out, plain
@@ -20,6 +19,7 @@ from fieldmark.runs.events.follow import follow
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.decisions import Proposal
 from fieldmark.services.exports.shape import Leaf, leaves_of
+from fieldmark.services.extractions import as_json
 from fieldmark.stores import extractions, runs
 
 
@@ -45,7 +45,7 @@ async def to_the_end(
         row = None if run is None else await extractions.get(conn, run["extraction_id"])
     if run is None or row is None or run["status"] != "completed":
         return None, False
-    return Extraction.model_validate(row).model_dump(mode="json"), False
+    return as_json(row), False
 
 
 async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:

@@ -72,21 +72,18 @@ def cases_of(folder: Path) -> list[Case]:
     return cases
 
 
-async def corrected_cases(service: Runtime, scope: Scope) -> list[Case]:
+async def corrected_cases(runtime: Runtime, scope: Scope) -> list[Case]:
     """The completed extractions in which a person has set a value: as they stand now they are taken to be right.
     Raises Invalid if there is none."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         rows = await extractions.corrected(conn, scope.org_id, MOST_CORRECTED)
     if not rows:
         raise Invalid("No completed extraction of yours was corrected by a person: there is nothing to score against.")
-    return [
-        Case(row["filename"], row["document_id"], row["extracted_fields"], row["evidence"], row["schema"])
-        for row in rows
-    ]
+    return [Case(row.filename, row.document_id, row.extracted_fields, row.evidence, row.schema) for row in rows]
 
 
 async def evaluate(
-    service: Runtime,
+    runtime: Runtime,
     scope: Scope,
     cases: Sequence[Case],
     *,
@@ -97,20 +94,20 @@ async def evaluate(
     """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage."""
     scored: list[Scored] = []
     cost: float | None = 0.0
-    async with _tidied(service, scope) as (documents, begun):
+    async with _tidied(runtime, scope) as (documents, begun):
         started: list[tuple[Case, UUID, UUID]] = []
         for case in cases:
             tell(f"Taking in {case.name}…")
             try:
                 document_id = case.source
                 if isinstance(document_id, Path):
-                    document_id = (await service.ingest.upload(scope, document_id, case.name))["id"]
+                    document_id = (await runtime.documents.upload(scope, document_id, case.name)).id
                     documents.append(document_id)
                 run_id = await launch.extract(
-                    service.database,
+                    runtime.database,
                     scope,
                     document_id,
-                    prices=service.prices,
+                    prices=runtime.prices,
                     schema=schema or case.schema,
                     instructions=instructions,
                     options=launch.RunOptions(approval="auto", background=True),
@@ -120,24 +117,23 @@ async def evaluate(
             except FieldmarkError as error:
                 scored.append(_nothing(case, str(error)))
                 continue
-            async with service.database.as_user(scope) as conn:
+            async with runtime.database.as_user(scope) as conn:
                 run = await runs.get(conn, run_id)
             assert run is not None
             begun.append(run["extraction_id"])
             started.append((case, run_id, run["extraction_id"]))
         for case, run_id, extraction_id in started:
             tell(f"Reading {case.name}…")
-            run = await end_of(service.database, scope, run_id)
+            run = await end_of(runtime.database, scope, run_id)
             cost = None if cost is None or run["cost_usd"] is None else cost + float(run["cost_usd"])
-            async with service.database.as_user(scope) as conn:
+            async with runtime.database.as_user(scope) as conn:
                 row = await extractions.get(conn, extraction_id)
             if row is None or run["status"] != "completed":
                 scored.append(_nothing(case, run["error"] or f"The run ended as {run['status']}."))
                 continue
-            evidence: dict[str, Any] = row["evidence"]
-            result = score(case.gold, row["extracted_fields"], gold_evidence=case.gold_evidence, evidence=evidence)
+            result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
             scored.append(Scored(case.name, result))
-    model = "offline rules" if service.settings.offline else service.settings.model
+    model = "offline rules" if runtime.settings.offline else runtime.settings.model
     return report(scored, cost=cost, model=model, schema=schema, instructions=instructions)
 
 
@@ -216,7 +212,7 @@ def _digest(text: str) -> str:
 
 
 @asynccontextmanager
-async def _tidied(service: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
+async def _tidied(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
     """(documents, extractions) that are there for the while, and go in the end however it comes."""
     documents: list[UUID] = []
     begun: list[UUID] = []
@@ -225,7 +221,7 @@ async def _tidied(service: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[U
     finally:
         for document_id in documents:
             with suppress(NotFound):  # somebody else was faster
-                await service.ingest.remove(scope, document_id)
-        async with service.database.as_user(scope) as conn:
+                await runtime.documents.remove(scope, document_id)
+        async with runtime.database.as_user(scope) as conn:
             for extraction_id in begun:
                 await extractions.remove(conn, extraction_id)

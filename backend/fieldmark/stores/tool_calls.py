@@ -89,12 +89,14 @@ async def claim(
     return await cursor.fetchone()
 
 
-async def was_told(conn: AsyncConnection[Row], run_id: UUID, tool: str, opening: str) -> bool:
-    """Whether a call of a tool failed in this run with an answer that begins so."""
+_SAID = {"unread_pages": "Not read in this run:", "completed": "The extraction is completed."}
+
+
+async def has_code(conn: AsyncConnection[Row], run_id: UUID, tool: str, code: str) -> bool:
+    """Whether a call of a tool has answered with a code in this run. (Until it keeps codes: by how it begins.)"""
     cursor = await conn.execute(
-        """select from public.tool_calls
-           where run_id = %s and tool = %s and status = 'failed' and starts_with(result, %s)""",
-        (run_id, tool, opening),
+        "select from public.tool_calls where run_id = %s and tool = %s and starts_with(result, %s)",
+        (run_id, tool, _SAID[code]),
     )
     return cursor.rowcount > 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -12,11 +13,13 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.changes import Preview
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.errors import FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
-from fieldmark.services.evidence import DocumentWords
+from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.stores import runs, tool_calls
+from fieldmark.tools.errors import ModelRetry, ToolFailed
 
 log = structlog.get_logger()
 
@@ -27,14 +30,6 @@ Confidence = Annotated[
     float,
     Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="0.0 to 1.0: how sure you are of what you read."),
 ]
-
-
-class ModelRetry(Exception):
-    """The model can mend this call: the sentence says how."""
-
-
-class Failed(Exception):
-    """The model cannot mend this call: the sentence says why."""
 
 
 class ToolInput(BaseModel):
@@ -53,43 +48,76 @@ class ToolContext:
     attempt: int
     document_id: UUID
     extraction_id: UUID
-    # Whether a person tells the agent what is right, whatever the document says.
-    correcting: bool = False
-    words: DocumentWords = field(default_factory=DocumentWords, compare=False)
+    message: str | None = None
+    indexes: DocumentIndexes = field(default_factory=DocumentIndexes, compare=False)
+
+    @property
+    def deps(self) -> ToolContext:
+        return self
+
+
+class ToolEffect(StrEnum):
+    """What a call does to the world, and so how it is run (see tools/ledger.py).
+
+    READ      nothing: one transaction, not in the ledger, never asks a person
+    WRITE     a change in the database: one transaction with its ledger entry
+    EXTERNAL  something outside, or something long: entered and committed, done without a connection, then recorded
+    """
+
+    READ = "read"
+    WRITE = "write"
+    EXTERNAL = "external"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers: `text` to the model; `changed` and `version`, if fields changed, to whoever watches."""
+    """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
+    watches the run, in the transaction of the call: flat objects of domain/events.py."""
 
     text: str
-    changed: Sequence[dict[str, Any]] = ()
-    version: int | None = None
+    code: str = "ok"
+    data: JsonValue = None
+    events: Sequence[Mapping[str, JsonValue]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A tool's answer as the model gets it."""
+class ToolOutcome:
+    """What a call came to."""
 
-    text: str
+    sentence: str
+    code: str = "ok"
+    data: JsonValue = None
     is_error: bool = False
 
+    @property
+    def text(self) -> str:
+        return self.sentence
 
+
+Answer = ToolOutcome
 Input = TypeVar("Input", bound=ToolInput)
+RunContext = ToolContext
 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input]):
-    """One thing an agent may do. The name is the function's, the description the docstring of its input."""
+    """One thing an agent may do. The description is the docstring of its input."""
 
+    name: str
     input: type[Input]
-    run: Callable[[Connection, ToolContext, Input], Awaitable[ToolResult]]
-    says: Callable[[Input], str]
-    writes: bool = False
+    run: Callable[[Connection, ToolContext, Any], Awaitable[ToolResult]]
+    summary: Callable[[Input], str]
+    effect: ToolEffect = ToolEffect.READ
+    prepare: Callable[[ToolContext, Input], Awaitable[Any]] | None = None
+    preview: Callable[[Connection, ToolContext, Input], Awaitable[Preview]] | None = None
 
     @property
-    def name(self) -> str:
-        return self.run.__name__
+    def writes(self) -> bool:
+        return self.effect is not ToolEffect.READ
+
+    @property
+    def says(self) -> Callable[[Input], str]:
+        return self.summary
 
     @property
     def description(self) -> str:
@@ -130,11 +158,10 @@ class Toolset:
         try:
             return await self._transact(context, name, call_id, arguments)
         except ModelRetry as refusal:
-            return await self._failed(context, name, call_id, arguments, str(refusal))
-        except Failed as failure:
-            return await self._failed(
-                context, name, call_id, arguments, f"{failure} This cannot be mended by calling again."
-            )
+            return await self._failed(context, name, call_id, arguments, refusal.text, refusal.code, refusal.data)
+        except ToolFailed as failure:
+            said = f"{failure.text} This cannot be mended by calling again."
+            return await self._failed(context, name, call_id, arguments, said, failure.code, failure.data)
         except Invalid as refusal:
             return await self._failed(context, name, call_id, arguments, str(refusal))
         except FieldmarkError:
@@ -149,27 +176,30 @@ class Toolset:
     async def _transact(
         self, context: ToolContext, name: str, call_id: str | None, arguments: Mapping[str, JsonValue]
     ) -> Answer:
-        checked = self.check(name, arguments)
+        checked: Any = self.check(name, arguments)
         tool = self.tools[name]
+        if tool.prepare is not None:
+            checked = await tool.prepare(context, checked)
         async with context.database.as_user(context.scope) as conn:
             if not tool.writes:
                 await runs.fence(conn, context.run_id, context.attempt)
-                return Answer((await tool.run(conn, context, checked)).text)
+                result = await tool.run(conn, context, checked)
+                return Answer(result.text, result.code, result.data)
             if call_id is None:
-                raise Failed("The call came without its id, so nobody can have admitted it.")
+                raise ToolFailed("The call came without its id, so nobody can have admitted it.")
             entry = await self._claim(conn, context, name, call_id, arguments)
             if entry is None:
-                raise Failed("This call was not admitted.")
+                raise ToolFailed("This call was not admitted.")
             if entry["status"] in ("done", "failed"):
                 return Answer(entry["result"], is_error=entry["status"] == "failed")
             if entry["status"] != "admitted":
-                raise Failed("This call was refused.")
+                raise ToolFailed("This call was refused.")
             result = await tool.run(conn, context, checked)
-            event = {"changed": list(result.changed), "version": result.version} if result.changed else None
+            event = dict(result.events[0]) if result.events else None
             await tool_calls.finish(
                 conn, run_id=context.run_id, call_id=call_id, result=result.text, failed=False, event=event
             )
-            return Answer(result.text)
+            return Answer(result.text, result.code, result.data)
 
     async def _failed(
         self,
@@ -178,6 +208,8 @@ class Toolset:
         call_id: str | None,
         arguments: Mapping[str, JsonValue],
         sentence: str,
+        code: str = "invalid",
+        data: JsonValue = None,
     ) -> Answer:
         tool = self.tools.get(name)
         if tool is not None and tool.writes and call_id is not None:
@@ -185,7 +217,7 @@ class Toolset:
                 entry = await self._claim(conn, context, name, call_id, arguments)
                 if entry is not None and entry["status"] == "admitted":
                     await tool_calls.finish(conn, run_id=context.run_id, call_id=call_id, result=sentence, failed=True)
-        return Answer(sentence, is_error=True)
+        return Answer(sentence, code, data, is_error=True)
 
     async def _claim(
         self,

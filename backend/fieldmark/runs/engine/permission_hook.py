@@ -22,7 +22,8 @@ from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.stores import tool_calls
 from fieldmark.telemetry.traces import failed, span
-from fieldmark.tools.toolset import Answer, ModelRetry, ToolContext, Toolset, hash_of
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.toolset import Answer, ToolContext, Toolset, hash_of
 
 log = structlog.get_logger()
 

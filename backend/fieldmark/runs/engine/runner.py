@@ -105,7 +105,7 @@ class Runner:
             run["attempt"],
             run["document_id"],
             run["extraction_id"],
-            correcting=run["task"] == "correct",
+            message=run["instructions"] if run["task"] == "correct" else None,
         )
         try:
             outcome = await self._until_cancelled(context, run, course)
@@ -318,9 +318,9 @@ class Runner:
         first = spec.first_message(
             run["task"],
             # A file's name is foreign text: as a JSON string it stays one word of the sentence.
-            filename=json.dumps(document["filename"], ensure_ascii=False),
-            media_type=document["media_type"],
-            page_count=document["page_count"],
+            filename=json.dumps(document.filename, ensure_ascii=False),
+            media_type=document.media_type,
+            page_count=document.page_count,
             schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else "",
             instructions=instructions,
         )

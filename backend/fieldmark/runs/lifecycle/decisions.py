@@ -16,7 +16,8 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import ENDED
 from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs, tool_calls
-from fieldmark.tools.toolset import ModelRetry, hash_of
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.toolset import hash_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ async def extract(
             document = await documents.get(conn, document_id)
             if document is None:
                 raise NotFound("There is no such document.")
-            if document["status"] == "failed":
-                raise DocumentFailed(document["error"])
+            if document.status == "failed":
+                raise DocumentFailed(document.error)
             if extraction_id is None:
                 extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=schema)
             else:
@@ -90,7 +90,7 @@ async def correct(
             if extraction is None:
                 raise NotFound("There is no such extraction.")
             await runs.supersede(conn, extraction_id, "A newer message took its place.")
-            document_id = extraction["document_id"]
+            document_id = extraction.document_id
             return await _add(conn, scope, prices, "correct", document_id, extraction_id, message, options)
     except _StartedBefore as earlier:
         return earlier.run_id
@@ -101,7 +101,7 @@ async def _check_extraction(
 ) -> None:
     """Refuse to extract into what is no extraction of the document; what waits there for a person waits no longer."""
     extraction = await extractions.get(conn, extraction_id)
-    if extraction is None or extraction["document_id"] != document_id:
+    if extraction is None or extraction.document_id != document_id:
         raise NotFound("There is no such extraction of this document.")
     if schema is not None:
         raise Invalid("The extraction keeps the schema that it was begun with: leave the schema out.")

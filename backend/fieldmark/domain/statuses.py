@@ -1,0 +1,92 @@
+"""How things stand: the statuses that SQL knows too. tests/sql/test_statuses.py holds both against each other."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunStatus(StrEnum):
+    """How a run stands. It goes on by itself from the first two, by a person's decision from the third, by the end of
+    its child runs from the fourth, and never from the last three."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    AWAITING_APPROVAL = "awaiting_approval"
+    AWAITING_RUNS = "awaiting_runs"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+
+
+class Approval(StrEnum):
+    """Who admits an agent's writes: the policy, or a person, one by one."""
+
+    AUTO = "auto"
+    ASK = "ask"
+
+
+class CallStatus(StrEnum):
+    """How a call stands.
+
+    PENDING   a person is asked
+    ADMITTED  it may run, by policy or by a person's word
+    WAITING   it has started child runs that have not all ended
+    REFUSED   it never ran: its arguments were wrong, or a person said no
+    DONE, FAILED   it ran, and its result is recorded
+    """
+
+    PENDING = "pending"
+    ADMITTED = "admitted"
+    WAITING = "waiting"
+    REFUSED = "refused"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class DocumentStatus(StrEnum):
+    """How far a document is: being read, read, or not readable."""
+
+    READING = "reading"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class ExtractionStatus(StrEnum):
+    """Whether an extraction was declared complete."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+
+
+class ProposalStatus(StrEnum):
+    """What became of a proposal. Superseded: another took its place, or another value stands there now."""
+
+    PENDING = "pending"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
+
+
+class Actor(StrEnum):
+    """Who changed a field."""
+
+    AGENT = "agent"
+    USER = "user"
+
+
+class AdmittedBy(StrEnum):
+    """Who let a tool call happen."""
+
+    POLICY = "policy"
+    PERSON = "person"
+
+
+class MembershipRole(StrEnum):
+    """What a user is in an organisation."""
+
+    OWNER = "owner"
+    MEMBER = "member"
