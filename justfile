@@ -25,6 +25,10 @@ format:
 test *args:
     pytest {{ args }}
 
+# Write the baseline migration anew from supabase/schemas. (After a release: a migration of its own instead.)
+baseline:
+    python supabase/make_baseline.py
+
 # The API, a worker and the embedded Postgres, on your own files.
 serve:
     fieldmark serve

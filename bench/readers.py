@@ -87,12 +87,12 @@ async def write(owner_url: str, ids: list[str], seconds: float) -> int:
             for run_id in ids:
                 due += 1 / EVENTS_A_SECOND / RUNS
                 await asyncio.sleep(max(0, due - time.monotonic()))
-                body = {"text": PADDING, "at": time.time(), "number": number + 1}
+                body = {"type": "text", "text": PADDING, "at": time.time(), "number": number + 1}
                 await owner.execute(query, [run_id, json.dumps(body)])
         for run_id in ids:
             async with owner.transaction():
                 await owner.execute("update public.runs set status = 'completed' where id = %s", [run_id])
-                await owner.execute(query, [run_id, json.dumps({"complete": True})])
+                await owner.execute(query, [run_id, json.dumps({"type": "complete", "complete": True})])
     return count + 1
 
 

@@ -25,6 +25,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as drawing
 from psycopg import sql
 
+import hanging
 from desk import desk as desk  # a fixture
 from fieldmark.agents.extraction.offline import rules
 from fieldmark.api.app import create_app
@@ -72,6 +73,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(hanging)
     # Started in the background by a shell, SIGINT is ignored, and every child would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
@@ -99,6 +101,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 class _Loop(asyncio.SelectorEventLoop):
     """The SDK answers its CLI in tasks that nobody waits for. Where the CLI is killed meanwhile, they cannot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        hanging.known(self)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), CLIConnectionError):

@@ -22,19 +22,25 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
+from fieldmark.domain.statuses import CallStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Call, call
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.engine import pool
 from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.options import ModelService, agent_options
-from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
-from fieldmark.runs.engine.runner import Limits, Runner
+from fieldmark.runs.engine.permission_hook import PermissionHook
+from fieldmark.runs.engine.pool import CliPool, of_its_own
 from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.engine.tool_server import tool_server
+from fieldmark.runs.lifecycle.context import run_context
+from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
 from fieldmark.stores.rows import NewPage
-from fieldmark.tools.toolset import Answer, ToolContext, hash_of
+from fieldmark.stores.runs import Subject
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.toolset import hash_of
 from living import clis
 from printed import words_of
 
@@ -57,48 +63,49 @@ class Desk:
             added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=None)
         return replace(self, extraction_id=added)
 
-    async def run(self, task: str = "extract", **columns: Any) -> UUID:
+    async def run(self, task: str = "extract", message: str = "Put it right.", **columns: Any) -> UUID:
         """A run that waits for a worker."""
+        given = {"message": message} if task == "correct" else {}
         async with self.database.as_user(self.scope) as conn:
             return await runs.add(
                 conn,
                 self.scope,
+                id=uuid4(),
+                agent=EXTRACTION.name,
                 task=task,
-                document_id=self.document_id,
-                extraction_id=self.extraction_id,
+                task_input=given,
+                subject=Subject(self.document_id, self.extraction_id),
                 **columns,
             )
 
-    async def context(self, run_id: UUID | None = None) -> ToolContext:
-        """The context of a run that a worker has just taken up."""
+    async def context(self, run_id: UUID | None = None) -> RunContext[Any]:
+        """The context of a run that a worker has just claimed."""
         run_id = run_id or await self.run()
         async with self.database.as_user(self.scope) as conn:
-            taken = await runs.take(conn, run_id)
-        assert taken is not None
-        message = taken["instructions"] or "" if taken["task"] == "correct" else None
-        ids = (run_id, taken["attempt"], self.document_id, self.extraction_id)
-        return ToolContext(self.database, self.scope, *ids, message=message)
+            claimed = await runs.claim(conn, run_id)
+        assert claimed is not None
+        return run_context(self.database, self.scope, claimed)
 
-    async def admit(self, context: ToolContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
+    async def admit(self, context: RunContext[Any], name: str, arguments: dict[str, Any], call_id: str) -> None:
         """Enter a call in the ledger as the gate does."""
         async with self.database.as_user(self.scope) as conn:
             await tool_calls.enter(
                 conn,
                 run_id=context.run_id,
-                attempt=context.attempt,
+                fencing_token=context.fencing_token,
                 org_id=self.scope.org_id,
                 call_id=call_id,
                 tool=name,
                 arguments=arguments,
                 arguments_hash=hash_of(arguments),
-                status="admitted",
+                status=CallStatus.ADMITTED,
             )
 
-    async def call(self, context: ToolContext, name: str, **arguments: Any) -> Answer:
+    async def call(self, context: RunContext[Any], name: str, **arguments: Any) -> ToolOutcome:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.admit(context, name, arguments, call_id)
-        return await EXTRACTION.toolset.call(context, name, call_id, arguments)
+        return await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
 
     async def put(self, fields: dict[str, Any]) -> None:
         """Fill the extraction as nobody, so that no lock of a person's keeps an agent from changing it."""
@@ -138,8 +145,8 @@ class Desk:
         service = ModelService(model.base_url, "test-key", None)
         limits = Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
-        of_the_cli = pool.CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
-        return Runner(self.database, service, limits, clients=of_the_cli)
+        of_the_cli = CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
+        return Runner(self.database, service, limits, pool=of_the_cli)
 
 
 def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
@@ -271,11 +278,11 @@ async def conversation(
 ) -> AsyncIterator[Conversation]:
     """The CLI with the options that a run gives it, `change`d on purpose, in front of a model; without the run."""
     context = await desk.context()
-    gate = PermissionHook(EXTRACTION.toolset, context)
+    hook = PermissionHook(EXTRACTION.toolset, context)
 
     async def nothing_before(call_id: str) -> None: ...
 
-    calls = ToolExecutor(gate, EXTRACTION.toolset, context, before=nothing_before)
+    calls = ToolExecutor(hook, EXTRACTION.toolset, context, before=nothing_before)
     session_id = uuid4()
     async with OfflineModel(answer) as model:
 
@@ -287,7 +294,7 @@ async def conversation(
                     service=ModelService(model.base_url, "test-key", None),
                     folder=folder,
                     server=tool_server(EXTRACTION.toolset, calls),
-                    gate=gate,
+                    hook=hook,
                     sessions=Sessions(desk.database, desk.scope),
                     session_id=session_id,
                     resumed=False,
@@ -297,8 +304,8 @@ async def conversation(
                 )
             )
 
-        work = RunHandlers(gate, calls, Sessions(desk.database, desk.scope))
-        async with pool.of_its_own(options_in, work, session_id) as client:
+        work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
+        async with of_its_own(options_in, work, session_id) as client:
             yield Conversation(client.converse(prompt), calls, model)
 
 

@@ -21,10 +21,11 @@ from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.options import ModelService
-from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.runs.engine.pool import CliLease, CliPool, PoolSettings
-from fieldmark.runs.engine.runner import Limits, Runner
 from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.tool_executor import ToolExecutor
+from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.telemetry.metrics import Metrics
 from living import clis
 
@@ -36,7 +37,7 @@ class Kept:
     """What keeps them, and the model they ask."""
 
     model: OfflineModel
-    clients: CliPool
+    pool: CliPool
     metrics: Metrics
     service: ModelService
     limits: Limits
@@ -45,7 +46,7 @@ class Kept:
         """A run from its queueing to its end, and what the model was sent meanwhile."""
         run_id = run_id or await desk.run(**columns)
         before = len(self.model.requests)
-        await Runner(desk.database, self.service, self.limits, self.metrics, self.clients).execute(run_id)
+        await Runner(desk.database, self.service, self.limits, self.metrics, self.pool).execute(run_id)
         await self.settled()
         return Worked(desk, run_id, self.model.requests[before:])
 
@@ -62,14 +63,14 @@ class Kept:
         """A CLI as a run has it."""
         desk = await desk.beside()
         context = await desk.context()
-        gate = PermissionHook(spec.toolset, context)
+        hook = PermissionHook(spec.toolset, context)
 
         async def nothing_before(call_id: str) -> None: ...
 
-        calls = ToolExecutor(gate, spec.toolset, context, before=nothing_before)
-        work = RunHandlers(gate, calls, Sessions(desk.database, desk.scope))
+        calls = ToolExecutor(hook, spec.toolset, context, before=nothing_before)
+        work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
         chosen = {"model": MODEL, "max_turns": self.limits.max_turns, "session_id": uuid4(), **options}
-        async with self.clients.acquire(spec, desk.scope, work, **chosen) as client:
+        async with self.pool.acquire(spec, desk.scope, work, **chosen) as client:
             yield client
 
     async def settled(self) -> None:
@@ -99,17 +100,17 @@ async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **warmth
     metrics = Metrics()
     async with OfflineModel(answer) as model:
         service = ModelService(model.base_url, "test-key", None)
-        clients = CliPool(
+        pool = CliPool(
             service,
             most_turns=max_turns,
             seconds=seconds,
-            warmth=PoolSettings(**{"processes": 3, "spares": 0, **warmth}),
+            settings=PoolSettings(**{"processes": 3, "spares": 0, **warmth}),
             first=(EXTRACTION, MODEL),
             metrics=metrics,
         )
-        async with clients:
+        async with pool:
             limits = Limits(model=MODEL, max_turns=max_turns, seconds=seconds)
-            yield Kept(model, clients, metrics, service, limits)
+            yield Kept(model, pool, metrics, service, limits)
 
 
 def the_cli() -> psutil.Process:
@@ -131,5 +132,5 @@ def prefix(request: Body) -> str:
 
 def in_folder(folder: Path, spec: AgentSpec = EXTRACTION) -> None:
     """Copy an agent's texts."""
-    for path in spec.folder.glob("*.md"):
+    for path in spec.briefs.glob("*.md"):
         (folder / path.name).write_text(path.read_text())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
+from typing import Final
 
 import psutil
+
+_DYING_SECONDS: Final = 10
 
 
 def is_alive(process: psutil.Process | int) -> bool:
@@ -51,7 +55,17 @@ def all_gone(processes: Iterable[psutil.Process], seconds: float = 60) -> bool:
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
     """Its environment; empty once it has ended."""
-    try:
-        return process.environ()
-    except psutil.NoSuchProcess:
-        return {}
+    deadline = time.monotonic() + _DYING_SECONDS
+    while True:
+        try:
+            return process.environ()
+        except psutil.NoSuchProcess:
+            return {}
+        except psutil.AccessDenied:
+            # Once a process has given up its memory, what /proc tells of it belongs to root, until it is gone for good:
+            # nobody else may read it then. One that is merely closed to us must not pass for one that has ended.
+            if not is_alive(process):
+                return {}
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.001)

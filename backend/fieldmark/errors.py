@@ -8,6 +8,7 @@ FieldmarkError
 │   └── Gone             410  it was this caller's, and was deleted
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
+│   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
@@ -21,8 +22,8 @@ FieldmarkError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 
 class FieldmarkError(Exception):
@@ -31,6 +32,11 @@ class FieldmarkError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
+
+    def __init__(self, sentence: str = "", details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(sentence)
+        self.details: Mapping[str, Any] = details or {}
+        """What programs are told besides: further members of the API's answer."""
 
 
 class Malformed(FieldmarkError):
@@ -59,6 +65,10 @@ class Conflict(FieldmarkError):
 
 class DocumentFailed(Conflict):
     code, title = "document_failed", "The document could not be read"
+
+
+class TargetChanged(Conflict):
+    code, title = "target_changed", "It changed since it was shown"
 
 
 class Fenced(Conflict):

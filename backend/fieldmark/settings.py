@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     warm_idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
     warm_max_mb: Annotated[int, Field(ge=50, le=16_384)] = 400
 
+    # How long a CLI stays for a person's decision while nobody else wants its place; 0: it is let go at once.
+    approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
     approval_hours: Annotated[float, Field(gt=0)] | None = None
     session_days: Annotated[float, Field(gt=0)] | None = 30
 

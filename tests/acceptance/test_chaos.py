@@ -18,6 +18,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from fieldmark.domain.events import CompleteEvent, RunStartedEvent
 from fieldmark.stores import runs
 from living import is_alive
 
@@ -106,15 +107,15 @@ async def kept(chaos, desk) -> Kept:
     run_id = await desk.run(idempotency_key=key)
     context = await desk.context(run_id)
     async with desk.database.as_user(desk.scope) as conn:
-        first = {"run_id": str(run_id), "extraction_id": str(desk.extraction_id)}
-        await runs.append_event(conn, run_id, first)
+        await runs.append_event(conn, run_id, RunStartedEvent(run_id=run_id, extraction_id=desk.extraction_id))
     await desk.call(context, "get_document_text")
     for n in range(2):
         await desk.call(context, "update_field", path=f"items[{n}]", value=f"r-{n}-x", confidence=1.0)
     await desk.call(context, "complete_extraction")
     async with desk.database.as_user(desk.scope) as conn:
         await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
-        await runs.append_event(conn, run_id, {"complete": True})
+        ended = await runs.get(conn, run_id)
+        await runs.append_event(conn, run_id, CompleteEvent(cost_usd=ended["cost_usd"], usage=ended["usage"]))
     on_queue(desk, "delete from procrastinate_jobs")
     seen = {number: json.dumps(event) for number, event in enumerate(desk.events(run_id), 1)}
     return Kept(chaos, desk, chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True))

@@ -53,6 +53,6 @@ async def test_a_document_becomes_fields(serve):
         assert again.json() == extraction
         events = await served.http.get(f"/api/runs/{result['run_id']}/events")
         said = [json.loads(line[6:]) for line in events.text.splitlines() if line.startswith("data: ")]
-        assert said[0] == {"run_id": result["run_id"], "extraction_id": extraction["id"]}
-        assert said[1] == {"thinking": "I read first."}
-        assert said[-1]["complete"] is True and said[-2] == {"text": "Done."}
+        assert said[0] == {"type": "run", "run_id": result["run_id"], "extraction_id": extraction["id"]}
+        assert said[1] == {"type": "thinking", "thinking": "I read first."}
+        assert said[-1]["complete"] is True and said[-2] == {"type": "text", "text": "Done."}

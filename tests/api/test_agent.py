@@ -82,10 +82,11 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         assert "no-cache" in answer.headers["cache-control"]
         numbers, said = zip(*events(answer.text), strict=True)
         assert numbers == tuple(range(1, len(said) + 1))
-        assert said[0].keys() == {"run_id", "extraction_id"} and said[0]["run_id"] != result["run_id"]
+        assert said[0].keys() == {"type", "run_id", "extraction_id"} and said[0]["run_id"] != result["run_id"]
         assert [one["status"] for one in said if one.get("tool") == "extract_fields"] == ["running", "complete"]
         assert [one["version"] for one in said if "changed" in one] == [1]
         assert said[-1] == {
+            "type": "complete",
             "complete": True,
             "extraction_id": said[0]["extraction_id"],
             "cost_usd": result["cost_usd"],

@@ -78,7 +78,7 @@ async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
         whole = events((await served.http.get(at)).text)
         assert whole == live
         assert [number for number, _ in whole] == list(range(1, len(whole) + 1))
-        assert len(whole) > 12 and whole[-2][1] == {"text": "Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓"}
+        assert len(whole) > 12 and whole[-2][1] == {"type": "text", "text": "Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓"}
         for cut in range(len(whole) + 1):
             rest = await served.http.get(at, headers={"last-event-id": str(cut)})
             assert whole[:cut] + events(rest.text) == whole, cut

@@ -50,6 +50,7 @@ def test_every_error_is_described_as_a_problem(openapi):
         "status",
         "detail",
         "code",
+        "changes",
     }
 
 
@@ -82,6 +83,13 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
     assert content("/api/agent/correct", "post") == {"application/json", "text/event-stream"}
     assert content("/api/runs/{run_id}/events", "get") == {"text/event-stream"}
     assert content("/api/documents/{document_id}/pages/{number}.png", "get") == {"image/png"}
+    for path, verb in (
+        ("/api/agent/extract", "post"),
+        ("/api/agent/correct", "post"),
+        ("/api/runs/{run_id}/events", "get"),
+    ):
+        stream = openapi["paths"][path][verb]["responses"]["200"]["content"]["text/event-stream"]
+        assert stream["schema"] == {"$ref": "#/components/schemas/RunEvent"}, path
     upload = openapi["paths"]["/api/documents"]["post"]
     assert set(upload["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
     assert set(upload["responses"]) == {"201", "401", "404", "409", "413", "422", "default"}
@@ -100,6 +108,31 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
     }
 
 
+TYPES = {
+    "run", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "approval", "citation", "retry",
+    "complete", "error",
+}  # fmt: skip
+
+
+def test_events_are_described_as_a_union_told_apart_by_their_type(openapi):
+    schemas = openapi["components"]["schemas"]
+    union = schemas["RunEvent"]
+    assert union["discriminator"]["propertyName"] == "type"
+    mapping = union["discriminator"]["mapping"]
+    assert mapping.keys() == TYPES
+    assert sorted(mapping.values()) == sorted(one["$ref"] for one in union["oneOf"])
+    for kind, target in mapping.items():
+        shape = schemas[target.rsplit("/", 1)[-1]]
+        assert shape["properties"]["type"]["const"] == kind and shape["required"][0] == "type"
+        for name, told in shape["properties"].items():
+            # What may be left out is never null, and what may be null is never left out.
+            if {"type": "null"} in told.get("anyOf", []):
+                assert name in shape["required"], (kind, name)
+        assert "additionalProperties" not in shape  # a client of today reads what is told tomorrow
+    assert {"call_id", "status", "message"} <= set(schemas["ToolEvent"]["required"])
+    assert not {"input", "output", "error", "duration_ms"} & set(schemas["ToolEvent"]["required"])
+
+
 @pytest.mark.anyio
 async def test_the_page_loads_without_a_token_and_without_a_network(openapi):
     app = create_app(Settings(_env_file=None))
@@ -114,6 +147,9 @@ async def test_the_page_loads_without_a_token_and_without_a_network(openapi):
         assert {f"shape-{name}" for name in openapi["components"]["schemas"]} <= set(told)
         assert len(set(told)) == len(told)
         assert {link[1:] for link in root.xpath("//a/@href") if link.startswith("#")} <= set(told)
+        union = root.xpath("//section[@id='shape-RunEvent']")[0]
+        assert {row.text for row in union.xpath(".//th")} == TYPES
+        assert {"#shape-TextEvent", "#shape-ErrorEvent"} <= set(union.xpath(".//td//a/@href"))
         sent = root.xpath("//section[@id='shape-ExtractRequest']")[0].text_content()
         assert "document_id" in sent and "required" in sent and "Draft 2020-12" in sent
         described = await http.get("/openapi.json")

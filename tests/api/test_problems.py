@@ -38,7 +38,7 @@ async def test_no_route_and_no_method(serve):
 async def test_what_is_wrong_with_a_body_is_said_in_a_sentence(serve):
     async with serve() as served:
         for headers, body, said in (
-            (JSON, '{"document_id": 1,}', "no JSON at character 18"),
+            (JSON, '{"document_id": }', "no JSON at character 16"),  # a place that all Pythons agree upon
             (JSON, "[1]", "must be a JSON object"),
             ({"content-type": "application/x-www-form-urlencoded"}, "{}", "Content-Type: application/json"),
             (JSON, '{"max_turns": ' + "1" * 5000 + "}", None),

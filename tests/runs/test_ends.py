@@ -50,12 +50,14 @@ def nested(depth: int) -> str:
         ([stall(600)], {"seconds": 1}, "failed", "deadline"),
         ([endless([call("get_document_text")])], {"max_turns": 4}, "failed", "max_turns"),
         ([endless([call("get_document_text")])], {"max_cost_usd": 0.01}, "failed", "max_cost"),
-        # Deeper than JSON can be read here; the CLI itself still could.
-        ([[raw_call("update_field", nested(1500))]], {}, "failed", "internal"),
+        # Deeper than any Python reads JSON (3.11: a thousand levels, 3.13: ten thousand); the CLI itself still could.
+        ([[raw_call("update_field", nested(12_000))]], {}, "failed", "internal"),
+        # What all of them read is refused like any other call, and the run goes on.
+        ([[raw_call("update_field", nested(500))], [text("Done.")]], {}, "completed", None),
         ([[raw_call("update_field", '{"path": "a", "confidence": 1, "value": "%s"}' % ("x" * 9_000_000))]], {},
          "failed", "agent_process"),
     ],
-    ids=["success", "refused", "deadline", "turns", "cost", "depth", "size"],
+    ids=["success", "refused", "deadline", "turns", "cost", "depth", "less depth", "size"],
 )  # fmt: skip
 async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limits, status, code):
     worked = await desk.work(watching(*steps), **limits)

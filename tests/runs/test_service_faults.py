@@ -21,7 +21,7 @@ UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 def in_order(worked: Worked) -> Worked:
     """A run that has ended, and what it leaves: one last event, an end for each beginning, and no call half done."""
     state, events = worked.state, worked.events
-    assert state["finished_at"] is not None and set(events[0]) == {"run_id", "extraction_id"}
+    assert state["finished_at"] is not None and set(events[0]) == {"type", "run_id", "extraction_id"}
     last = [event for event in events if "complete" in event or "code" in event]
     assert last == [events[-1]]
     if state["status"] == "completed":
@@ -34,7 +34,7 @@ def in_order(worked: Worked) -> Worked:
     assert sorted(begun) == sorted(ended) and len(set(begun)) == len(begun)
     for event in events:
         if "retry" in event:
-            assert set(event) == {"retry", "wait_s"} and event["retry"].endswith(".") and event["wait_s"] >= 0
+            assert set(event) == {"type", "retry", "wait_s"} and event["retry"].endswith(".") and event["wait_s"] >= 0
     assert {entry["status"] for entry in worked.ledger} <= {"done", "failed", "refused"}
     assert worked.desk.extraction()["version"] == max([row["version"] for row in worked.desk.journal()], default=0)
     return worked
@@ -98,7 +98,7 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
     assert codes == ["model_busy"] * 2 + ["model_unavailable"] * 3
     for worked in map(in_order, failed):
         assert worked.state["status"] == "failed"
-        assert [set(event) for event in worked.events[1:-1]] == [{"retry", "wait_s"}] * 3
+        assert [set(event) for event in worked.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
         assert worked.ledger == []
 
 
@@ -151,7 +151,7 @@ async def test_no_service_at_all_ends_the_run(desk):
     await desk.runner(model).execute(run_id)
     worked = in_order(Worked(desk, run_id, []))
     assert worked.state["error_code"] == "model_unavailable" and clis() == []
-    assert [set(event) for event in worked.events[1:-1]] == [{"retry", "wait_s"}] * 3
+    assert [set(event) for event in worked.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
 
 
 async def test_what_was_written_before_a_failure_stays(desk):

@@ -88,6 +88,11 @@ class House:
     other_run: UUID
     proposal: UUID
     other_proposal: UUID
+    thread: UUID
+    shared_thread: UUID
+    other_thread: UUID
+    thread_run: UUID
+    other_thread_run: UUID
 
 
 _USERS = """
@@ -104,6 +109,29 @@ insert into storage.buckets (id, name) values ('another', 'another');
 insert into storage.objects (bucket_id, name) values ('another', concat_ws('/', %(org)s, 'a.pdf'));
 """
 
+# An agent beside ours: it talks in threads, about a document or none, and starts runs that read one or nothing.
+_AGENTS = """
+insert into private.agents (name, approval) values ('talker', 'ask') on conflict do nothing;
+insert into private.agent_tasks (agent, task, needs, may_have, speaks) values
+  ('talker', 'talk', '{thread_id}', '{document_id}', true), ('talker', 'read', '{document_id}', '{}', false),
+  ('talker', 'think', '{}', '{}', false) on conflict do nothing;
+"""
+
+# Each by a member: the owner's own, one that is shared, and a stranger's, with a run in the first and the last.
+_THREADS = """
+insert into threads (id, org_id, created_by, agent, title, shared, session_id) values
+  (%(thread)s, %(org)s, %(owner)s, 'talker', 'Mine', false, gen_random_uuid()),
+  (%(shared_thread)s, %(org)s, %(owner)s, 'talker', 'Ours', true, null),
+  (%(other_thread)s, %(other_org)s, %(stranger)s, 'talker', 'Other', true, null);
+insert into runs (id, org_id, created_by, agent, task, thread_id) values
+  (%(thread_run)s, %(org)s, %(owner)s, 'talker', 'talk', %(thread)s),
+  (%(other_thread_run)s, %(other_org)s, %(stranger)s, 'talker', 'talk', %(other_thread)s);
+insert into run_events (run_id, number, org_id, body, created_by) values
+  (%(thread_run)s, 1, %(org)s, '{}', %(owner)s);
+insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
+  (%(thread_run)s, 'call_1', %(org)s, 'look', '{}', repeat('0', 64), 'admitted', 'policy', %(owner)s);
+"""
+
 _WORK = """
 insert into documents (id, org_id, created_by, filename, storage_path) values
   (%(document)s, %(org)s, %(user)s, 'a.pdf', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
@@ -117,8 +145,8 @@ select set_config('request.jwt.claims', '', true);
 insert into extraction_proposals
   (id, org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, created_by) values
   (%(proposal)s, %(org)s, %(extraction)s, '{total}', 'total', '12', '13', '{}', '{}', %(run)s, %(user)s);
-insert into runs (id, org_id, created_by, document_id, extraction_id) values
-  (%(run)s, %(org)s, %(user)s, %(document)s, %(extraction)s);
+insert into runs (id, org_id, created_by, agent, task, document_id, extraction_id) values
+  (%(run)s, %(org)s, %(user)s, 'extraction', 'extract', %(document)s, %(extraction)s);
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
 insert into run_watchers (run_id, channel, org_id, until, created_by) values
   (%(run)s, 'fieldmark_secret', %(org)s, now() + interval '1 hour', %(user)s);
@@ -155,4 +183,6 @@ def furnish(owner: psycopg.Connection) -> House:
         cursor.execute(_USERS, vars(house))
         for row in rows:
             cursor.execute(_WORK, dict(zip(names, row, strict=True)))
+        cursor.execute(_AGENTS)
+        cursor.execute(_THREADS, vars(house))
     return house

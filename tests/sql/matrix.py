@@ -384,38 +384,107 @@ CASES = [
         NOBODY,
     ),
     Case("extraction_proposals", "delete", "theirs", "delete from extraction_proposals", NOBODY),
+    # threads
+    Case("threads", "select", "their own", "select from threads where id = %(thread)s", OWNERS),
+    Case("threads", "select", "a shared one", "select from threads where id = %(shared_thread)s", MEMBERS),
+    Case(
+        "threads",
+        "insert",
+        "with an agent",
+        "insert into threads (org_id, agent, document_id, title) values (%(org)s, 'talker', %(document)s, 'New')",
+        MEMBERS,
+    ),
+    Case(
+        "threads",
+        "insert",
+        "in another's name",
+        "insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "threads",
+        "insert",
+        "with a conversation of another's",
+        "insert into threads (org_id, agent, session_id, working_state, summary) "
+        "select org_id, agent, session_id, '{}', 'x' from threads where id = %(thread)s",
+        NOBODY,
+    ),
+    Case(
+        "threads",
+        "update",
+        "its title, and who reads it",
+        "update threads set title = 'X', shared = not shared where id = %(thread)s",
+        OWNERS,
+    ),
+    Case(
+        "threads",
+        "update",
+        "a shared one's",
+        "update threads set title = 'X' where id = %(shared_thread)s",
+        OWNERS,
+    ),
+    Case(
+        "threads",
+        "update",
+        "what its runs keep",
+        "update threads set session_id = gen_random_uuid(), working_state = '{\"a\": 1}', summary = 'x' "
+        "where id = %(thread)s",
+        frozenset({"service: owner"}),
+    ),
+    Case("threads", "update", "whose", "update threads set created_by = %(member)s where id = %(thread)s", NOBODY),
+    Case("threads", "update", "with whom", "update threads set agent = 'extraction' where id = %(thread)s", NOBODY),
+    Case("threads", "delete", "their own", "delete from threads where id = %(thread)s", OWNERS),
+    Case("threads", "delete", "a shared one", "delete from threads where id = %(shared_thread)s", OWNERS),
     # runs
     Case("runs", "select", "theirs", "select from runs where id = %(run)s", MEMBERS),
     Case(
         "runs",
         "insert",
         "of their extraction",
-        "insert into runs (id, org_id, agent, task, document_id, extraction_id, instructions, approval, "
+        "insert into runs (id, org_id, agent, task, document_id, extraction_id, input, approval, "
         "auto_approved_tools, model, max_cost_usd, idempotency_key, max_turns) values (%(newcomer)s, %(org)s, "
-        "'extraction', 'extract', %(document)s, %(extraction)s, 'Go', 'auto', '{}', 'm', 1, 'key', 5)",
+        "'extraction', 'extract', %(document)s, %(extraction)s, '{\"a\": 1}', 'auto', '{}', 'm', 1, 'key', 5)",
         MEMBERS,
     ),
     Case(
         "runs",
         "insert",
         "in another's name",
-        "insert into runs (org_id, document_id, extraction_id, created_by) "
-        "values (%(org)s, %(document)s, %(extraction)s, %(owner)s)",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, created_by) "
+        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(owner)s)",
+        NOBODY,
+    ),
+    Case(
+        "runs",
+        "insert",
+        "as a part of theirs",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, parent_run_id, parent_call_id) "
+        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(run)s, 'call_1')",
+        SERVED,
+    ),
+    Case(
+        "runs",
+        "insert",
+        "with a lock key or a root of another's",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, lock_key, root_run_id) "
+        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'x', %(other_run)s)",
         NOBODY,
     ),
     Case(
         "runs",
         "insert",
         "as if it had run",
-        "insert into runs (org_id, document_id, extraction_id, status, attempt, answer, reserved_usd) "
-        "values (%(org)s, %(document)s, %(extraction)s, 'completed', 1, 'Done.', 0)",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token, answer, "
+        "reserved_usd) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done', "
+        "0)",
         NOBODY,
     ),
     Case(
         "runs",
         "update",
         "its course",
-        "update runs set status = 'failed', attempt = 2, started_at = now(), finished_at = now(), answer = 'x', "
+        "update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, "
+        "attached = false, started_at = now(), finished_at = now(), answer = 'x', "
         "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
         "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,
@@ -424,11 +493,18 @@ CASES = [
         "runs",
         "update",
         "what was asked",
-        "update runs set instructions = 'x', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}' "
-        "where id = %(run)s",
+        "update runs set input = '{}', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}' where id = %(run)s",
         NOBODY,
     ),
     Case("runs", "update", "whose", "update runs set created_by = %(me)s where id = %(run)s", NOBODY),
+    Case(
+        "runs",
+        "update",
+        "what it is about",
+        "update runs set thread_id = null, parent_run_id = null, root_run_id = id, lock_key = 'x' where id = %(run)s",
+        NOBODY,
+    ),
+    Case("runs", "select", "in a thread that is not shared", "select from runs where id = %(thread_run)s", OWNERS),
     Case("runs", "delete", "theirs", "delete from runs where id = %(run)s", NOBODY),
     # run_events
     Case("run_events", "select", "theirs", "select from run_events where run_id = %(run)s", MEMBERS),
@@ -446,6 +522,13 @@ CASES = [
         "insert into run_events (run_id, number, org_id, body, created_by) "
         "values (%(run)s, 2, %(org)s, '{}', %(owner)s)",
         NOBODY,
+    ),
+    Case(
+        "run_events",
+        "select",
+        "in a thread that is not shared",
+        "select from run_events where run_id = %(thread_run)s",
+        OWNERS,
     ),
     Case("run_events", "update", "theirs", "update run_events set body = '{\"a\": 1}'", NOBODY),
     Case("run_events", "delete", "theirs", "delete from run_events", NOBODY),
@@ -472,7 +555,8 @@ CASES = [
         "tool_calls",
         "update",
         "its result",
-        "update tool_calls set status = 'done', result = 'Done.', finished_at = now() where run_id = %(run)s",
+        "update tool_calls set status = 'done', result = 'Done.', code = 'ok', data = '1', finished_at = now() "
+        "where run_id = %(run)s",
         SERVED,
     ),
     Case(
@@ -482,6 +566,13 @@ CASES = [
         "update tool_calls set tool = 'x', arguments = '{\"a\": 1}', arguments_hash = repeat('1', 64), "
         "admitted_by = 'policy' where run_id = %(run)s",
         NOBODY,
+    ),
+    Case(
+        "tool_calls",
+        "select",
+        "in a thread that is not shared",
+        "select from tool_calls where run_id = %(thread_run)s",
+        OWNERS,
     ),
     Case("tool_calls", "delete", "theirs", "delete from tool_calls where run_id = %(run)s", NOBODY),
     # run_watchers: the channels carry the words of other organisations too
@@ -629,6 +720,14 @@ CALLS = [
         MEMBERS,
     ),
     Case("append_event", "call", "to theirs", "select private.append_event(%(run)s, '{}')", SERVED),
+    Case("cancel_run", "call", "theirs", "select from private.cancel_run(%(run)s, 'No.') as n where n", SERVED),
+    Case(
+        "cancel_run",
+        "call",
+        "in a thread that is not shared",
+        "select from private.cancel_run(%(thread_run)s, 'No.') as n where n",
+        frozenset({"service: owner"}),
+    ),
     Case("watch_run", "call", "theirs", "select from private.watch_run(%(run)s, 'mine')", SERVED),
     Case(
         "fail_run", "call", "of anybody", "select private.fail_run(%(run)s, 'No.', 'no')", frozenset({"service login"})

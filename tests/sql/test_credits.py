@@ -45,8 +45,8 @@ class Office:
     def start(self, run: UUID, extraction: UUID, max_cost_usd: str | None = None) -> UUID:
         house = self.house
         self.owner.execute(
-            "insert into runs (id, org_id, document_id, extraction_id, created_by, max_cost_usd) "
-            "values (%s, %s, %s, %s, %s, %s)",
+            "insert into runs (id, org_id, agent, task, document_id, extraction_id, created_by, max_cost_usd) "
+            "values (%s, %s, 'extraction', 'extract', %s, %s, %s, %s)",
             [run, house.org, house.document, extraction, house.owner, max_cost_usd],
         )
         self.owner.execute("delete from queue.procrastinate_jobs")
@@ -61,7 +61,9 @@ class Office:
             answer = row and row[0]
             if answer == "granted":
                 connection.execute(
-                    "update runs set status = 'running', attempt = attempt + 1, held_at = null where id = %s", [run]
+                    "update runs set status = 'running', fencing_token = fencing_token + 1, held_at = null "
+                    "where id = %s",
+                    [run],
                 )
             return answer
 
@@ -238,10 +240,65 @@ def test_runs_on_one_extraction_keep_their_order(office: Office, room: int | Non
     assert office.jobs() == [second] and office.take(second) == "granted"
 
 
+@pytest.mark.parametrize("room", [1, None])
+def test_of_runs_with_one_lock_key_one_is_at_work(office: Office, room: int | None) -> None:
+    """Also where the older one was put back into the queue, or went on without it, while the younger was at work."""
+    office.limit(runs=room)
+    (first,) = office.launch(1)
+    extraction = office.owner.execute("select extraction_id from runs").fetchone()
+    assert extraction is not None
+    assert office.take(first) == "granted"
+    office.owner.execute("update runs set status = 'awaiting_approval', waiting_call = 'c' where id = %s", [first])
+    second = office.start(uuid4(), extraction[0])
+    assert office.take(second) == "granted"
+    office.owner.execute("update runs set status = 'queued' where id = %s", [first])
+    assert office.jobs() == [first] and office.take(first) == "held"
+    office.end(second)
+    assert office.jobs() == [first] and office.take(first) == "granted"
+
+
+def test_room_is_not_left_to_one_that_another_with_its_lock_key_blocks(office: Office) -> None:
+    """It would only be held again, and a run that could begin would wait for nothing."""
+    office.limit(runs=2)
+    first, other = office.launch(2)
+    extraction = office.owner.execute("select extraction_id from runs where id = %s", [first]).fetchone()
+    assert extraction is not None
+    blocked = office.start(uuid4(), extraction[0])
+    (free,) = office.launch(1)
+    answers = [office.take(run) for run in (first, other, blocked, free)]
+    assert answers == ["granted", "granted", "held", "held"]
+    office.end(other)
+    assert office.jobs() == [free] and office.take(free) == "granted"
+    office.end(first)
+    assert office.jobs() == [blocked] and office.take(blocked) == "granted"
+
+
+def test_runs_in_the_threads_of_other_members_take_room_and_credit_too(office: Office) -> None:
+    """Whoever looks for room does not see them."""
+    house = office.house
+    office.limit("10", runs=1)
+    (run,) = office.launch(1)
+    (thread,) = office.owner.execute(
+        "insert into threads (org_id, agent, created_by) values (%s, 'talker', %s) returning id",
+        [house.org, house.member],
+    ).fetchone() or (None,)
+    office.owner.execute(
+        "insert into runs (org_id, agent, task, thread_id, created_by, status, reserved_usd) "
+        "values (%s, 'talker', 'talk', %s, %s, 'running', 9)",
+        [house.org, thread, house.member],
+    )
+    assert office.take(run, "2") == "held"
+    office.limit("10", runs=2)
+    assert office.take(run, "2") == "held"
+    assert office.take(run, "1") == "granted"
+    assert office.charge(run, "0.5", "1") == "out_of_credit"
+
+
 def test_another_organisation_s_runs_take_no_room(office: Office) -> None:
     office.limit(runs=1)
     office.owner.execute(
-        "insert into runs (org_id, document_id, extraction_id, created_by, status) values (%s, %s, %s, %s, 'running')",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, created_by, status) "
+        "values (%s, 'extraction', 'extract', %s, %s, %s, 'running')",
         [office.house.other_org, office.house.other_document, office.house.other_extraction, office.house.stranger],
     )
     assert office.take(office.launch(1)[0]) == "granted"

@@ -772,12 +772,14 @@ def test_nothing_hangs_on_another_organisations_rows(doors: Doors, house: House)
     tries = [
         ("insert into extractions (org_id, document_id) values (%(org)s, %(id)s)", house.other_document),
         (
-            "insert into runs (org_id, document_id, extraction_id) values (%(org)s, %(document)s, %(id)s)",
+            "insert into runs (org_id, agent, task, document_id, extraction_id) "
+            "values (%(org)s, 'extraction', 'extract', %(document)s, %(id)s)",
             house.other_extraction,
         ),
         # An extraction of theirs, but of another document.
         (
-            "insert into runs (org_id, document_id, extraction_id) values (%(org)s, %(document)s, %(id)s)",
+            "insert into runs (org_id, agent, task, document_id, extraction_id) "
+            "values (%(org)s, 'extraction', 'extract', %(document)s, %(id)s)",
             house.member_extraction,
         ),
     ]
@@ -811,7 +813,8 @@ def test_a_budget_is_a_number(doors: Doors, house: House, budget: str) -> None:
     """NaN passes every check for being greater, and no cost ever exceeds it."""
     with doors.as_front_end(house.member) as connection, pytest.raises(_NO_BUDGET):
         connection.execute(
-            "insert into runs (org_id, document_id, extraction_id, max_cost_usd) values (%s, %s, %s, %s)",
+            "insert into runs (org_id, agent, task, document_id, extraction_id, max_cost_usd) "
+            "values (%s, 'extraction', 'extract', %s, %s, %s)",
             [house.org, house.document, house.extraction, budget],
         )
 
@@ -837,7 +840,8 @@ def test_a_failed_run_says_so_once(doors: Doors, house: House) -> None:
         events = connection.execute(
             "select body from run_events where run_id = %s and number > 1", [house.run]
         ).fetchall()
-        assert events == [({"error": "Its document is gone.", "code": "document_failed", "run_id": str(house.run)},)]
+        error = {"type": "error", "error": "Its document is gone.", "code": "document_failed", "run_id": str(house.run)}
+        assert events == [(error,)]
 
 
 def test_entering_makes_a_personal_organisation_once(doors: Doors) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -37,8 +38,13 @@ STATEMENTS = {
     "overwrite": "update extractions set extracted_fields = %(0)s where id = %(id)s returning null",
 }
 
-# Who: a user, or the user's run of a task.
-WHO = st.tuples(st.sampled_from(["member", "colleague"]), st.sampled_from([None, "extract", "extract", "correct"]))
+# Who: a user, or the user's run of a task, and the names of leaves that the user's words are for.
+NAMES = st.sampled_from(["a", "b", '["a.b"]', '[""]', "0", "1", "a.a", "a.b", "a[0]", "a[1]", "b.a", "b[0]", "b[0].a"])
+WHO = st.tuples(
+    st.sampled_from(["member", "colleague"]),
+    st.sampled_from([None, "extract", "extract", "correct", "correct"]),
+    st.lists(NAMES, max_size=6),
+)
 
 
 def written(value: Any) -> str:
@@ -64,26 +70,35 @@ def perform(connection: psycopg.Connection, extraction: UUID, operation: tuple[A
     return row[0] or {}
 
 
-def act(connection: psycopg.Connection, house: House, extraction: UUID, name: str, task: str | None) -> None:
-    """From here on this transaction is a user's, or a call's of the user's run."""
+def act(
+    connection: psycopg.Connection,
+    house: House,
+    extraction: UUID,
+    name: str,
+    task: str | None,
+    spoken: Sequence[str] = (),
+) -> None:
+    """From here on this transaction is a user's, or a call's of the user's run, whose words are for `spoken`."""
     user = getattr(house, name)
     become(connection, "authenticated", {"sub": str(user), "org_id": str(house.org)})
     run = None
     if task is not None:
         (run,) = connection.execute(
-            "insert into runs (org_id, document_id, extraction_id, task) values (%s, %s, %s, %s) returning id",
+            "insert into runs (org_id, agent, document_id, extraction_id, task) values (%s, 'extraction', %s, %s, %s) "
+            "returning id",
             [house.org, house.document, extraction, task],
         ).fetchone() or (None,)
     connection.execute(
-        "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true)",
-        [str(run or ""), "call" if task else ""],
+        "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true), "
+        "set_config('fieldmark.spoken', %s, true)",
+        [str(run or ""), "call" if task else "", json.dumps(spoken)],
     )
 
 
 @settings(max_examples=120)
 @given(st.lists(st.tuples(WHO, OPERATIONS), min_size=1, max_size=10))
 def test_every_version_can_be_rebuilt_as_it_stood(
-    doors: Doors, house: House, operations: list[tuple[tuple[str, str | None], tuple[Any, ...]]]
+    doors: Doors, house: House, operations: list[tuple[tuple[str, str | None, list[str]], tuple[Any, ...]]]
 ) -> None:
     stood = "select version, extracted_fields::text, extracted_fields from extractions where id = %s"
     with doors.as_service(house.member, house.org) as connection:
@@ -94,8 +109,8 @@ def test_every_version_can_be_rebuilt_as_it_stood(
         )
         versions = {0: "{}"}
         actors = {0: "nobody"}
-        for (name, task), operation in operations:
-            act(connection, house, extraction, name, task)
+        for (name, task, spoken), operation in operations:
+            act(connection, house, extraction, name, task, spoken)
             answer = perform(connection, extraction, operation)
             row = connection.execute(stood, [extraction]).fetchone()
             assert row is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -43,8 +44,9 @@ class Table:
         act(self.connection, self.house, self.extraction, "colleague", None)
         return self
 
-    def agent(self, task: str = "extract", of: str = "member") -> Table:
-        act(self.connection, self.house, self.extraction, of, task)
+    def agent(self, task: str = "extract", of: str = "member", spoken: Sequence[str] = ()) -> Table:
+        """A run of the task; `spoken` are the names that its person's words are for."""
+        act(self.connection, self.house, self.extraction, of, task, spoken)
         return self
 
     def call(self, function: str, *arguments: Any) -> dict[str, Any]:
@@ -127,7 +129,7 @@ def test_a_person_locks_what_they_set_as_it_stands_too(table: Table) -> None:
     names = ["items[1].name", "items[1].price", "tags[0]", "tags[1]"]
     assert table.locks == {"total": "member", **dict.fromkeys(names, "colleague")}
     table.agent().update("vendor.name", "Acme")  # an agent locks nothing
-    table.agent("correct").update("vendor.name", "Acme")
+    table.agent("correct", spoken=["vendor.name"]).update("vendor.name", "Acme")
     table.member().save({"vendor": {"vat": "DE1"}})  # nor does a form that is sent as a whole
     assert len(table.locks) == 5 and table.row("version") == 1
 
@@ -154,9 +156,25 @@ def test_what_an_agent_extracts_is_not_locked(table: Table) -> None:
     assert table.locks == {} and table.fields["total"] == 7
 
 
-def test_what_a_correction_writes_is_its_persons(table: Table) -> None:
-    table.agent("correct", of="colleague").update("total", 7)
-    assert table.locks == {"total": "colleague"} and table.fields["total"] == 7
+def test_what_a_correction_writes_is_its_persons_as_far_as_they_said_so(table: Table) -> None:
+    table.agent("correct", of="colleague", spoken=["total", "new[1]"])
+    table.save({"total": 7, "vendor": {"vat": "DE2"}, "new": [1, 2]})
+    assert table.locks == {"total": "colleague", "new[1]": "colleague"}
+    assert table.fields == {**FIELDS, "total": 7, "vendor": {"name": "Acme", "vat": "DE2"}, "new": [1, 2]}
+    # What was said for another task is said for none that carries words out.
+    table.agent("extract", of="colleague", spoken=["vendor.name"]).update("vendor.name", "Acme Ltd")
+    assert "vendor.name" not in table.locks and table.fields["vendor"]["name"] == "Acme Ltd"
+
+
+def test_the_words_of_a_correction_end_with_its_transaction(table: Table) -> None:
+    """They are a setting of the transaction, and a front end that sets it says nothing by it."""
+    said = table.connection.execute("select private.spoken_for()").fetchone()
+    assert said == ([],)
+    table.agent("correct", spoken=["total"])
+    assert table.connection.execute("select private.spoken_for()").fetchone() == (["total"],)
+    table.member()
+    table.connection.execute("select set_config('fieldmark.spoken', '[\"total\"]', true)")
+    assert table.connection.execute("select private.spoken_for(), private.author_of('total')").fetchone() == ([], None)
 
 
 def test_a_front_end_that_updates_the_row_itself_locks_too(doors: Doors, house: House) -> None:
@@ -265,12 +283,20 @@ def test_an_approved_call_is_the_word_of_who_approved_it(
 
 
 @pytest.mark.parametrize(
-    ("task", "of", "can"),
-    [("correct", "member", True), ("correct", "colleague", False), ("extract", "member", False)],
+    ("task", "of", "spoken", "can"),
+    [
+        ("correct", "member", ["total"], True),
+        ("correct", "member", ["vendor.name", "total.net", "Total", ""], False),  # said of something else
+        ("correct", "member", [], False),
+        ("correct", "colleague", ["total"], False),
+        ("extract", "member", ["total"], False),
+    ],
 )
-def test_only_the_persons_own_correction_can(table: Table, task: str, of: str, can: bool) -> None:
+def test_only_the_persons_own_correction_can_and_only_what_they_said(
+    table: Table, task: str, of: str, spoken: list[str], can: bool
+) -> None:
     table.update("total", 6)
-    table.agent(task, of).update("total", 7)
+    table.agent(task, of, spoken).update("total", 7)
     assert table.fields["total"] == (7 if can else 6)
     assert table.locks == {"total": "member"}
     assert table.proposals() == ([] if can else [("total", 6, 7)])
@@ -406,7 +432,9 @@ def test_a_locked_leaf_does_not_end_up_in_another_row_that_reads_alike(table: Ta
     assert table.proposals() == [("items", stands, items), ("order.items", stands, items)]
     assert table.fields == {**FIELDS, "items": stands, "order": {"items": stands}, "total": 6}
     # Its own person's correction may.
-    assert "proposed" not in table.agent("correct").save({"items": items})
+    spoken = ["items[0].price"]
+    assert table.agent("correct", spoken=["items[0].name"]).save({"items": items})["proposed"] == ["items"]
+    assert "proposed" not in table.agent("correct", spoken=spoken).save({"items": items})
     assert table.fields["items"] == items
 
 
@@ -712,13 +740,13 @@ def entries(table: Table) -> tuple[dict[str, tuple[str, Any, Any]], dict[str, An
 @settings(max_examples=50)
 @given(st.lists(st.tuples(WHO, OPERATIONS | DECISIONS), min_size=2, max_size=12))
 def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
-    doors: Doors, house: House, operations: list[tuple[tuple[str, str | None], tuple[Any, ...]]]
+    doors: Doors, house: House, operations: list[tuple[tuple[str, str | None, list[str]], tuple[Any, ...]]]
 ) -> None:
     with doors.as_service(house.member, house.org) as connection:
         table = Table(connection, house)
-        for (name, task), operation in operations:
+        for (name, task, spoken), operation in operations:
             before, _ = entries(table)
-            act(connection, house, table.extraction, name, task)
+            act(connection, house, table.extraction, name, task, spoken)
             answer: Any = None
             if operation[0] != "decide":
                 answer = perform(connection, table.extraction, operation)
@@ -728,15 +756,23 @@ def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
                 assert told["path"] == path and (not operation[2] or new is None or told["value"] == new)
             after, leaves = entries(table)
             assert all(name in leaves for name in after)
-            # Its own person's locks do not bind a correction.
-            owner = str(getattr(house, name)) if task == "correct" else None
-            bound = {name: lock for name, lock in before.items() if task is not None and lock[0] != owner}
+            # Its own person's locks do not bind a correction where the person has said so.
+            owner = str(getattr(house, name))
+            said = set(spoken) if task == "correct" else set()
+            bound = {
+                path: lock
+                for path, lock in before.items()
+                if task is not None and not (lock[0] == owner and path in said)
+            }
             if operation[0] == "remove" and answer and "proposed" not in answer:
                 # Items may have moved up, with their locks.
-                kept = [lock for lock in after.values() if task is not None and lock[0] != owner]
-                assert sorted(map(str, kept)) == sorted(map(str, bound.values()))
+                assert Counter(map(str, bound.values())) <= Counter(map(str, after.values()))
             else:
-                assert {name: after.get(name) for name in bound} == bound
+                assert {path: after.get(path) for path in bound} == bound
+                if task is not None:
+                    # What it locks anew is what the person has said.
+                    anew = {path: lock[0] for path, lock in after.items() if lock[:2] != before.get(path, lock[1:])[:2]}
+                    assert set(anew) <= said and set(anew.values()) <= {owner}
             stale = connection.execute(
                 "select count(*) from extraction_proposals p join extractions e on e.id = p.extraction_id "
                 "where e.id = %s and p.status = 'pending' and (private.name_at(extracted_fields, path) is distinct "
@@ -750,17 +786,30 @@ def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
 
 
 @pytest.mark.parametrize(
-    ("task", "of", "can"),
-    [("correct", "member", True), ("correct", "colleague", False), ("extract", "member", False)],
+    ("task", "of", "spoken", "can"),
+    [
+        ("correct", "member", ["document_type"], True),
+        ("correct", "member", ["total"], False),
+        ("correct", "colleague", ["document_type"], False),
+        ("extract", "member", ["document_type"], False),
+    ],
 )
-def test_what_a_person_says_of_the_document_stands(table: Table, task: str, of: str, can: bool) -> None:
+def test_what_a_person_says_of_the_document_stands(
+    table: Table, task: str, of: str, spoken: list[str], can: bool
+) -> None:
     table.agent().call("identify_document", "letter")
     assert table.agent().call("identify_document", "order")["value"] == "order"  # what an agent said binds none
     table.member().call("identify_document", "invoice")
-    said = table.agent(task, of).call("identify_document", "receipt")
+    said = table.agent(task, of, spoken).call("identify_document", "receipt")
     assert said["value"] == table.row("document_type") == ("receipt" if can else "invoice")
     table.colleague().call("identify_document", "contract")
     assert table.row("document_type") == "contract"
+
+
+def test_what_a_person_has_said_of_the_document_in_words_binds_agents_too(table: Table) -> None:
+    table.agent("correct", spoken=["document_type"]).call("identify_document", "invoice")
+    assert table.agent().call("identify_document", "receipt")["value"] == "invoice"
+    assert table.agent("correct", spoken=["total"]).call("identify_document", "receipt")["value"] == "invoice"
 
 
 @pytest.mark.parametrize(

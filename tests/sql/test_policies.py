@@ -49,7 +49,9 @@ def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: D
         ("update extractions set status = 'completed'", 1),
         ("delete from extractions", 1),
         ("delete from documents", 1),
-        ("update runs set attempt = 1", 1),
+        ("update runs set fencing_token = 1", 2),
+        ("update threads set title = 'X'", 1),
+        ("delete from threads", 1),
         ("update tool_calls set finished_at = now()", 1),
     ],
 )
@@ -67,8 +69,9 @@ def test_a_statement_without_a_condition_changes_their_own_rows_only(
         "insert into documents (id, org_id, filename, storage_path, created_by) "
         "values (%(newcomer)s, %(org)s, 'b', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b'), %(by)s)",
         "insert into extractions (org_id, document_id, created_by) values (%(org)s, %(document)s, %(by)s)",
-        "insert into runs (org_id, document_id, extraction_id, created_by) "
-        "values (%(org)s, %(document)s, %(extraction)s, %(by)s)",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, created_by) "
+        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(by)s)",
+        "insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(by)s)",
     ],
 )
 def test_the_policy_holds_without_the_column_right(doors: Doors, house: House, insert: str) -> None:
@@ -158,18 +161,24 @@ RIGHTS = {
     "extraction_proposals": {"select": True},
     "runs": {
         "select": True,
-        "insert": "id org_id agent task document_id extraction_id instructions approval auto_approved_tools model "
-        "max_cost_usd idempotency_key background max_turns",
-        "update": "status attempt tries session_id waiting_call pages_read held_at reserved_usd started_at "
-        "finished_at answer error error_code",
+        "insert": "id org_id agent task input thread_id document_id extraction_id parent_run_id parent_call_id "
+        "approval auto_approved_tools model max_cost_usd idempotency_key background max_turns",
+        "update": "status fencing_token consecutive_failures session_id waiting_call attached pages_read held_at "
+        "reserved_usd started_at finished_at answer error error_code",
+    },
+    "threads": {
+        "select": True,
+        "insert": "org_id agent document_id title",
+        "update": "title shared session_id working_state summary",
+        "delete": True,
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "run_watchers": {"select": True, "insert": "run_id channel org_id until", "update": "until", "delete": True},
     "tool_calls": {
         "select": True,
-        "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason",
-        "update": "status result finished_at admitted_by reason decided_by decided_at arguments arguments_hash "
-        "proposed",
+        "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason changes target_hash",
+        "update": "status result code data finished_at admitted_by reason decided_by decided_at arguments "
+        "arguments_hash proposed changes target_hash",
     },
     "usage": {
         "select": True,
@@ -251,12 +260,21 @@ CALLABLE = {
         "private.enter_call",
         "private.claim_call",
         "private.finish_call",
-        "private.decide_call",
+        "private.await_approval",
+        "private.show_again",
+        "private.begin_decision",
+        "private.resume_run",
+        "private.detach_run",
+        "private.await_runs",
+        "private.tree_of_run",
         "private.cancel_run",
         "private.cost_of_run",
         "private.usage_of_run",
         "private.spent_this_month",
         "private.lock_credit",
+        "private.at_work",
+        "private.is_blocked",
+        "private.is_budget_spent",
         "private.reserve",
         "private.charge",
         "private.child_name",
@@ -274,6 +292,9 @@ CALLABLE = {
         "private.told",
         "private.is_agent",
         "private.person_behind",
+        "private.speaker",
+        "private.spoken_for",
+        "private.author_of",
         "private.binding",
         "private.held",
         "private.shifted",
@@ -309,13 +330,27 @@ def test_a_role_can_call_exactly_these_functions(doors: Doors, role: str) -> Non
 
 
 def test_no_function_looks_for_names_where_its_caller_says(doors: Doors) -> None:
-    """Each has a fixed search_path, or a body that was parsed when it was made (and is not security definer)."""
-    loose = doors.owner.execute(
-        "select proname from pg_proc where pronamespace in ('public'::regnamespace, 'private'::regnamespace) "
-        "and not exists (select from unnest(proconfig) as c where c like 'search_path=%') "
-        "and (prosecdef or prosqlbody is null)"
+    """Each looks into pg_catalog first and into temporary objects last, or has a body that was parsed when it was made
+    (and is not security definer)."""
+    paths = doors.owner.execute(
+        "select proname, (select c from unnest(proconfig) as c where c like 'search_path=%') from pg_proc "
+        "where pronamespace in (select oid from pg_namespace where nspname in ('public', 'private', 'auth', 'storage'))"
+        " and (prosecdef or prosqlbody is null)"
     ).fetchall()
-    assert loose == []
+    assert len(paths) > 70
+    assert {name: path for name, path in paths if path != "search_path=pg_catalog, pg_temp"} == {
+        # What it calls is procrastinate's, which names its tables without their schema.
+        "enqueue": "search_path=pg_catalog, queue, pg_temp"
+    }
+
+
+def test_nobody_who_logs_in_may_create_temporary_objects(doors: Doors) -> None:
+    roles = ("fieldmark_app", "authenticated", "anon", "authenticator")
+    can = "select bool_or(has_database_privilege(r, current_database(), 'temporary')) from unnest(%s::text[]) as r"
+    assert doors.owner.execute(can, [list(roles)]).fetchone() == (False,)
+    for enter in (lambda: doors.as_login(), lambda: doors.as_front_end(None), lambda: doors.as_front_end(None, "anon")):
+        with enter() as connection, pytest.raises(InsufficientPrivilege):
+            connection.execute("create temporary table t ()")
 
 
 def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
@@ -344,6 +379,12 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "enqueue_run",
         "enqueue_again",
         "forget_conversation",
+        "forget_thread",
+        "fill_run",
+        "fill_usage",
+        "wake_parent",
+        "at_work",
+        "is_blocked",
         "sweep",
         "release_waiting_runs",
         "make_room",

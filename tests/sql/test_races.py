@@ -72,7 +72,8 @@ def pair(clone: Any) -> Iterator[Pair]:
 def launch(pair: Pair, run: UUID) -> Callable[[psycopg.Connection], None]:
     def insert(connection: psycopg.Connection) -> None:
         connection.execute(
-            "insert into runs (id, org_id, document_id, extraction_id) values (%s, %s, %s, %s)",
+            "insert into runs (id, org_id, agent, task, document_id, extraction_id) "
+            "values (%s, %s, 'extraction', 'extract', %s, %s)",
             [run, pair.house.org, pair.house.document, pair.house.extraction],
         )
 
@@ -92,7 +93,7 @@ def end_reading(pair: Pair, status: str) -> Callable[[psycopg.Connection], None]
 
 
 def job_of(pair: Pair, run: UUID) -> tuple[Any, ...]:
-    return ("execute_run", {"run_id": str(run)}, str(pair.house.extraction))
+    return ("execute_run", {"run_id": str(run)}, f"{pair.house.org}/extraction/{pair.house.extraction}")
 
 
 def status_of(pair: Pair, run: UUID) -> tuple[Any, ...] | None:
@@ -127,7 +128,7 @@ def test_a_reading_that_fails_while_a_run_is_launched_fails_it(pair: Pair) -> No
     pair.meanwhile(launch(pair, run), end_reading(pair, "failed"))
     assert status_of(pair, run) == ("failed", "It is encrypted.")
     assert pair.watch.execute("select number, body from run_events where run_id = %s", [run]).fetchall() == [
-        (1, {"error": "It is encrypted.", "code": "document_failed", "run_id": str(run)})
+        (1, {"type": "error", "error": "It is encrypted.", "code": "document_failed", "run_id": str(run)})
     ]
     assert pair.jobs() == []
 

@@ -162,7 +162,9 @@ def toolset(failing: Exception | None) -> Toolset:
         stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", {}, {})
         if failing is not None:
             raise failing
-        return ToolResult(str(stored["value"]), [{"path": "half"}], 1)
+        return ToolResult(
+            str(stored["value"]), [{"path": "half", "value": "done", "confidence": None, "evidence": None}], 1
+        )
 
     return Toolset(Tool(Nothing, write_and_fail, says=lambda args: "Writing", writes=True))
 

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.agents.spec import AgentSpec
+from fieldmark.agents.spec import AgentSpec, Task
+from fieldmark.offline_model.messages import Block, Body
 
-AGENTS: Mapping[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION,)}
+AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION,)}
+
+
+def find_task(name: str) -> tuple[AgentSpec[Any], Task[Any, Any, Any]]:
+    """The task of a name, and the agent that does it. Raises KeyError."""
+    for agent in AGENTS.values():
+        if name in agent.tasks:
+            return agent, agent.tasks[name]
+    raise KeyError(name)
+
+
+@contextmanager
+def registered(agent: AgentSpec[Any]) -> Generator[None]:
+    """One agent more while the block lasts: for tests, and for whoever brings an agent of their own."""
+    AGENTS[agent.name] = agent
+    try:
+        yield
+    finally:
+        del AGENTS[agent.name]
+
+
+def answer_offline(body: Body) -> Sequence[Block]:
+    """What the offline model says: the first agent that knows the request answers it."""
+    for agent in AGENTS.values():
+        if agent.offline is not None and (said := agent.offline(body)) is not None:
+            return said
+    raise LookupError("No agent has rules for this request.")

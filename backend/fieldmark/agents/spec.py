@@ -1,42 +1,97 @@
-"""What makes an agent: a name, a prompt, a set of tools and limits."""
+"""What an agent is: a name, a prompt, a toolset and its tasks. Nothing above this folder names one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel, ValidationError
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import Approval
+from fieldmark.errors import Invalid
+from fieldmark.identity.scope import Scope
+from fieldmark.offline_model.messages import Block, Body
+from fieldmark.stores.runs import RunRow, Subject
+from fieldmark.stores.tool_calls import CallRow
+from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import Toolset
+
+Request = TypeVar("Request", bound=BaseModel)
+TaskInput = TypeVar("TaskInput", bound=BaseModel)
+Deps = TypeVar("Deps")
+
+_BRIEFS = Path(__file__).parent / "briefs"
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSpec:
-    """One agent. `folder` holds its texts: prompt.md, `<task>.md` for what the first message of a task says, and
-    resumed.md for what it is told when the task was begun before and broken off.
+class Task(Generic[Request, TaskInput, Deps]):
+    """One thing that an agent can be asked for. Its name is unique among all agents: `POST /api/agent/<name>` starts
+    it.
 
-    The prompt and the tools are the same for every run, so that the provider's cache is hit; all that is particular to
-    one document stands in the first message.
+    A caller gives a `request`; `check` refuses a bad one before any transaction, `begin` answers in one what the run is
+    about and what is kept as its `input`. `briefing` makes the run's first message from that. `message` gives the
+    person's own words, where the task lets the agent speak for the person: a correction.
     """
 
     name: str
-    folder: Path
+    description: str
+    request: type[Request]
+    input: type[TaskInput]
+    begin: Callable[[Connection, Scope, Request], Awaitable[tuple[Subject, TaskInput]]]
+    briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[str]]
+    check: Callable[[Request], Awaitable[None]] | None = None
+    message: Callable[[TaskInput], str] | None = None
+
+    def parse(self, run: RunRow) -> TaskInput:
+        """The run's input. Raises Invalid for one that a front end has put there and that is none."""
+        try:
+            return self.input.model_validate(run.input)
+        except ValidationError as error:
+            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+            raise Invalid(f"The run's input cannot be used: {faults}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec(Generic[Deps]):
+    """One agent. `briefs` is the folder of its texts: prompt.md, and whatever its tasks' briefings read.
+
+    The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
+    particular to one run stands in its messages. `deps` makes what the tools need besides the context. `approval`
+    holds where neither the request nor the row says who admits writes; private.agents has the same."""
+
+    name: str
+    briefs: Path
     toolset: Toolset
-    # Who admits the agent's writes where the request does not say: auto or ask.
-    approval: str = "auto"
+    tasks: Mapping[str, Task[Any, Any, Deps]]
+    deps: Callable[[RunRow], Deps]
+    approval: Approval = Approval.AUTO
+    # Answers for the model where there is none, by fixed rules; None for a request that is not this agent's.
+    offline: Callable[[Body], Sequence[Block] | None] | None = field(default=None, compare=False)
 
     @property
     def prompt(self) -> str:
-        return self._text("prompt")
+        return self.text("prompt")
 
     @property
     def resumed(self) -> str:
         """What the agent is told when its task was begun before and broken off."""
-        return self._text("resumed").strip()
+        return self.text("resumed").strip()
 
-    def first_message(self, task: str, **particulars: Any) -> str:
-        """What the agent is told first. Raises KeyError for a particular that the task's text needs and did not get."""
-        return Template(self._text(task)).substitute(particulars).strip()
+    def text(self, name: str, **particulars: str | int | None) -> str:
+        """One of the agent's texts, filled in. Raises KeyError for a particular that it needs and did not get."""
+        return _filled(self.briefs / f"{name}.md", particulars)
 
-    def _text(self, name: str) -> str:
-        return (self.folder / f"{name}.md").read_text(encoding="utf-8")
+
+def decided_text(calls: Sequence[CallRow]) -> str:
+    """What the agent is told of calls that a person decided while its conversation was away."""
+    lines = [f"- {call.tool} ({call.status}): {call.result or call.reason or 'A person refused it.'}" for call in calls]
+    return _filled(_BRIEFS / "decided.md", {"calls": "\n".join(lines)}).strip()
+
+
+def _filled(file: Path, particulars: Mapping[str, str | int | None]) -> str:
+    text = file.read_text(encoding="utf-8")
+    return Template(text).substitute(particulars) if particulars else text

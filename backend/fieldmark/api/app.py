@@ -15,8 +15,9 @@ from fastapi.telemetry import TelemetryConfig
 from fieldmark.api import agent, documents, exports, extractions, health, metrics, reference, runs, usage
 from fieldmark.api.body_limit import BodyLimit
 from fieldmark.api.known_query import KnownQuery
-from fieldmark.api.problems import add_handlers
+from fieldmark.api.problems import add_handlers, describe
 from fieldmark.api.request_log import RequestLog
+from fieldmark.api.streams import event_schemas
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
@@ -70,6 +71,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         generate_unique_id_function=lambda route: route.name,
     )
     add_handlers(app)
+    describe(app, event_schemas())
     app.add_middleware(BodyLimit, max_file_bytes=settings.max_file_mb * 1024 * 1024)
     if settings.cors_origins:
         app.add_middleware(
@@ -80,10 +82,11 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             expose_headers=["content-disposition", "retry-after"],
         )
     app.add_middleware(RequestLog)
-    for module in (agent, runs, documents, extractions, exports, usage):
-        app.include_router(module.router, dependencies=[KnownQuery])
-    for module in (health, metrics, reference):
-        app.include_router(module.router)
+    # Made here and not when it is imported: an agent may have been registered since.
+    for router in (agent.make_router(), *(module.router for module in (runs, documents, extractions, exports, usage))):
+        app.include_router(router, dependencies=[KnownQuery])
+    for router in (health.router, metrics.router, reference.router):
+        app.include_router(router)
     return app
 
 

@@ -47,7 +47,7 @@ def as_html(openapi: Described) -> str:
     parts.append("<h2>Shapes</h2>")
     parts += [
         f'<section id="shape-{_text(name)}"><h3>{_text(name)}</h3>{_prose(shape.get("description", ""))}'
-        f"{_properties(shape)}</section>"
+        f"{_properties(shape)}{_alternatives(shape)}</section>"
         for name, shape in shapes.items()
     ]
     return (
@@ -93,6 +93,16 @@ def _properties(shape: Described) -> str:
     rows = [
         _row(name, "", _type(said), said.get("description", ""), {**said, "required": name in wanted})
         for name, said in shape.get("properties", {}).items()
+    ]
+    return f"<table><tbody>{''.join(rows)}</tbody></table>" if rows else ""
+
+
+def _alternatives(shape: Described) -> str:
+    """The shapes of a union by the value that tells them apart, or nothing."""
+    told_by: Described = shape.get("discriminator", {})
+    rows = [
+        _row(value, told_by["propertyName"], _type({"$ref": target}), "", {})
+        for value, target in told_by.get("mapping", {}).items()
     ]
     return f"<table><tbody>{''.join(rows)}</tbody></table>" if rows else ""
 

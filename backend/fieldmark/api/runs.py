@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
@@ -15,82 +13,51 @@ from pydantic import BaseModel, Field
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
-from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Malformed
+from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.absent import absent
+from fieldmark.runs.lifecycle.views import Run, described
+from fieldmark.services.paging import Cursor, page_of
 from fieldmark.stores import runs
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
-
-
-Status = Literal["queued", "running", "awaiting_approval", "completed", "failed", "cancelled"]
-
-
-class WaitingCall(BaseModel):
-    """The call that a run waits for: `POST /api/agent/approve` decides it."""
-
-    call_id: str
-    tool: str
-    input: dict[str, Any]
-    message: str = Field(description="What the call does, in words.", examples=["Updating total"])
-
-
-class Run(BaseModel):
-    """One agent at work on one thing."""
-
-    id: UUID
-    agent: str
-    task: Literal["extract", "correct"]
-    document_id: UUID
-    extraction_id: UUID
-    status: Status
-    waiting_call: str | None
-    waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
-    attempt: int
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    answer: str | None
-    error: str | None
-    error_code: str | None
-    cost_usd: float | None
-    usage: dict[str, Any] | None
 
 
 class RunList(BaseModel):
     """Your runs, newest first."""
 
     items: list[Run]
-    next: UUID | None = Field(description="Give it as `before` to get those that follow.")
+    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
 
 @router.get("", responses=responses(401, 422))
 async def list_runs(
     scope: TheScope,
-    service: TheRuntime,
-    status: Annotated[Status | None, Query(description="Only runs of this status.")] = None,
+    runtime: TheRuntime,
+    status: Annotated[RunStatus | None, Query(description="Only runs of this status.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
-    before: Annotated[UUID | None, Query(description="Only those behind this run: the `next` of a list.")] = None,
+    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
 ) -> RunList:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
-    async with service.database.as_user(scope) as conn:
-        rows = await runs.list_runs(conn, scope, status=status, limit=limit, before=before)
-        items = await described(conn, rows)
-    return RunList(items=items, next=rows[-1]["id"] if len(rows) == limit else None)
+    behind = None if before is None else runs.RunPage(*Cursor.parse(before, "runs").position)
+    async with runtime.database.as_user(scope) as conn:
+        page = page_of(await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind), limit, "runs")
+        items = await described(conn, page.items)
+    return RunList(items=items, next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))
-async def cancel_run(run_id: UUID, scope: TheScope, service: TheRuntime) -> Run:
+async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
-    await decisions.cancel(service.database, scope, run_id)
-    return await get_run(run_id, scope, service)
+    await decisions.cancel(runtime.database, scope, run_id)
+    return await get_run(run_id, scope, runtime)
 
 
 @router.get("/{run_id}", responses=responses(401, 404, 410, 422))
-async def get_run(run_id: UUID, scope: TheScope, service: TheRuntime) -> Run:
+async def get_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     """One run as it stands now."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         row = await runs.get(conn, run_id)
         if row is None:
             raise await absent(conn, scope, run_id)
@@ -105,30 +72,17 @@ async def get_run(run_id: UUID, scope: TheScope, service: TheRuntime) -> Run:
 async def get_run_events(
     run_id: UUID,
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     last_event_id: Annotated[str | None, Header(description="The number of the last event you saw.")] = None,
     deltas: Deltas = False,
 ) -> EventSourceResponse:
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
     ended. From any event on, as often as you like, from any server."""
     after = number_after(last_event_id)
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         if await runs.get(conn, run_id) is None:
             raise await absent(conn, scope, run_id)
         # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
         if after > await runs.last_event(conn, run_id):
             raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
-    return event_stream(service, scope, run_id, after, deltas=deltas)
-
-
-async def described(conn: Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:
-    """Runs as they are answered, with what they wait for."""
-    proposals = await decisions.proposals(conn, rows)
-    return [Run.model_validate({**row, "waits_for": waiting_call(proposals.get(row["id"]))}) for row in rows]
-
-
-def waiting_call(proposal: decisions.Proposal | None) -> WaitingCall | None:
-    """A proposal as it is answered."""
-    if proposal is None:
-        return None
-    return WaitingCall(call_id=proposal.call_id, tool=proposal.tool, input=proposal.arguments, message=proposal.message)
+    return event_stream(runtime, scope, run_id, after, deltas=deltas)

@@ -10,18 +10,34 @@ from fastapi import Query
 from fastapi.sse import EventSourceResponse, format_sse_event
 
 from fieldmark.api.problems import log
+from fieldmark.domain.events import EVENT
 from fieldmark.errors import FieldmarkError, Malformed
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runtime import Runtime
 
+_EXAMPLE = """\
+id: 1
+data: {"type": "run", "run_id": "…", "extraction_id": "…"}
+
+id: 2
+data: {"type": "text", "text": "I read first."}
+
+"""
 STREAM: dict[str, Any] = {
-    "text/event-stream": {
-        "schema": {"type": "string"},
-        "example": 'id: 1\ndata: {"run_id": "…", "extraction_id": "…"}\n\nid: 2\ndata: {"text": "I read first."}\n\n',
-    }
+    "text/event-stream": {"schema": {"$ref": "#/components/schemas/RunEvent"}, "example": _EXAMPLE}
 }
-"""For a route's OpenAPI: what such a stream looks like."""
+"""For a route's OpenAPI: what such a stream looks like. The schema is that of one event's data."""
+
+
+def event_schemas() -> dict[str, Any]:
+    """For the OpenAPI: `RunEvent`, which is any event, and the shapes that it is made of."""
+    union = EVENT.json_schema(ref_template="#/components/schemas/{model}")
+    schemas: dict[str, Any] = union.pop("$defs")
+    schemas["JsonValue"] = {"description": "Any JSON value."}
+    about = "What a run tells: the data of one event of its stream, told apart by `type`."
+    return {"RunEvent": {"title": "RunEvent", "description": about, **union}, **schemas}
+
 
 # Proxies buffer and compress what they think is a page; this is a stream.
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
@@ -30,12 +46,11 @@ _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"
 Deltas = Annotated[
     bool,
     Query(
-        description='Also tell what the model says while it says it, as `{"text_delta": …}` and '
-        '`{"thinking_delta": …}` without an `id`. Append them as they come. When the next event with an `id` comes, '
-        'throw away what you have gathered: that event is the whole `{"text"}` or `{"thinking"}` which it was the '
-        'beginning of, or tells why there is none (`{"retry"}`, `{"error"}`). Deltas are not kept, so nobody gets one '
-        "again, and any of them may be missing, but never one before another of the same block. An answer in JSON has "
-        "none."
+        description="Also tell what the model says while it says it, as events of type `text_delta` and "
+        "`thinking_delta` without an `id`. Append them as they come. When the next event with an `id` comes, throw "
+        "away what you have gathered: that event is the whole `text` or `thinking` which it was the beginning of, or "
+        "tells why there is none (`retry`, `error`). Deltas are not kept, so nobody gets one again, and any of them "
+        "may be missing, but never one before another of the same block. An answer in JSON has none."
     ),
 ]
 """A route's parameter."""

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fieldmark.cli.terminal import plain
-from fieldmark.runs.lifecycle.decisions import Decision, Proposal
+from fieldmark.runs.lifecycle.decisions import Decision, PendingCall
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000
@@ -31,21 +31,21 @@ class Person:
         self._editor = editor
         self._read = b""
 
-    async def decide(self, proposal: Proposal) -> Decision | None:
-        """What the person says of a proposal; None where nobody answers, or the person leaves it for later."""
-        show_proposal(self._console, proposal)
+    async def decide(self, pending: PendingCall) -> Decision | None:
+        """What the person says of a pending call; None where nobody answers, or the person leaves it for later."""
+        show_pending_call(self._console, pending)
         while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
             word, _, rest = line.strip().partition(" ")
             match word.lower():
                 case "a" | "approve" | "y" | "yes":
-                    return Decision(proposal.call_id, True)
+                    return Decision(pending.call_id, True)
                 case "r" | "reject" | "n" | "no":
                     reason = rest.strip() or (await self._asked("Why? The agent is told. (Enter: no reason)") or "")
-                    return Decision(proposal.call_id, False, reason=reason.strip()[:_MAX_REASON_CHARACTERS] or None)
+                    return Decision(pending.call_id, False, reason=reason.strip()[:_MAX_REASON_CHARACTERS] or None)
                 case "e" | "edit":
-                    arguments = await self._edited(proposal, rest)
+                    arguments = await self._edited(pending, rest)
                     if arguments is not None:
-                        return Decision(proposal.call_id, True, arguments)
+                        return Decision(pending.call_id, True, arguments)
                 case "l" | "leave":
                     return None
                 case "":
@@ -56,12 +56,16 @@ class Person:
                     )
         return None
 
-    async def _edited(self, proposal: Proposal, given: str) -> dict[str, JsonValue] | None:
+    async def agrees(self, question: str) -> bool:
+        """Whether the person says yes; silence and anything else is no."""
+        return (await self._asked(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
+
+    async def _edited(self, pending: PendingCall, given: str) -> dict[str, JsonValue] | None:
         """Other arguments: behind the word itself, in the editor, or as a line of their own."""
         text: str | None = given
         if not given.strip():
             if self._editor and sys.stdin.isatty():
-                text = await self._in_editor(proposal.arguments)
+                text = await self._in_editor(pending.arguments)
             else:
                 text = await self._asked("The arguments as JSON, in one line:")
         try:
@@ -126,7 +130,17 @@ async def _read_some() -> bytes:
     return await answer
 
 
-def show_proposal(console: Console, proposal: Proposal) -> None:
-    """A proposal as it is: nothing that the document has put into it reaches the terminal as a command."""
-    console.print(f"[yellow]?[/yellow] {plain(proposal.message)} [dim]{plain(proposal.tool)}[/dim]")
-    console.print(plain(json.dumps(proposal.arguments, ensure_ascii=False, indent=2)))
+def show_pending_call(console: Console, pending: PendingCall) -> None:
+    """What a call would change, old → new for each path; its arguments where it has nothing to show. Nothing that the
+    document has put into it reaches the terminal as a command."""
+    console.print(f"[yellow]?[/yellow] {plain(pending.message)} [dim]{plain(pending.tool)}[/dim]")
+    for change in pending.changes:
+        old = "[dim]nothing[/dim]" if change.added else plain(_text(change.old))
+        new = "[red]removed[/red]" if change.removed else plain(_text(change.new))
+        console.print(f"  [bold]{plain(change.path)}[/bold]: {old} → {new}")
+    if not pending.changes:
+        console.print(plain(json.dumps(pending.arguments, ensure_ascii=False, indent=2)))
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -84,14 +84,9 @@ async def _extract(
                             # Known by its key before it is there, and so found again however this is interrupted.
                             keys.append(str(uuid4()))
                             options = launch.RunOptions(approval="ask" if ask else None, idempotency_key=keys[-1])
-                            run_id = await launch.extract(
-                                runtime.database,
-                                scope,
-                                document.id,
-                                prices=runtime.prices,
-                                schema=schema,
-                                instructions=instructions,
-                                options=options,
+                            wanted = {"document_id": document.id, "schema": schema, "instructions": instructions}
+                            run_id = await launch.start_by_name(
+                                runtime.database, scope, "extract", wanted, prices=runtime.prices, options=options
                             )
                         except (Unavailable, Misconfigured):
                             raise
@@ -125,7 +120,7 @@ async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
 
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        warnings = await documents.warnings(conn, run["document_id"]) if run else []
+        warnings = await documents.warnings(conn, run.document_id) if run and run.document_id else []
     for said in warnings[:MAX_WARNINGS]:
         err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
     if len(warnings) > MAX_WARNINGS:
@@ -141,4 +136,4 @@ async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None
             async with database.as_user(scope) as conn:
                 run = await runs.by_key(conn, scope, key)
             if run is not None:
-                await decisions.cancel(database, scope, run["id"])
+                await decisions.cancel(database, scope, run.id)

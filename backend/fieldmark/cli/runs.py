@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
@@ -22,32 +22,29 @@ from fieldmark.cli.process import (
     stop,
 )
 from fieldmark.cli.terminal import err, out, plain, tell
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:
-    from fieldmark.runs.lifecycle.decisions import Decision
+    from fieldmark.runs.lifecycle.decisions import Decision, PendingCall
 
 
 def runs(
-    status: Annotated[
-        str | None, typer.Option(help="Only those: queued, running, awaiting_approval, completed, failed, cancelled.")
-    ] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only those of this status.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     user: Annotated[UUID, typer.Option(help="Whose; the local user's if left out.")] = LOCAL_USER,
 ) -> None:
     """List runs, newest first, and what they wait for."""
-    from fieldmark.api.runs import Status
-
-    if status is not None and status not in get_args(Status):
-        stop(f"There is no status {status!r}. There are: {', '.join(get_args(Status))}.", MISUSED)
     run(_list(read_settings("warning"), status, limit, as_json, user))
 
 
 def approve(
     run_id: Annotated[UUID, typer.Argument(metavar="run", help="The run that waits.")],
-    call: Annotated[str | None, typer.Argument(help="The call; the one that the run waits for if left out.")] = None,
+    yes: Annotated[
+        str | None, typer.Option("--yes", metavar="CALL_ID", help="Approve this call without being asked.")
+    ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Do not let it happen.")] = False,
     reason: Annotated[str | None, typer.Option(help="Why it is rejected: the agent is told.")] = None,
     arguments: Annotated[
@@ -55,11 +52,11 @@ def approve(
     ] = None,
     user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
-    """Decide what a run waits for, and watch what follows."""
-    from fieldmark.runs.lifecycle.decisions import Decision
-
+    """Show what a run waits for, decide it, and watch what follows."""
     if reject and arguments is not None:
         stop("A rejected call needs no --input.", MISUSED)
+    if reject and yes is not None:
+        stop("Say --yes or --reject.", MISUSED)
     if reason is not None and not reject:
         stop("--reason goes with --reject.", MISUSED)
     try:
@@ -67,43 +64,47 @@ def approve(
     except ValidationError as error:
         stop(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
     settings = at_once(read_settings("warning"))
-    code = run(_approve(settings, run_id, Decision(call or "", not reject, given, reason), user))
+    code = run(_approve(settings, run_id, Wanted(yes, reject, reason, given), user))
     if code:
         raise typer.Exit(code)
 
 
-async def _list(settings: Settings, status: str | None, limit: int, as_json: bool, user: UUID) -> None:
-    from fieldmark.api.runs import described
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says of the call that waits."""
+
+    yes: str | None
+    reject: bool
+    reason: str | None
+    arguments: dict[str, JsonValue] | None
+
+
+async def _list(settings: Settings, status: RunStatus | None, limit: int, as_json: bool, user: UUID) -> None:
+    from fieldmark.runs.lifecycle.views import described
     from fieldmark.stores import documents, runs
 
     async with opened(settings, user) as (runtime, scope):
         async with runtime.database.as_user(scope) as conn:
-            rows = await runs.list_runs(conn, scope, status=status, limit=limit, before=None)
-            files = {row["document_id"]: await documents.get(conn, row["document_id"]) for row in rows}
+            rows = await runs.list_runs(conn, scope, status=status, limit=limit, after=None)
+            wanted = {row.document_id for row in rows if row.document_id is not None}
+            files = {document_id: await documents.get(conn, document_id) for document_id in wanted}
             listed = await described(conn, rows)
         if as_json:
             for one in listed:
                 typer.echo(one.model_dump_json())
             return
         for one in listed:
-            file = files[one.document_id]
+            file = files.get(one.document_id) if one.document_id is not None else None
             begun = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
             said = one.waits_for.message if one.waits_for else one.error or ""
-            cells = (
-                one.id,
-                f"{one.status:<17}",
-                f"{one.task:<7}",
-                begun,
-                file.filename if file else "",
-                said,
-            )
+            cells = (one.id, f"{one.status:<17}", f"{one.task:<7}", begun, file.filename if file else "", said)
             # Lines and no table: a narrow terminal breaks them, and what reads a pipe gets them whole.
             out.print(plain("  ".join(map(str, cells)).rstrip()), soft_wrap=True)
     if not rows:
         err.print("There are no such runs." if status else "There are no runs.")
 
 
-async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: UUID) -> int:
+async def _approve(settings: Settings, run_id: UUID, wanted: Wanted, user: UUID) -> int:
     from fieldmark.cli.watching import show_extraction, to_the_end
     from fieldmark.runs.lifecycle import decisions
     from fieldmark.stores import documents
@@ -112,17 +113,18 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
         tell(status, "Starting…")
         async with opened(settings, user) as (runtime, scope):
             try:
-                if not decision.call_id:
-                    proposal = await decisions.waiting(runtime.database, scope, run_id)
-                    if proposal is None:
-                        raise Conflict("The run waits for nothing.")
-                    decision = replace(decision, call_id=proposal.call_id)
+                pending = await decisions.pending_call(runtime.database, scope, run_id)
+                if pending is None:
+                    raise Conflict("The run waits for nothing.")
+                status.stop()
+                decision = await _decision(pending, wanted, settings)
+                status.start()
+                if decision is None:
+                    return WAITS
                 after = await decisions.decide(runtime.database, scope, run_id, decision)
             except (NotFound, Conflict, Invalid) as fault:
                 stop(str(fault), FAILED)
-            from fieldmark.worker.jobs import (
-                working,  # here, because a decision that is refused need not wait for it
-            )
+            from fieldmark.worker.jobs import working  # here: a decision that is refused need not wait for it
 
             say_offline(settings)
             # No other worker need be there: the embedded database has none when no command runs.
@@ -130,7 +132,28 @@ async def _approve(settings: Settings, run_id: UUID, decision: Decision, user: U
                 extraction, waits = await to_the_end(runtime.database, scope, run_id, status, None, after)
             if extraction is not None:
                 async with runtime.database.as_user(scope) as conn:
-                    document = await documents.get(conn, UUID(extraction["document_id"]))
+                    document = await documents.get(conn, UUID(str(extraction["document_id"])))
                 show_extraction(extraction, document.filename if document else "")
                 return 0
     return WAITS if waits else FAILED
+
+
+async def _decision(pending: PendingCall, wanted: Wanted, settings: Settings) -> Decision | None:
+    """What becomes of a call: as the command line says, else as the person answers who was shown it."""
+    from fieldmark.cli.asking import Person, show_pending_call
+    from fieldmark.runs.lifecycle.decisions import Decision
+
+    if wanted.yes is not None:
+        if wanted.yes != pending.call_id:
+            raise Conflict(f"The run waits for another call: {pending.call_id}.")
+        return Decision(pending.call_id, True, wanted.arguments)
+    person = Person(err, settings.editor)
+    if wanted.reject:
+        show_pending_call(err, pending)
+        return Decision(pending.call_id, False, reason=wanted.reason)
+    if wanted.arguments is None:
+        return await person.decide(pending)
+    show_pending_call(err, pending)
+    if not await person.agrees("Approve it with your arguments instead?"):
+        return None
+    return Decision(pending.call_id, True, wanted.arguments)

@@ -9,15 +9,16 @@ from uuid import UUID
 from rich.status import Status
 from rich.table import Table
 
-from fieldmark.cli.asking import Person, show_proposal
+from fieldmark.cli.asking import Person, show_pending_call
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.cli.terminal import err, out, plain
 from fieldmark.db.pool import Database
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import follow
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.decisions import Proposal
+from fieldmark.runs.lifecycle.decisions import PendingCall
 from fieldmark.services.exports.shape import Leaf, leaves_of
 from fieldmark.services.extractions import as_json
 from fieldmark.stores import extractions, runs
@@ -30,20 +31,21 @@ async def to_the_end(
     waits still."""
     while True:
         after = await _watch(database, scope, run_id, status, after)
-        proposal = await decisions.waiting(database, scope, run_id)
-        if proposal is None:
+        pending = await decisions.pending_call(database, scope, run_id)
+        if pending is None:
             break
         status.stop()
         try:
-            if person is None or not await _decided(database, scope, run_id, proposal, person):
-                _say_how_to_decide(scope, run_id, None if person else proposal)
+            if person is None or not await _decided(database, scope, run_id, pending, person):
+                _say_how_to_decide(scope, run_id, None if person else pending)
                 return None, True
         finally:
             status.start()
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        row = None if run is None else await extractions.get(conn, run["extraction_id"])
-    if run is None or row is None or run["status"] != "completed":
+        known = None if run is None else run.extraction_id
+        row = None if known is None else await extractions.get(conn, known)
+    if run is None or row is None or run.status is not RunStatus.COMPLETED:
         return None, False
     return as_json(row), False
 
@@ -71,8 +73,8 @@ async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status,
     return after
 
 
-async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Proposal, person: Person) -> bool:
-    while (said := await person.decide(proposal)) is not None:
+async def _decided(database: Database, scope: Scope, run_id: UUID, pending: PendingCall, person: Person) -> bool:
+    while (said := await person.decide(pending)) is not None:
         try:
             await decisions.decide(database, scope, run_id, said)
         except Invalid as fault:
@@ -85,11 +87,12 @@ async def _decided(database: Database, scope: Scope, run_id: UUID, proposal: Pro
     return False
 
 
-def _say_how_to_decide(scope: Scope, run_id: UUID, proposal: Proposal | None) -> None:
-    if proposal is not None:
-        show_proposal(err, proposal)
+def _say_how_to_decide(scope: Scope, run_id: UUID, pending: PendingCall | None) -> None:
+    if pending is not None:
+        show_pending_call(err, pending)
     whose = "" if scope.user_id == LOCAL_USER else f" --user {scope.user_id}"
-    err.print(f"[yellow]The run waits for a decision:[/yellow] fieldmark approve {run_id}{whose}")
+    call = "" if pending is None else f" --yes {pending.call_id}"
+    err.print(f"[yellow]The run waits for a decision:[/yellow] fieldmark approve {run_id}{call}{whose}")
     err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
 
 

@@ -66,11 +66,11 @@ create table if not exists auth.users (
 
 -- PostgREST hands the token's claims over as one setting; older ones as a setting for each.
 create or replace function auth.jwt() returns jsonb
-language sql stable set search_path = ''
+language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('request.jwt.claims', true), '')::jsonb $$;
 
 create or replace function auth.uid() returns uuid
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.sub', true), ''),
@@ -79,7 +79,7 @@ as $$
 $$;
 
 create or replace function auth.role() returns text
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.role', true), ''),
@@ -88,7 +88,7 @@ as $$
 $$;
 
 create or replace function auth.email() returns text
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.email', true), ''),
@@ -98,7 +98,7 @@ $$;
 
 -- Supabase Auth makes users when they sign up. Here nobody does, so a user is known from the first signed token on.
 create or replace function auth.know_user(p_user uuid) returns void
-language sql security definer set search_path = ''
+language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   insert into auth.users (id, aud, role) values (p_user, 'authenticated', 'authenticated') on conflict (id) do nothing
 $$;
@@ -138,7 +138,7 @@ grant all on storage.buckets, storage.objects to anon, authenticated, service_ro
 
 -- The folders of an object's name, without the file: a/b/c.pdf -> {a,b}
 create or replace function storage.foldername(name text) returns text[]
-language sql immutable
+language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select (string_to_array(name, '/'))[1:cardinality(string_to_array(name, '/')) - 1] $$;
 
 -- realtime ------------------------------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from fieldmark.agents.registry import AGENTS
+from fieldmark.agents.registry import find_task
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing
 from fieldmark.domain.scoring import MEASURES, Score, Tally, score, total
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.domain.values import canonical
 from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, NotFound, Unavailable
 from fieldmark.identity.scope import Scope
@@ -24,6 +25,7 @@ from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions, runs
 
+TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
 MOST_CORRECTED = 1000
 """Corrected extractions that are scored at most, newest first."""
@@ -103,13 +105,13 @@ async def evaluate(
                 if isinstance(document_id, Path):
                     document_id = (await runtime.documents.upload(scope, document_id, case.name)).id
                     documents.append(document_id)
-                run_id = await launch.extract(
+                wanted = {"document_id": document_id, "schema": schema or case.schema, "instructions": instructions}
+                run_id = await launch.start_by_name(
                     runtime.database,
                     scope,
-                    document_id,
+                    TASK,
+                    wanted,
                     prices=runtime.prices,
-                    schema=schema or case.schema,
-                    instructions=instructions,
                     options=launch.RunOptions(approval="auto", background=True),
                 )
             except (Unavailable, Misconfigured):
@@ -119,17 +121,17 @@ async def evaluate(
                 continue
             async with runtime.database.as_user(scope) as conn:
                 run = await runs.get(conn, run_id)
-            assert run is not None
-            begun.append(run["extraction_id"])
-            started.append((case, run_id, run["extraction_id"]))
+            assert run is not None and run.extraction_id is not None
+            begun.append(run.extraction_id)
+            started.append((case, run_id, run.extraction_id))
         for case, run_id, extraction_id in started:
             tell(f"Reading {case.name}…")
             run = await end_of(runtime.database, scope, run_id)
-            cost = None if cost is None or run["cost_usd"] is None else cost + float(run["cost_usd"])
+            cost = None if cost is None or run.cost_usd is None else cost + float(run.cost_usd)
             async with runtime.database.as_user(scope) as conn:
                 row = await extractions.get(conn, extraction_id)
-            if row is None or run["status"] != "completed":
-                scored.append(_nothing(case, run["error"] or f"The run ended as {run['status']}."))
+            if row is None or run.status is not RunStatus.COMPLETED:
+                scored.append(_nothing(case, run.error or f"The run ended as {run.status}."))
                 continue
             result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
             scored.append(Scored(case.name, result))
@@ -150,7 +152,7 @@ def report(
     for one in scored:
         for name, tally in one.score.fields.items():
             fields.setdefault(name, Tally()).add(tally)
-    agent = AGENTS["extraction"]
+    agent, _ = find_task(TASK)
     return {
         "agent": agent.name,
         "model": model,

@@ -14,13 +14,15 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fieldmark.offline_model import messages
 from fieldmark.offline_model.messages import Body, Turn
-from fieldmark.testing.script import Cut, Held, HttpError, Reply
+from fieldmark.offline_model.replies import Cut, Held, HttpError, Reply
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 16 * 1024 * 1024
@@ -64,12 +66,14 @@ class OfflineModel:
             answering.cancel()  # a stalled stream would be waited for
         await self._server.shutdown(sockets=[self._listener])
 
-    def _app(self, token: str) -> FastAPI:
-        app = FastAPI(openapi_url=None)
-        app.post(f"/{token}/v1/messages")(self._messages)
-        app.post(f"/{token}/v1/messages/count_tokens")(self._count_tokens)
-        app.exception_handler(404)(_not_found)
-        return app
+    def _app(self, token: str) -> Starlette:
+        return Starlette(
+            routes=[
+                Route(f"/{token}/v1/messages", self._messages, methods=["POST"]),
+                Route(f"/{token}/v1/messages/count_tokens", self._count_tokens, methods=["POST"]),
+            ],
+            exception_handlers={404: _not_found},
+        )
 
     async def _count_tokens(self, request: Request) -> Response:
         body = await _read(request)

@@ -146,7 +146,7 @@ async def get_read(conn: Connection, document_id: UUID) -> DocumentRow:
     read."""
     row = await get(conn, document_id)
     if row.status is DocumentStatus.FAILED:
-        raise DocumentFailed(row.error)
+        raise DocumentFailed(row.error or "The document could not be read.")
     if row.status is not DocumentStatus.READY:
         raise Conflict("The document is still being read.")
     return row

@@ -160,11 +160,11 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
 
 
 async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:
-    """The pages with text that a run has not read to their end. None where it is not asked to read: a correction."""
+    """The pages with text of a run's document that the run has not read to their end."""
     cursor = await conn.execute(
         """select page.number from public.runs as run
            join public.document_pages as page using (document_id)
-           where run.id = %s and run.task = 'extract' and not run.pages_read @> page.number and page.text ~ '\\S'
+           where run.id = %s and not run.pages_read @> page.number and page.text ~ '\\S'
            order by page.number""",
         (run_id,),
     )

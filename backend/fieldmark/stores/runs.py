@@ -4,61 +4,189 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from psycopg import AsyncConnection, sql
+from psycopg import sql
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+from pydantic import JsonValue
 
+from fieldmark.db.pool import Connection
+from fieldmark.domain.events import EventBase
+from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.identity.scope import Scope
-
-Row = dict[str, Any]
 
 EVENTS_CHANNEL = "fieldmark_run_events"
 WORK_CHANNEL = "fieldmark_work"
-"""Where whoever works on a run is told to look at it again: it was cancelled or deleted, or somebody watches."""
-
-_COLUMNS = (
-    "id, created_by, agent, task, document_id, extraction_id, instructions, approval, auto_approved_tools, model, "
-    "max_cost_usd, max_turns, status, attempt, tries, session_id, waiting_call, created_at, started_at, finished_at, "
-    "answer, error, error_code, private.cost_of_run(id) as cost_usd, private.usage_of_run(id) as usage"
-)
+"""Where whoever works on a run is told to look at it again: it was cancelled, decided or deleted, or somebody
+watches."""
 
 
-async def add(conn: AsyncConnection[Row], scope: Scope, **columns: Any) -> UUID:
-    """Insert a run; its trigger puts it into the queue as soon as its document is read.
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a run is about. Which of these a task must and may have stands in private.agent_tasks."""
+
+    document_id: UUID | None = None
+    extraction_id: UUID | None = None
+    thread_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run. `cost_usd` is what it and its child runs cost, null where a price is not known; `usage` is its own."""
+
+    id: UUID
+    org_id: UUID
+    created_by: UUID
+    agent: str
+    task: str
+    input: dict[str, JsonValue]
+    thread_id: UUID | None
+    document_id: UUID | None
+    extraction_id: UUID | None
+    parent_run_id: UUID | None
+    parent_call_id: str | None
+    root_run_id: UUID
+    approval: Approval
+    auto_approved_tools: list[str]
+    model: str | None
+    max_cost_usd: Decimal | None
+    max_turns: int | None
+    background: bool
+    status: RunStatus
+    # Rises each time a worker claims the run: a worker with a lower one can write nothing more.
+    fencing_token: int
+    # How often in a row it was claimed without getting a call done.
+    consecutive_failures: int
+    # Whether a worker's CLI still waits while a person decides.
+    attached: bool
+    session_id: UUID | None
+    # The call that the run waits for, or went on from.
+    waiting_call: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    answer: str | None
+    error: str | None
+    error_code: str | None
+    cost_usd: Decimal | None
+    usage: dict[str, JsonValue]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", RunStatus(self.status))
+        object.__setattr__(self, "approval", Approval(self.approval))
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(self.document_id, self.extraction_id, self.thread_id)
+
+    @property
+    def turns(self) -> int:
+        """How many messages of the model it has had."""
+        turns = self.usage["turns"]
+        assert isinstance(turns, int)
+        return turns
+
+
+class RunPage(NamedTuple):
+    """The place in a list, newest first, behind which the next page begins."""
+
+    created_at: datetime
+    id: UUID
+
+
+_COMPUTED: Final = {
+    "cost_usd": "private.cost_of_run(r.id) as cost_usd",
+    "usage": "private.usage_of_run(r.id) as usage",
+}
+_COLUMNS: Final = ", ".join(_COMPUTED.get(column.name, f"r.{column.name}") for column in fields(RunRow))
+
+
+async def add(
+    conn: Connection,
+    scope: Scope,
+    *,
+    id: UUID,
+    agent: str,
+    task: str,
+    task_input: Mapping[str, JsonValue],
+    subject: Subject,
+    approval: str | None = None,
+    auto_approved_tools: Sequence[str] = (),
+    model: str | None = None,
+    max_cost_usd: Decimal | None = None,
+    max_turns: int | None = None,
+    background: bool = False,
+    idempotency_key: str | None = None,
+    parent: tuple[UUID, str] | None = None,
+) -> UUID:
+    """Insert a run; triggers fill in what the request leaves open and put it into the queue. Answers its id.
 
     With an `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
+    `parent` is a run and its call that waits for this one.
     """
-    given = {"org_id": scope.org_id, **columns}
+    given = {
+        "id": id,
+        "org_id": scope.org_id,
+        "agent": agent,
+        "task": task,
+        "input": Jsonb(dict(task_input)),
+        "document_id": subject.document_id,
+        "extraction_id": subject.extraction_id,
+        "thread_id": subject.thread_id,
+        "approval": approval,
+        "auto_approved_tools": list(auto_approved_tools),
+        "model": model,
+        "max_cost_usd": max_cost_usd,
+        "max_turns": max_turns,
+        "background": background,
+        "idempotency_key": idempotency_key,
+    }
+    if parent is not None:
+        given |= {"parent_run_id": parent[0], "parent_call_id": parent[1]}
     query = sql.SQL(
         "insert into public.runs ({}) values ({}) on conflict (org_id, created_by, idempotency_key) do nothing "
         "returning id"
     ).format(sql.SQL(", ").join(map(sql.Identifier, given)), sql.SQL(", ").join(map(sql.Placeholder, given)))
-    cursor = await conn.execute(query, given)
-    row = await cursor.fetchone()
-    if row is None:
-        row = await by_key(conn, scope, columns["idempotency_key"])
-    assert row is not None
-    return row["id"]
+    row = await (await conn.execute(query, given)).fetchone()
+    if row is not None:
+        return row["id"]
+    assert idempotency_key is not None
+    earlier = await by_key(conn, scope, idempotency_key)
+    assert earlier is not None
+    return earlier.id
 
 
-async def by_key(conn: AsyncConnection[Row], scope: Scope, idempotency_key: str) -> Row | None:
+async def by_key(conn: Connection, scope: Scope, idempotency_key: str) -> RunRow | None:
     """The run that this user started with an idempotency key."""
-    cursor = await conn.execute(
-        f"select {_COLUMNS} from public.runs where org_id = %s and created_by = %s and idempotency_key = %s",
+    return await _one(
+        conn,
+        f"select {_COLUMNS} from public.runs as r where org_id = %s and created_by = %s and idempotency_key = %s",
         (scope.org_id, scope.user_id, idempotency_key),
     )
-    return await cursor.fetchone()
 
 
-async def get(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
+async def get(conn: Connection, run_id: UUID) -> RunRow | None:
     """One run of the caller's organisation."""
-    cursor = await conn.execute(f"select {_COLUMNS} from public.runs where id = %s", (run_id,))
-    return await cursor.fetchone()
+    return await _one(conn, f"select {_COLUMNS} from public.runs as r where id = %s", (run_id,))
 
 
-async def was_charged(conn: AsyncConnection[Row], scope: Scope, run_id: UUID) -> bool:
+async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]:
+    """The runs that a call of a run has started, oldest first."""
+    async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
+        await cursor.execute(
+            f"""select {_COLUMNS} from public.runs as r
+                where parent_run_id = %s and parent_call_id = %s order by created_at, id""".encode(),
+            (run_id, call_id),
+        )
+        return await cursor.fetchall()
+
+
+async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
     """Whether a message of a run was charged to this user: known of their deleted runs too, since what was used
     outlives the run."""
     cursor = await conn.execute(
@@ -70,21 +198,23 @@ async def was_charged(conn: AsyncConnection[Row], scope: Scope, run_id: UUID) ->
 
 
 async def list_runs(
-    conn: AsyncConnection[Row], scope: Scope, *, status: str | None, limit: int, before: UUID | None
-) -> list[Row]:
-    """The user's newest `limit` runs of a status (of any without one), or those that follow `before` in that order."""
-    cursor = await conn.execute(
-        f"""select {_COLUMNS} from public.runs
-            where org_id = %(org)s and created_by = %(user)s and (%(status)s::text is null or status = %(status)s) and (
-                %(before)s::uuid is null
-                or (created_at, id) < (select created_at, id from public.runs where id = %(before)s))
-            order by created_at desc, id desc limit %(limit)s""",
-        {"org": scope.org_id, "user": scope.user_id, "status": status, "before": before, "limit": limit},
-    )
-    return await cursor.fetchall()
+    conn: Connection, scope: Scope, *, status: str | None, limit: int, after: RunPage | None
+) -> list[RunRow]:
+    """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order."""
+    conditions = ["r.org_id = %(org)s", "r.created_by = %(user)s"]
+    conditions += ["r.status = %(status)s"] if status is not None else []
+    conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
+    place = {"created_at": after.created_at, "id": after.id} if after is not None else {}
+    async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
+        await cursor.execute(
+            f"""select {_COLUMNS} from public.runs as r
+                where {" and ".join(conditions)} order by r.created_at desc, r.id desc limit %(limit)s""".encode(),
+            {"org": scope.org_id, "user": scope.user_id, "status": status, "limit": limit, **place},
+        )
+        return await cursor.fetchall()
 
 
-async def last_event(conn: AsyncConnection[Row], run_id: UUID) -> int:
+async def last_event(conn: Connection, run_id: UUID) -> int:
     """The number of a run's last event; 0 before the first."""
     cursor = await conn.execute(
         "select coalesce(max(number), 0) as number from public.run_events where run_id = %s", (run_id,)
@@ -94,7 +224,7 @@ async def last_event(conn: AsyncConnection[Row], run_id: UUID) -> int:
     return row["number"]
 
 
-async def count_waiting(conn: AsyncConnection[Row]) -> int:
+async def count_waiting(conn: Connection) -> int:
     """How many runs wait for a person, of all tenants. Asked by the service, outside of any scope."""
     cursor = await conn.execute("select private.waiting_runs() as waiting")
     row = await cursor.fetchone()
@@ -102,59 +232,87 @@ async def count_waiting(conn: AsyncConnection[Row]) -> int:
     return row["waiting"]
 
 
-async def scope_of(conn: AsyncConnection[Row], run_id: UUID) -> Scope | None:
+async def scope_of(conn: Connection, run_id: UUID) -> Scope | None:
     """On whose behalf a run acts. Asked by the service, outside of any scope."""
     cursor = await conn.execute("select user_id, org_id from private.scope_of_run(%s)", (run_id,))
     row = await cursor.fetchone()
     return Scope(row["user_id"], row["org_id"]) if row else None
 
 
-async def take(conn: AsyncConnection[Row], run_id: UUID) -> Row | None:
-    """Take a run up: `running`, with the next attempt's number. None if it has ended or is out of sight."""
-    cursor = await conn.execute(
-        f"""update public.runs set status = 'running', attempt = attempt + 1, tries = tries + 1,
-                held_at = null, session_id = coalesce(session_id, gen_random_uuid()),
+async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
+    """Claim a run for this worker: `running`, with the next fencing token. None if it has ended, waits, or is out of
+    sight. The conversation is the thread's where the run is in one."""
+    return await _one(
+        conn,
+        f"""update public.runs as r set status = 'running', fencing_token = fencing_token + 1,
+                consecutive_failures = consecutive_failures + 1, attached = false, held_at = null,
+                session_id = coalesce(
+                    session_id, (select t.session_id from public.threads as t where t.id = r.thread_id),
+                    gen_random_uuid()),
                 started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning {_COLUMNS}""",
         (run_id,),
     )
-    return await cursor.fetchone()
 
 
-async def fence(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> None:
-    """Hold the run for this transaction, or raise Fenced if this attempt is not the one at work."""
-    await conn.execute("select private.fence(%s, %s)", (run_id, attempt))
+async def disown(conn: Connection, run_id: UUID) -> None:
+    """Note that no CLI waits any more with a run that waits: its job came again, so its worker is gone."""
+    await conn.execute("select private.disown_run(%s)", (run_id,))
 
 
-async def watched(conn: AsyncConnection[Row], run_id: UUID, attempt: int) -> float:
-    """Like `fence`; answers for how many seconds more somebody wants the run's words as they come."""
+async def others_wait(conn: Connection) -> bool:
+    """Whether runs of any tenant wait for a worker. Asked by the service, outside of any scope."""
     cursor = await conn.execute(
-        """select private.fence(%(id)s, %(attempt)s), coalesce(extract(epoch from (
-                  select max(until) from public.run_watchers where run_id = %(id)s
-               ) - clock_timestamp()), 0)::float8 as seconds""",
-        {"id": run_id, "attempt": attempt},
+        """select exists (
+             select from queue.procrastinate_jobs
+             where status = 'todo' and task_name = 'execute_run' and (scheduled_at is null or scheduled_at <= now())
+           ) as waiting"""
     )
     row = await cursor.fetchone()
-    assert row is not None
-    return row["seconds"]
+    return bool(row and row["waiting"])
 
 
-async def watch(conn: AsyncConnection[Row], run_id: UUID, channel: str) -> None:
+async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
+    """Hold the run for this transaction, or raise Fenced if this worker is not the one at work."""
+    await conn.execute("select private.fence(%s, %s)", (run_id, fencing_token))
+
+
+class Look(NamedTuple):
+    """How a run stands, and for how many seconds more somebody wants its words as they come."""
+
+    status: RunStatus
+    watched_seconds: float
+
+
+async def look(conn: Connection, run_id: UUID, fencing_token: int) -> Look | None:
+    """How the run stands, for the worker that has it; None if that is another, or nobody."""
+    cursor = await conn.execute(
+        """select r.status, coalesce(extract(epoch from (
+                 (select max(until) from public.run_watchers where run_id = r.id) - clock_timestamp())), 0)::float8
+                 as seconds
+           from public.runs as r where r.id = %s and r.fencing_token = %s""",
+        (run_id, fencing_token),
+    )
+    row = await cursor.fetchone()
+    return Look(RunStatus(row["status"]), row["seconds"]) if row else None
+
+
+async def watch(conn: Connection, run_id: UUID, channel: str) -> None:
     """Have the run's words told on a channel as they come, for half a minute. Raises NotFound."""
     await conn.execute("select private.watch_run(%s, %s)", (run_id, channel))
 
 
-async def tell_watchers(conn: AsyncConnection[Row], run_id: UUID, attempt: int, pieces: list[str]) -> None:
+async def tell_watchers(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
     """Tell pieces of the run's words, each less than 7,900 bytes, to whoever watches it. Raises Fenced."""
-    await conn.execute("select private.tell_watchers(%s, %s, %s)", (run_id, attempt, pieces))
+    await conn.execute("select private.tell_watchers(%s, %s, %s)", (run_id, fencing_token, pieces))
 
 
-async def record_conversation(conn: AsyncConnection[Row], run_id: UUID, session_id: UUID) -> None:
+async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:
     """The conversation that a run is in, from where it is gone on with if it is broken off."""
     await conn.execute("update public.runs set session_id = %s where id = %s", (session_id, run_id))
 
 
-async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last: int) -> None:
+async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: int) -> None:
     """The run has been shown pages `first` to `last`, to their ends."""
     await conn.execute(
         """update public.runs set pages_read = pages_read + int4multirange(int4range(%(first)s, %(last)s, '[]'))
@@ -163,25 +321,30 @@ async def read_pages(conn: AsyncConnection[Row], run_id: UUID, first: int, last:
     )
 
 
-async def append_event(conn: AsyncConnection[Row], run_id: UUID, body: dict[str, Any]) -> None:
-    """Add one flat object to the run's events; readers hear of it when the transaction commits."""
-    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(body)))
+async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None:
+    """Add one event to the run's; readers hear of it when the transaction commits."""
+    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(event.flat())))
 
 
-async def append_events(
-    conn: AsyncConnection[Row], run_id: UUID, attempt: int, bodies: Sequence[Mapping[str, Any]]
-) -> None:
-    """Add several in their order, as the attempt that is at work: raises Fenced if this one is not."""
+async def append_events(conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]) -> None:
+    """Add several in their order, as the worker that has the run: raises Fenced if this one has not."""
     await conn.execute(
         """select private.fence(%s, %s), private.append_event(%s, said.body)
            from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
-        (run_id, attempt, run_id, [json.dumps(body) for body in bodies]),
+        (run_id, fencing_token, run_id, [json.dumps(event.flat()) for event in events]),
     )
 
 
-async def news(conn: AsyncConnection[Row], run_id: UUID, number: int, limit: int) -> tuple[str, list[Row]] | None:
-    """How a run stands, and its events behind `number` in order: (status, [{number, body: JSON text}]). One look: of a
-    run that has ended, no event comes after the last of them. None if there is no such run."""
+class StoredEvent(NamedTuple):
+    """An event as it lies there: its number in the run, and the flat object as JSON text."""
+
+    number: int
+    body: str
+
+
+async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple[RunStatus, list[StoredEvent]] | None:
+    """How a run stands, and its events behind `number` in order. One look: of a run that has ended, no event comes
+    after the last of them. None if there is no such run."""
     cursor = await conn.execute(
         """select run.status, event.number, event.body
            from public.runs as run
@@ -193,13 +356,16 @@ async def news(conn: AsyncConnection[Row], run_id: UUID, number: int, limit: int
         (number, limit, run_id),
     )
     rows = await cursor.fetchall()
-    return (rows[0]["status"], [row for row in rows if row["number"] is not None]) if rows else None
+    if not rows:
+        return None
+    told = [StoredEvent(row["number"], row["body"]) for row in rows if row["number"] is not None]
+    return RunStatus(rows[0]["status"]), told
 
 
 async def finish(
-    conn: AsyncConnection[Row],
+    conn: Connection,
     run_id: UUID,
-    status: str,
+    status: RunStatus,
     *,
     answer: str | None = None,
     error: str | None = None,
@@ -207,50 +373,82 @@ async def finish(
 ) -> None:
     """Record how a run ended."""
     await conn.execute(
-        """update public.runs set status = %s, answer = %s, error = %s, error_code = %s,
+        """update public.runs set status = %s, answer = %s, error = %s, error_code = %s, attached = false,
                waiting_call = null, finished_at = now()
            where id = %s""",
         (status, answer, error, error_code, run_id),
     )
 
 
-async def wait(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> None:
-    """The run waits for a person to decide a call."""
+async def await_approval(
+    conn: Connection, run_id: UUID, fencing_token: int, call_id: str, *, attached: bool, event: EventBase
+) -> None:
+    """The run waits for a person to decide a call, and says so. `attached`: its CLI waits too. Raises Fenced."""
     await conn.execute(
-        "update public.runs set status = 'awaiting_approval', waiting_call = %s where id = %s", (call_id, run_id)
+        "select private.await_approval(%s, %s, %s, %s, %s::json)",
+        (run_id, fencing_token, call_id, attached, json.dumps(event.flat())),
     )
 
 
-async def release(conn: AsyncConnection[Row], run_id: UUID) -> None:
-    """Put a run back into the queue, for another worker; it was not at fault, so the try does not count."""
+async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:
+    """The run waits for the child runs that a call has started."""
+    await conn.execute("select private.await_runs(%s, %s)", (run_id, call_id))
+
+
+async def resume(conn: Connection, run_id: UUID) -> RunStatus:
+    """The run goes on after a decision: `running` where its CLI has waited and there is room, else `queued`."""
+    cursor = await conn.execute("select private.resume_run(%s) as status", (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return RunStatus(row["status"])
+
+
+async def detach(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus:
+    """The CLI of a run that waits has ended; a run that was decided meanwhile goes back into the queue. Answers how it
+    stands now. Raises Fenced."""
+    cursor = await conn.execute("select private.detach_run(%s, %s) as status", (run_id, fencing_token))
+    row = await cursor.fetchone()
+    assert row is not None
+    return RunStatus(row["status"])
+
+
+async def release(conn: Connection, run_id: UUID) -> None:
+    """Put a run back into the queue, for another worker; it was not at fault, so the failure does not count."""
     await conn.execute(
-        "update public.runs set status = 'queued', tries = greatest(tries - 1, 0) where id = %s", (run_id,)
+        """update public.runs set status = 'queued', consecutive_failures = greatest(consecutive_failures - 1, 0)
+           where id = %s and status = 'running'""",
+        (run_id,),
     )
 
 
-async def cancel(conn: AsyncConnection[Row], run_id: UUID, reason: str) -> bool:
-    """End a run whoever is at work on it. False if it has ended before."""
+async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
+    """End a run and its child runs, whoever is at work on them. False if it has ended before."""
     cursor = await conn.execute("select private.cancel_run(%s, %s) as cancelled", (run_id, reason))
     row = await cursor.fetchone()
     return bool(row and row["cancelled"])
 
 
-async def supersede(conn: AsyncConnection[Row], extraction_id: UUID, reason: str) -> None:
-    """End the runs on an extraction that wait for a person."""
+async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
+    """End the runs that wait for a person on the same extraction, or else in the same thread."""
+    column = "extraction_id" if subject.extraction_id is not None else "thread_id"
     await conn.execute(
-        """select private.cancel_run(id, %s) from public.runs
-           where extraction_id = %s and status = 'awaiting_approval'""",
-        (reason, extraction_id),
+        f"""select private.cancel_run(id, %s) from public.runs
+           where {column} = %s and status = 'awaiting_approval'""".encode(),
+        (reason, subject.extraction_id or subject.thread_id),
     )
 
 
-async def sweep(
-    conn: AsyncConnection[Row], *, approvals_live: timedelta | None, sessions_live: timedelta | None
-) -> None:
+async def sweep(conn: Connection, *, approvals_live: timedelta | None, sessions_live: timedelta | None) -> None:
     """End what waited for too long, forget old conversations. Called by the service, outside of any scope."""
     await conn.execute("select private.sweep(%s, %s)", (approvals_live, sessions_live))
 
 
-async def fail(conn: AsyncConnection[Row], run_id: UUID, error: str, code: str) -> None:
+async def fail(conn: Connection, run_id: UUID, error: str, code: str) -> None:
     """End a run that nobody is working on. Called by the service, outside of any scope."""
     await conn.execute("select private.fail_run(%s, %s, %s)", (run_id, error, code))
+
+
+async def _one(conn: Connection, query: str, parameters: tuple[object, ...]) -> RunRow | None:
+    async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
+        await cursor.execute(query.encode(), parameters)
+        return await cursor.fetchone()

@@ -1,62 +1,132 @@
-"""The ledger: every write that an agent asked for, who admitted it, and what it answered."""
+"""The ledger: every gated call of an agent, who admitted it, what it would change, and what it answered."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg import AsyncConnection
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
-Row = dict[str, Any]
+from fieldmark.db.pool import Connection
+from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import EventBase
+from fieldmark.domain.statuses import CallStatus
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One call. `proposed` is what the agent had asked for, where a person changed the arguments; `changes` and
+    `target_hash` are what the person was shown (domain/changes.py)."""
+
+    id: str
+    tool: str
+    status: CallStatus
+    arguments: dict[str, JsonValue]
+    arguments_hash: str
+    reason: str | None
+    proposed: dict[str, JsonValue] | None
+    decided_by: UUID | None
+    changes: list[dict[str, JsonValue]] | None
+    target_hash: str | None
+    result: str | None
+    code: str | None
+    data: JsonValue
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", CallStatus(self.status))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A call that this transaction holds: how it stands and, if it has run, what it answered."""
+
+    status: CallStatus
+    result: str | None
+    code: str | None
+    data: JsonValue
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", CallStatus(self.status))
+
+
+_COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, decided_by, changes, target_hash, result,
+code,
+    data"""
 
 
 async def enter(
-    conn: AsyncConnection[Row],
+    conn: Connection,
     *,
     run_id: UUID,
-    attempt: int,
+    fencing_token: int,
     org_id: UUID,
     call_id: str,
     tool: str,
     arguments: dict[str, JsonValue],
     arguments_hash: str,
-    status: str,
+    status: CallStatus,
     reason: str | None = None,
+    preview: Preview | None = None,
 ) -> None:
-    """Record a call: `admitted` by policy, `pending` for a person, or `refused` for a reason. A call that is there
-    stays as it is. Raises Fenced if another worker has taken the run."""
+    """Record a call: admitted by policy, pending for a person, or refused for a reason. A call that is there stays as
+    it is. Raises Fenced if another worker has the run."""
+    changes = None if preview is None else Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
-        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        (run_id, attempt, call_id, org_id, tool, Jsonb(arguments), arguments_hash, status, reason),
+        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            run_id,
+            fencing_token,
+            call_id,
+            org_id,
+            tool,
+            Jsonb(arguments),
+            arguments_hash,
+            status,
+            reason,
+            changes,
+            None if preview is None else preview.target_hash,
+        ),
     )
 
 
-async def get(conn: AsyncConnection[Row], run_id: UUID, call_id: str) -> Row | None:
-    """One call: {tool, status, arguments, arguments_hash, reason, proposed}."""
+async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
+    """One call of a run."""
+    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
+        await cursor.execute(
+            f"select {_COLUMNS} from public.tool_calls where run_id = %s and id = %s", (run_id, call_id)
+        )
+        return await cursor.fetchone()
+
+
+async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
+    """The pending tool calls of those of the runs that await approval, keyed by run id."""
     cursor = await conn.execute(
-        """select tool, status, arguments, arguments_hash, reason, proposed from public.tool_calls
-           where run_id = %s and id = %s""",
-        (run_id, call_id),
+        f"""select r.id as run_id, {", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))}
+            from public.runs as r join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
+            where r.id = any(%s) and r.status = 'awaiting_approval'""",
+        (list(run_ids),),
     )
-    return await cursor.fetchone()
+    return {row.pop("run_id"): CallRow(**row) for row in await cursor.fetchall()}
 
 
-async def waiting(conn: AsyncConnection[Row], run_ids: list[UUID]) -> dict[UUID, Row]:
-    """What those of the runs wait for that wait for a person, by run: {call_id, tool, arguments}."""
-    cursor = await conn.execute(
-        """select r.id, c.id as call_id, c.tool, c.arguments from public.runs as r
-           join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
-           where r.id = any(%s) and r.status = 'awaiting_approval'""",
-        (run_ids,),
-    )
-    return {row["id"]: row async for row in cursor}
+async def decided(conn: Connection, run_id: UUID) -> list[CallRow]:
+    """The calls of a run that a person decided and that have run or were refused, in that order."""
+    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
+        await cursor.execute(
+            f"""select {_COLUMNS} from public.tool_calls
+                where run_id = %s and decided_by is not null and status in ('done', 'failed', 'refused')
+                order by decided_at""",
+            (run_id,),
+        )
+        return await cursor.fetchall()
 
 
-async def decide(
-    conn: AsyncConnection[Row],
+async def begin_decision(
+    conn: Connection,
     run_id: UUID,
     call_id: str,
     *,
@@ -66,52 +136,69 @@ async def decide(
     arguments: dict[str, JsonValue] | None,
     arguments_hash: str | None,
 ) -> bool:
-    """Decide a call that waits, as the user of its run; the run goes on. False if it waits no more, or never did."""
+    """Decide a call that waits, as the user of its run. What this transaction writes from here on is that call's. False
+    if it waits no more, or never did."""
     cursor = await conn.execute(
-        "select private.decide_call(%s, %s, %s, %s, %s, %s, %s) as decided",
+        "select private.begin_decision(%s, %s, %s, %s, %s, %s, %s) as decided",
         (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
     )
     row = await cursor.fetchone()
     return row is not None and row["decided"] is not None
 
 
-async def claim(
-    conn: AsyncConnection[Row], *, run_id: UUID, attempt: int, call_id: str, tool: str, arguments_hash: str
-) -> Row | None:
-    """Lock the entry of exactly this call for this transaction: {status, result}. None if the gate entered none such.
-
-    Raises Fenced if another worker has taken the run. What the transaction writes from here on is journalled as this
-    call's."""
-    cursor = await conn.execute(
-        "select status, result from private.claim_call(%s, %s, %s, %s, %s)",
-        (run_id, attempt, call_id, tool, arguments_hash),
+async def show_again(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
+    """The call goes on waiting, and what it would change is shown anew."""
+    changes = Jsonb([change.as_json() for change in preview.changes])
+    await conn.execute(
+        "select private.show_again(%s, %s, %s, %s, %s::json)",
+        (run_id, call_id, changes, preview.target_hash, json.dumps(event.flat())),
     )
-    return await cursor.fetchone()
 
 
-_SAID = {"unread_pages": "Not read in this run:", "completed": "The extraction is completed."}
+async def claim(
+    conn: Connection, *, run_id: UUID, fencing_token: int, call_id: str, tool: str, arguments_hash: str
+) -> Claimed | None:
+    """Lock exactly this call for this transaction. None if none such was entered.
+
+    Raises Fenced if another worker has the run. What the transaction writes from here on is journalled as this call's.
+    """
+    async with conn.cursor(row_factory=class_row(Claimed)) as cursor:
+        await cursor.execute(
+            "select status, result, code, data from private.claim_call(%s, %s, %s, %s, %s)",
+            (run_id, fencing_token, call_id, tool, arguments_hash),
+        )
+        return await cursor.fetchone()
 
 
-async def has_code(conn: AsyncConnection[Row], run_id: UUID, tool: str, code: str) -> bool:
-    """Whether a call of a tool has answered with a code in this run. (Until it keeps codes: by how it begins.)"""
+async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool:
+    """Whether a call of a tool has answered with a code in this run."""
     cursor = await conn.execute(
-        "select from public.tool_calls where run_id = %s and tool = %s and starts_with(result, %s)",
-        (run_id, tool, _SAID[code]),
+        "select from public.tool_calls where run_id = %s and tool = %s and code = %s", (run_id, tool, code)
     )
     return cursor.rowcount > 0
 
 
 async def finish(
-    conn: AsyncConnection[Row],
+    conn: Connection,
     *,
     run_id: UUID,
     call_id: str,
     result: str,
     failed: bool,
-    event: dict[str, Any] | None = None,
+    code: str,
+    data: JsonValue = None,
+    events: Sequence[EventBase] = (),
 ) -> None:
-    """Record a call's answer, which a repetition of the call will be given again, and the event that tells of it."""
+    """Record a call's answer, which a repetition of the call will be given again, and the events that tell of it."""
     await conn.execute(
-        "select private.finish_call(%s, %s, %s, %s, %s::json)",
-        (run_id, call_id, result, failed, None if event is None else json.dumps(event)),
+        "select private.finish_call(%s, %s, %s, %s, %s, %s, %s::json)",
+        (
+            run_id,
+            call_id,
+            result,
+            failed,
+            code,
+            None if data is None else Jsonb(data),
+            json.dumps([event.flat() for event in events]) if events else None,
+        ),
     )

@@ -71,9 +71,12 @@ def _told(error: BaseException) -> Iterator[str]:
     if earlier is not None:
         yield from _told(earlier)
         yield "which led to:"
-    # Frames name places in the code. The lines that print local variables, and the exceptions' own texts, may repeat
-    # what a document says.
-    yield "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    # Frames name places. Their source lines are left out: Python 3.13 has them of code too that stands in no file of
+    # ours, such as what was given with -c. The lines that print local variables, and the exceptions' own texts, may
+    # repeat what a document says.
+    places = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    bare = [traceback.FrameSummary(place.filename, place.lineno, place.name, line="") for place in places]
+    yield "".join(traceback.StackSummary.from_list(bare).format()).rstrip()
     yield f"{type(error).__module__}.{type(error).__qualname__}{_text_of(error)}"
     if isinstance(error, BaseExceptionGroup):
         for one in cast(BaseExceptionGroup[BaseException], error).exceptions:

@@ -10,36 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fieldmark.offline_model.messages import Block, Body, Turn, items
+from fieldmark.offline_model.messages import Block, Body, items
+from fieldmark.offline_model.replies import Cut, Fault, Held, HttpError, Reply
 
-
-@dataclass(frozen=True, slots=True)
-class HttpError:
-    """The request is refused with this status. `retry_after` is the header's value in seconds."""
-
-    status: int
-    retry_after: float | None = None
-    message: str = "The script says so."
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The stream breaks off in the middle of its last block (of nothing, without any), after `seconds` of silence."""
-
-    blocks: Sequence[Block] = ()
-    seconds: float = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A turn that pauses in the middle of its first block until it is let go on."""
-
-    blocks: Sequence[Block]
-    goes_on: Callable[[], Awaitable[Any]]
-
-
-Fault = HttpError | Cut
-Reply = Sequence[Block] | Turn | Held | Fault
 Step = Reply | Callable[[Body], Reply | Awaitable[Reply]]
 
 

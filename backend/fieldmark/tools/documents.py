@@ -14,8 +14,9 @@ from pydantic import Field, JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.stores import documents, runs
 from fieldmark.stores.rows import PageText
+from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolContext, ToolInput, ToolResult
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolInput, ToolResult
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*(?:(-)\s*(\d{1,6})?)?\s*")
 _MAX_HITS = 20
@@ -46,7 +47,7 @@ class HasDocument(Protocol):
     def document_id(self) -> UUID: ...
 
 
-Context: TypeAlias = ToolContext
+Context: TypeAlias = RunContext[HasDocument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ async def _get_document_text(conn: Connection, context: Context, args: GetDocume
     first, last = _range(args.pages, count)
     excerpt = await _excerpt(conn, document.id, first, last, count, args.offset)
     if excerpt.whole:
-        await runs.read_pages(conn, context.run_id, excerpt.whole[0], excerpt.whole[-1])
+        await runs.record_pages_read(conn, context.run_id, excerpt.whole[0], excerpt.whole[-1])
     return ToolResult(excerpt.text, "ok" if excerpt.more is None else "more", excerpt.more)
 
 

@@ -13,15 +13,14 @@ from procrastinate import App, JobContext, RetryStrategy
 from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker
 
-from fieldmark.agents.extraction.offline.rules import answer
-from fieldmark.agents.registry import AGENTS
+from fieldmark.agents.registry import AGENTS, answer_offline
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
-from fieldmark.runs.engine.runner import Limits, Runner
 from fieldmark.runs.lifecycle.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
+from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.runtime import Runtime
 from fieldmark.settings import Settings
 from fieldmark.stores import documents, runs
@@ -45,9 +44,9 @@ async def working(service: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
     async with AsyncExitStack() as stack:
         stack.enter_context(scratch_dir.scratch_dir())
         model = await stack.enter_async_context(_model_service(service.settings))
-        clients = await stack.enter_async_context(_clients(service, model))
+        pool = await stack.enter_async_context(_cli_pool(service, model))
         queue = await stack.enter_async_context(open_queue(service.direct_url))
-        _register(queue, service, model, clients)
+        _register(queue, service, model, pool)
         task = asyncio.create_task(_work(queue, service), name="worker")
         try:
             yield task
@@ -60,7 +59,7 @@ async def working(service: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
 async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
     """Claude where there is a key or a token, else the offline model on loopback."""
     if settings.offline:
-        async with OfflineModel(answer) as offline:
+        async with OfflineModel(answer_offline) as offline:
             yield ModelService(offline.base_url, "offline", None, offline=True)
     else:
         key, token = settings.anthropic_api_key, settings.anthropic_auth_token
@@ -71,26 +70,27 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
         )
 
 
-def _clients(service: Runtime, model: ModelService) -> CliPool:
+def _cli_pool(service: Runtime, model: ModelService) -> CliPool:
     settings = service.settings
     enough = settings.max_live_agents + settings.warm_spares
     return CliPool(
         model,
         most_turns=settings.max_turns,
         seconds=settings.run_seconds,
-        warmth=PoolSettings(
+        settings=PoolSettings(
             processes=enough if settings.warm_processes is None else settings.warm_processes,
             spares=settings.warm_spares,
             runs=settings.warm_runs,
             idle_seconds=settings.warm_idle_seconds,
             max_mb=settings.warm_max_mb,
         ),
-        first=(AGENTS["extraction"], settings.model),
+        first=(next(iter(AGENTS.values())), settings.model),
+        most_at_work=settings.max_live_agents,
         metrics=service.metrics,
     )
 
 
-def _register(queue: App, service: Runtime, model: ModelService, clients: CliPool) -> None:
+def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) -> None:
     settings = service.settings
     runner = Runner(
         service.database,
@@ -100,9 +100,10 @@ def _register(queue: App, service: Runtime, model: ModelService, clients: CliPoo
             max_turns=settings.max_turns,
             seconds=settings.run_seconds,
             prices=service.prices,
+            approval_wait_seconds=settings.approval_wait_seconds,
         ),
         service.metrics,
-        clients,
+        pool,
     )
 
     # A run counts its own tries: one whose job gave up before it would wait for ever.

@@ -42,7 +42,8 @@ async def test_the_model_is_told_what_stays_and_watchers_what_changed(by_hand):
     assert NAME_STAYS in answer.text and '{"vendor": {"vat": "DE2", "name": "Acme Ltd"}, "total": 3}' in answer.text
     (event,) = by_hand.events(context.run_id)
     assert event["changed"][0].pop("evidence")["state"] == "not_found"
-    assert [event] == [{"changed": [{"path": "vendor.vat", "value": "DE2", "confidence": 0}], "version": 3}]
+    change = {"path": "vendor.vat", "value": "DE2", "confidence": 0}
+    assert event == {"type": "changed", "changed": [change], "version": 3}
     assert waiting(by_hand) == [("vendor.name", "Acme Ltd", "Acne", context.run_id)]
 
 
@@ -60,7 +61,7 @@ async def test_nothing_is_said_to_be_stored_or_removed_that_is_not(by_hand):
 
 
 async def test_that_persons_correction_writes(by_hand):
-    context = await by_hand.context(await by_hand.run("correct", instructions="the vendor is Acme Limited"))
+    context = await by_hand.context(await by_hand.run("correct", message="the vendor is Acme Limited"))
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acme Limited", confidence=1.0)
     assert (answer.code, answer.data) == ("stored", {"version": 3})
     assert by_hand.extraction()["locks"].keys() == {"vendor.name"} and waiting(by_hand) == []

@@ -17,7 +17,7 @@ async def lay(database, clone, make_user):
 
     async def lay(pages, task="extract"):
         async with laid_out(database, clone.owner_url, scope, pages) as desk:
-            return desk, await desk.context(await desk.run(task, instructions="x"))
+            return desk, await desk.context(await desk.run(task))
 
     return lay
 

@@ -54,7 +54,8 @@ async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger
     assert strict.extraction()["extracted_fields"] == {} and strict.extraction()["version"] == 0
     assert strict.journal() == [] and strict.events(context.run_id) == []
     (entry,) = strict.ledger(context.run_id)
-    assert (entry["tool"], entry["status"], entry["result"]) == (tool, "failed", answer.text)
+    assert (entry["tool"], entry["status"], entry["result"]) == (tool, "failed", answer.sentence)
+    assert (entry["code"], entry["data"]) == (answer.code, answer.data)
 
 
 async def test_what_is_not_whole_yet_may_be_written(strict):
@@ -147,7 +148,7 @@ WRITES = (
 
 
 async def test_a_correction_that_writes_after_completing_is_told_to_complete_again(strict):
-    context = await strict.context(await strict.run("correct", instructions="the number is 2"))
+    context = await strict.context(await strict.run("correct", message="the number is 2"))
     await strict.call(context, "get_document_text")
     await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
     assert not (await strict.call(context, "complete_extraction")).is_error

@@ -7,14 +7,25 @@ from decimal import Decimal
 
 import psycopg
 import pytest
-from claude_agent_sdk import AssistantMessage, StreamEvent, ToolUseBlock
 
 from desk import at_work, until, update
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.billing.meter import BudgetExceeded, Meter
 from fieldmark.runs.billing.prices import Prices
-from fieldmark.runs.lifecycle.decisions import cancel
+from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
+from fieldmark.runs.parts import (
+    AssistantSaid,
+    BlockDelta,
+    BlockStarted,
+    MessageChanged,
+    MessageStarted,
+    MessageStopped,
+    Part,
+    TokenCounts,
+    ToolCall,
+    ToolReturned,
+)
 from fieldmark.testing.script import Script, endless, stall
 from living import clis
 
@@ -93,68 +104,108 @@ async def test_a_call_is_not_done_before_its_message_is_charged(desk):
         assert (await work).state["status"] == "completed" and desk.extraction()["version"] == 1
 
 
-def part(kind: str, **data) -> StreamEvent:
-    return StreamEvent("u", "s", {"type": kind, **data})
+def begun(message_id: str | None, **counts: int) -> MessageStarted:
+    return MessageStarted(message_id, "claude-sonnet-5", TokenCounts(**counts))
 
 
-def begun(message_id: str, **usage) -> StreamEvent:
-    return part("message_start", message={"id": message_id, "model": "claude-sonnet-5", "usage": usage})
+def changed(stop_reason: str | None = None, **counts: int) -> MessageChanged:
+    return MessageChanged(stop_reason, TokenCounts(**counts))
 
 
-def whole(message_id: str, model: str = "claude-sonnet-5", **usage) -> AssistantMessage:
-    block = ToolUseBlock(f"call-{message_id}", "get_document_text", {})
-    return AssistantMessage([block], model, usage=usage, message_id=message_id, stop_reason="tool_use")
+def whole(message_id: str | None, model: str = "claude-sonnet-5", **counts: int) -> AssistantSaid:
+    block = ToolCall(f"call-{message_id}", "get_document_text", {})
+    return AssistantSaid((block,), message_id, model, TokenCounts(**counts), "tool_use")
 
 
-async def metered(desk, *messages, turns=50, **columns) -> list[tuple]:
+STOPPED = MessageStopped()
+
+
+async def metered(desk, *parts: Part, turns=50, **columns) -> list[tuple]:
     """What is charged for these messages: (message, input tokens, output tokens)."""
     context = await desk.context(await desk.run(**columns))
     async with Meter(context, "extraction", Prices(), "claude-sonnet-5", turns) as meter:
-        for message in messages:
-            await meter.saw(message)
-    return [(row["message_id"], row["input_tokens"], row["output_tokens"]) for row in rows(desk, context.run_id)]
+        for part in parts:
+            await meter.on_part(part)
+    return [
+        (row["message_id"].partition(" ")[2], row["input_tokens"], row["output_tokens"])
+        for row in rows(desk, context.run_id)
+    ]
 
 
-async def test_a_message_is_charged_once_however_often_it_is_told(desk):
-    streamed = [begun("a", input_tokens=5), part("message_delta", usage={"output_tokens": 7}), part("message_stop")]
-    early, late = whole("a", input_tokens=5, output_tokens=1), whole("a", input_tokens=99)
-    told = [*streamed[:1], early, early, *streamed[1:], late, *streamed]
-    assert await metered(desk, *told) == [("a", 5, 7)]
+@pytest.mark.parametrize("name", ["a", None])
+async def test_a_message_is_charged_once_however_often_its_blocks_are_told(desk, name):
+    streamed = [begun(name, input=5), changed(output=7), STOPPED]
+    early, late = whole(name, input=5, output=1), whole(name, input=99)
+    told = [*streamed[:1], early, early, *streamed[1:], late, ToolReturned("c", "", False), late]
+    assert [figures for _, *figures in await metered(desk, *told)] == [[5, 7]]
+
+
+async def test_every_message_is_charged_though_the_service_repeats_its_ids(desk):
+    streamed = [begun("a", input=5), changed("tool_use", output=7), STOPPED, ToolReturned("c", "", False)]
+    assert await metered(desk, *streamed, *streamed, *streamed) == [("a", 5, 7)] * 3
+    with pytest.raises(BudgetExceeded) as spent:
+        await metered(desk, *streamed, *streamed, begun("a"), turns=2)
+    assert spent.value.outcome.code == "max_turns"
+    # The same without pieces: several blocks of one answer, then another answer.
+    told = [whole("b", input=5, output=2), whole("b", input=5, output=2), ToolReturned("call-b", "", False)]
+    assert await metered(desk, *told, *told) == [("b", 5, 2)] * 2
+
+
+async def test_every_attempt_at_a_run_charges_its_own_messages(desk):
+    run_id = await desk.run()
+    for attempt in (1, 2):
+        context = await desk.context(run_id)
+        assert context.attempt == attempt
+        async with Meter(context, "extraction", Prices(), "claude-sonnet-5", 50) as meter:
+            await meter.on_part(whole("a", input=5, output=2))
+    assert len(rows(desk, run_id)) == 2
+
+
+async def test_an_answer_that_waited_for_a_person_is_charged_in_the_attempt_that_heard_it(desk):
+    script = Script([Turn([update("a")], usage=used(5, 5)), Turn([text("Done.")], usage=used(7, 7))])
+    waiting = await desk.work(script, approval="ask")
+    call_id = waiting.state["waiting_call"]
+    await decide(desk.database, desk.scope, waiting.run_id, Decision(call_id, approved=True))
+    worked = await desk.work(script, run_id=waiting.run_id)
+    assert worked.state["status"] == "completed"
+    charged = [(row["message_id"].split(".")[0], row["input_tokens"]) for row in rows(desk, waiting.run_id)]
+    assert charged == [("1", 5), ("2", 7)]
 
 
 async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(desk):
-    told = [whole("a", input_tokens=5, output_tokens=2), whole("b", "<synthetic>", input_tokens=9)]
+    told = [whole("a", input=5, output=2), whole("b", "<synthetic>", input=9)]
     assert await metered(desk, *told) == [("a", 5, 2)]
 
 
+@pytest.mark.parametrize("name", ["x" * 200, "a\0", ""])
+async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(desk, name):
+    ((kept, *figures),) = await metered(desk, whole(name, input=5, output=2))
+    assert kept.startswith("unnamed-") and figures == [5, 2]
+
+
 async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(desk):
-    for first, last in [
-        ({"input_tokens": 5}, {}),
-        ({}, {"input_tokens": 5}),
-        ({"input_tokens": 5}, {"input_tokens": 0}),
-    ]:
-        told = [begun("a", **first), part("message_delta", usage=last | {"output_tokens": 1}), part("message_stop")]
+    for first, last in [({"input": 5}, {}), ({}, {"input": 5}), ({"input": 5}, {"input": 0})]:
+        told = [begun("a", **first), changed(**last, output=1), STOPPED]
         assert await metered(desk, *told) == [("a", 5, 1)]
 
 
 async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(desk):
-    def turn(name: str, stop_reason: str | None = "tool_use") -> list[StreamEvent]:
-        told = part("message_delta", delta={"stop_reason": stop_reason}, usage={"output_tokens": 1})
-        return [begun(name, input_tokens=5), told, part("message_stop")]
+    def turn(name: str, stop_reason: str | None = "tool_use") -> list[Part]:
+        return [begun(name, input=5), changed(stop_reason, output=1), STOPPED]
 
-    # A message that breaks off is asked for again, and none is counted twice.
-    told = [*turn("a"), *turn("a"), *turn("b", None), *turn("c")]
+    # A message that breaks off is asked for again, which is no new turn.
+    told = [*turn("a"), *turn("b", None), *turn("c")]
     assert [name for name, _, _ in await metered(desk, *told, turns=2)] == ["a", "b", "c"]
     with pytest.raises(BudgetExceeded) as spent:
-        await metered(await desk.beside(), *told, begun("d", input_tokens=6), turns=2)
+        await metered(await desk.beside(), *told, begun("d", input=6), turns=2)
     assert spent.value.outcome.code == "max_turns"
-    charged = desk.sql("select count(*) as n from public.usage where message_id = 'd' and input_tokens = 6")
+    charged = desk.sql("select count(*) as n from public.usage where message_id like '%% d' and input_tokens = 6")
     assert charged == [{"n": 1}]  # what was asked for is paid for all the same
 
 
 async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged(desk):
-    said = part("content_block_delta", delta={"text": "x" * 40})
-    assert await metered(desk, begun("a", input_tokens=5), said, begun("b", input_tokens=6)) == [
+    said = BlockDelta("text", "x" * 40)
+    assert await metered(desk, begun("a", input=5), said, begun("b", input=6)) == [
         ("a", 5, 10),
         ("b", 6, 0),
     ]
@@ -165,11 +216,11 @@ async def test_a_call_waits_until_its_message_is_charged(desk):
     meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50, paid="earlier")
     await meter.charged("earlier")
     waiting = asyncio.create_task(meter.charged("now"))
-    await meter.saw(begun("a"))
-    await meter.saw(part("content_block_start", content_block={"type": "tool_use", "id": "now"}))
+    await meter.on_part(begun("a"))
+    await meter.on_part(BlockStarted("now"))
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    await meter.saw(part("message_stop"))
+    await meter.on_part(STOPPED)
     await asyncio.wait_for(waiting, 60)
     assert len(rows(desk, context.run_id)) == 1
 
@@ -179,7 +230,7 @@ async def test_a_call_of_a_message_that_cannot_be_paid_for_goes_on_waiting(desk)
     meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50)
     waiting = asyncio.create_task(meter.charged("call-a"))
     with pytest.raises(BudgetExceeded) as spent:
-        await meter.saw(whole("a", input_tokens=5))
+        await meter.on_part(whole("a", input=5))
     assert spent.value.outcome.code == "max_cost"
     await asyncio.sleep(0.05)
     assert not waiting.done()
@@ -198,7 +249,7 @@ async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(des
     run_id = await desk.run()
     silent = Script([stall(600, text("I begin."), text("x" * 400))])
     work = asyncio.create_task(desk.work(silent, run_id))
-    await until(lambda: {"text": "I begin."} in desk.events(run_id))
+    await until(lambda: {"type": "text", "text": "I begin."} in desk.events(run_id))
     await cancel(desk.database, desk.scope, run_id)
     assert (await work).state["status"] == "cancelled"
     (row,) = rows(desk, run_id)

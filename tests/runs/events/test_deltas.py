@@ -12,23 +12,25 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from fieldmark.db.pool import Database
+from fieldmark.domain.events import TextEvent
 from fieldmark.errors import NotFound
 from fieldmark.runs.events.deltas import DeltaAssembler, DeltaBuffer
 from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.parts import BlockDelta, BlockStarted
 from fieldmark.stores import runs
 
 anyio = pytest.mark.anyio
 
 
 def begin(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
-    draft.saw({"type": "content_block_start", "content_block": {"type": kind, kind: ""}})
+    draft.on_part(BlockStarted())
     say(draft, *words, kind=kind)
 
 
 def say(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
     for word in words:
-        draft.saw({"type": "content_block_delta", "delta": {"type": f"{kind}_delta", kind: word}})
+        draft.on_part(BlockDelta(kind, word))
 
 
 def watched(attempt: int = 1) -> DeltaBuffer:
@@ -47,7 +49,7 @@ def test_what_is_said_is_told_once_in_pieces_that_name_their_kind():
     draft, reading = watched(), DeltaAssembler()
     begin(draft, "Hm", "m.", kind="thinking")
     (piece,) = draft.take()
-    assert reading.passes(f"run 0 {piece}", 0) == '{"thinking_delta": "Hmm."}'
+    assert reading.passes(f"run 0 {piece}", 0) == '{"type": "thinking_delta", "thinking_delta": "Hmm."}'
     draft.pass_over()
     begin(draft, "I re")
     first = draft.take()
@@ -66,8 +68,7 @@ def test_nothing_is_told_where_nobody_watches_nor_of_what_is_blank_or_no_words()
     begin(draft, "\n", " ")
     assert draft.take() == []
     begin(draft)
-    for delta in ({"type": "input_json_delta", "partial_json": "{"}, {"type": "text_delta", "text": 7}, "x", None, {}):
-        draft.saw({"type": "content_block_delta", "delta": delta})
+    draft.on_part(BlockDelta("arguments", "{"))
     assert draft.take() == []
     say(draft, "\n", "A")
     assert read(DeltaAssembler(), draft.take()) == "\nA"
@@ -166,17 +167,22 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
     channels = (runs.EVENTS_CHANNEL, desk.database.own_channel)
     async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
-        assert await told(heard) == '0 1.1 0 6 {"text_delta": "I read"}'
-        log.say({"text": "I read."})
+        assert await told(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
+        log.say(TextEvent(text="I read."))
         begin(draft, "Then")  # at once: it waits for the row all the same
         assert await anext(heard) == str(context.run_id)
-        assert await told(heard) == '1 1.2 0 4 {"text_delta": "Then"}'
+        assert await told(heard) == '1 1.2 0 4 {"type": "text_delta", "text_delta": "Then"}'
         say(draft, " I")
-        log.say({"text": "Then I write."})
+        log.say(TextEvent(text="Then I write."))
         assert await anext(heard) == str(context.run_id)
         begin(draft, "Done")
-        assert await told(heard) == '2 1.3 0 4 {"text_delta": "Done"}'  # and nothing of the second
-    assert desk.events(context.run_id) == [{"text": "I read."}, {"text": "Then I write."}]
+        assert (
+            await told(heard) == '2 1.3 0 4 {"type": "text_delta", "text_delta": "Done"}'
+        )  # and nothing of the second
+    assert desk.events(context.run_id) == [
+        {"type": "text", "text": "I read."},
+        {"type": "text", "text": "Then I write."},
+    ]
 
 
 async def told(heard) -> str:
@@ -196,7 +202,7 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
             async with EventWriter(attempt, draft) as log:
                 begin(draft, "Words.")
                 await log.pass_on()
-        assert await told(heard) == '0 2.1 0 6 {"text_delta": "Words."}'
+        assert await told(heard) == '0 2.1 0 6 {"type": "text_delta", "text_delta": "Words."}'
 
 
 @anyio
@@ -221,7 +227,7 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
         begin(draft, "Secret words.")
         await log.pass_on()
         assert "Secret words." in await told(here)
-        log.say({"text": "Secret words."})
+        log.say(TextEvent(text="Secret words."))
         await log.flush()
         desk.sql("select pg_notify(%s, 'end') from public.runs", other.own_channel)
         assert await told(elsewhere) == ""  # the end, and nothing before it
@@ -265,7 +271,7 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
     context = await desk.context()
     following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.5)
     async with EventWriter(context, watched()) as log:
-        log.say({"text": "Now."})
+        log.say(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
 
     async def words() -> None:

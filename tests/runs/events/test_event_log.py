@@ -6,55 +6,60 @@ import asyncio
 import json
 
 import pytest
-from claude_agent_sdk import (
-    AssistantMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
 
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.runs.events.writer import MAX_SHOWN_CHARACTERS, EventMapper, EventWriter
+from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, CallOutcome, EventMapper
+from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.parts import (
+    AssistantSaid,
+    BlockDelta,
+    BlockStarted,
+    MessageChanged,
+    MessageStarted,
+    MessageStopped,
+    Part,
+    ResultReached,
+    Said,
+    ServiceRetry,
+    Thought,
+    ToolCall,
+    ToolReturned,
+)
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 
 anyio = pytest.mark.anyio
 
-MODEL = "claude-sonnet-5"
+
+def told(*parts: Part, **known) -> list[dict]:
+    said = []
+    mapper = EventMapper(EXTRACTION.toolset, said.append, **known)
+    for part in parts:
+        mapper.on_part(part)
+    return [event.flat() for event in said]
 
 
-def told(*messages) -> list[dict]:
-    narrator = EventMapper(EXTRACTION.toolset)
-    return [said for message in messages for said in narrator.objects(message)]
+def began(tool: str, given, call_id: str = "c") -> AssistantSaid:
+    return AssistantSaid((ToolCall(call_id, tool, given),))
 
 
-def began(name: str, given, call_id: str = "c") -> AssistantMessage:
-    return AssistantMessage([ToolUseBlock(call_id, name, given)], MODEL)
-
-
-def ended(content, call_id: str = "c", is_error=None) -> UserMessage:
-    return UserMessage([ToolResultBlock(call_id, content, is_error)])
+def ended(text: str, call_id: str = "c", is_error: bool = False) -> ToolReturned:
+    return ToolReturned(call_id, text, is_error)
 
 
 def test_words_and_thoughts_are_told_and_blank_ones_are_not():
-    blocks = [ThinkingBlock("Hm.", "s"), ThinkingBlock(" ", "s"), TextBlock("Yes."), TextBlock("\n")]
-    assert told(AssistantMessage(blocks, MODEL)) == [{"thinking": "Hm."}, {"text": "Yes."}]
+    thought, said = told(AssistantSaid((Thought("Hm."), Thought(" "), Said("Yes."), Said("\n"))))
+    assert (thought, said) == ({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."})
 
 
-def streamed(*kinds: str) -> list[StreamEvent]:
-    return [StreamEvent("u", "s", {"type": kind}) for kind in kinds]
-
-
-WHOLE = streamed("message_start", "content_block_delta", "message_delta", "message_stop")
-BROKEN = streamed("message_start", "content_block_delta", "content_block_stop", "message_stop")
-RETRY = SystemMessage("api_retry", {"retry_delay_ms": 500})
-DONE = AssistantMessage([TextBlock("Done.")], MODEL)
+BEGUN = [MessageStarted("m", "model"), BlockStarted(), BlockDelta("text", "Do")]
+WHOLE = [*BEGUN, MessageChanged("end_turn"), MessageStopped()]
+BROKEN = [*BEGUN, MessageStopped()]
+RETRY = ServiceRetry(0.5, 529)
+DONE = AssistantSaid((Said("Done."),))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ DONE = AssistantMessage([TextBlock("Done.")], MODEL)
         ([*BROKEN, *WHOLE, DONE], [0.0]),
         ([*BROKEN, RETRY, *WHOLE, DONE], [0.5]),  # as it does when the connection breaks
         ([RETRY, *BROKEN, RETRY, *BROKEN, DONE], [0.5, 0.5, 0.0]),
-        ([*BROKEN, AssistantMessage([TextBlock("API error")], MODEL, error="unknown")], []),  # it gave up
+        ([*BROKEN, AssistantSaid((Said("API error"),), error="unknown")], []),  # it gave up
     ],
 )
 def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
@@ -73,10 +78,9 @@ def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages,
 
 
 def test_a_call_begins_and_ends_under_its_bare_name():
-    first, second = told(
-        began("mcp__fieldmark__get_document_text", {"pages": "2-3"}), ended([{"type": "text", "text": "Words."}])
-    )
+    first, second = told(began("get_document_text", {"pages": "2-3"}), ended("Words."))
     assert first == {
+        "type": "tool",
         "tool": "get_document_text",
         "call_id": "c",
         "input": {"pages": "2-3"},
@@ -85,6 +89,7 @@ def test_a_call_begins_and_ends_under_its_bare_name():
     }
     assert second.pop("duration_ms") >= 0
     assert second == {
+        "type": "tool",
         "tool": "get_document_text",
         "call_id": "c",
         "output": "Words.",
@@ -94,28 +99,56 @@ def test_a_call_begins_and_ends_under_its_bare_name():
 
 
 @pytest.mark.parametrize(
-    ("content", "shown"),
+    ("text", "shown"),
     [
         ("Nothing stands there.", "Nothing stands there."),
         ("PreToolUse:mcp__fieldmark__update_field hook error: Mend\nit.", "Mend\nit."),
         ("<tool_use_error>No such tool available: X</tool_use_error>", "No such tool available: X"),
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        (None, ""),
+        ("", ""),
     ],
 )
-def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(content, shown):
-    _, end = told(began("mcp__fieldmark__update_field", {}), ended(content, is_error=True))
+def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
+    _, end = told(began("update_field", {}), ended(text, is_error=True))
     assert (end["status"], end["error"]) == ("error", shown) and "output" not in end
 
 
+def test_how_a_call_ended_is_told_by_whoever_executed_it():
+    wrapped = "<tool_use_error>x</tool_use_error>"
+    known = {"c": CallOutcome("Stored.", "stored"), "d": CallOutcome(wrapped, is_error=True)}
+    _, stored, _, refused, _, unknown = told(
+        began("update_field", {}),
+        ended("PreToolUse:x hook error: what the CLI repeats", is_error=True),
+        began("update_field", {}, "d"),
+        ended("what the CLI repeats", "d"),
+        began("update_field", {}, "e"),
+        ended("what the CLI repeats", "e"),
+        outcome_of=known.get,
+    )
+    assert (stored["status"], stored["output"]) == ("complete", "Stored.") and "error" not in stored
+    assert (refused["status"], refused["error"]) == ("error", wrapped)
+    assert (unknown["status"], unknown["output"]) == ("complete", "what the CLI repeats")
+
+
+def test_a_call_whose_end_was_told_by_a_decision_ends_once():
+    decided: set[str] = set()
+    said = []
+    mapper = EventMapper(EXTRACTION.toolset, said.append, ended=decided)
+    for part in (began("update_field", {}), began("update_field", {}, "d")):
+        mapper.on_part(part)
+    decided.add("c")  # by a person, while the CLI waits for it
+    for part in (ended("Done."), ended("Done.", "d")):
+        mapper.on_part(part)
+    assert [(event.call_id, event.status) for event in said] == [("c", "running"), ("d", "running"), ("d", "complete")]
+
+
 def test_a_long_output_is_shown_in_part():
-    _, end = told(began("mcp__fieldmark__get_document_text", {}), ended("x" * 10_000))
+    _, end = told(began("get_document_text", {}), ended("x" * 10_000))
     assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
 
 
 @pytest.mark.parametrize("given", [[1, 2], "x", None, {"value": "x" * 300_000}, {"value": "a\0"}, {"\ud800": 1}])
 def test_an_input_that_could_not_be_stored_is_not_shown(given):
-    (begin,) = told(began("mcp__fieldmark__update_field", given))
+    (begin,) = told(began("update_field", given))
     assert begin["input"] == {} and begin["message"] == "Calling update_field"
 
 
@@ -125,10 +158,10 @@ def test_a_tool_that_nobody_knows_is_told_too():
 
 
 def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
-    wait = SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529})
-    assert told(wait) == [{"retry": "The model's service is busy; trying again.", "wait_s": 1.2}]
-    assert told(AssistantMessage([TextBlock("API Error: 500")], "<synthetic>", error="server_error")) == []
-    assert told(SystemMessage("init", {}), UserMessage("words"), UserMessage([TextBlock("words")])) == []
+    assert told(ServiceRetry(1.234, 529)) == [
+        {"type": "retry", "retry": "The model's service is busy; trying again.", "wait_s": 1.2}
+    ]
+    assert told(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
 
 
 @anyio
@@ -138,7 +171,7 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
     async def add(worker: int) -> None:
         for n in range(10):
             async with desk.database.as_user(desk.scope) as conn:
-                await runs.append_event(conn, context.run_id, {"worker": worker, "n": n})
+                await runs.append_event(conn, context.run_id, TextEvent(text=f"{worker} {n}"))
                 if n % 5 == 4:
                     await conn.execute("select pg_sleep(0.005)")
 
@@ -146,14 +179,15 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
         for _ in range(5):
             with pytest.raises(RuntimeError):
                 async with desk.database.as_user(desk.scope) as conn:
-                    await runs.append_event(conn, context.run_id, {"never": True})
+                    await runs.append_event(conn, context.run_id, TextEvent(text="never"))
                     raise RuntimeError
 
     await asyncio.gather(*[add(worker) for worker in range(5)], break_off())
     events = desk.events(context.run_id)  # asserts 1..n
     assert len(events) == 50
+    said = [tuple(map(int, event["text"].split())) for event in events]
     for worker in range(5):
-        assert [event["n"] for event in events if event["worker"] == worker] == list(range(10))
+        assert [n for one, n in said if one == worker] == list(range(10))
 
 
 @anyio
@@ -161,7 +195,7 @@ async def test_the_log_keeps_the_order_and_loses_nothing(desk):
     context = await desk.context()
     async with EventWriter(context) as log:
         for n in range(200):
-            log.say({"text": str(n)})
+            log.say(TextEvent(text=str(n)))
             if n % 50 == 0:
                 await asyncio.sleep(0.01)
     assert [event["text"] for event in desk.events(context.run_id)] == [str(n) for n in range(200)]
@@ -172,18 +206,18 @@ async def test_what_was_said_is_written_even_if_the_block_fails(desk):
     context = await desk.context()
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
-            log.say({"text": "last words"})
+            log.say(TextEvent(text="last words"))
             raise KeyError
-    assert desk.events(context.run_id) == [{"text": "last words"}]
+    assert desk.events(context.run_id) == [{"type": "text", "text": "last words"}]
 
 
 @anyio
 async def test_what_was_said_is_written_before_a_flush_returns(desk):
     context = await desk.context()
     async with EventWriter(context) as log:
-        log.say({"text": "first"})
+        log.say(TextEvent(text="first"))
         await log.flush()
-        assert desk.events(context.run_id) == [{"text": "first"}]
+        assert desk.events(context.run_id) == [{"type": "text", "text": "first"}]
 
 
 @anyio
@@ -192,7 +226,7 @@ async def test_a_worker_that_lost_the_run_says_nothing_more(desk):
     await desk.context(context.run_id)
     with pytest.raises(Fenced):
         async with EventWriter(context) as log:
-            log.say({"text": "too late"})
+            log.say(TextEvent(text="too late"))
     assert desk.events(context.run_id) == []
 
 
@@ -203,7 +237,7 @@ async def test_losing_it_in_the_middle_is_told_at_the_next_word(desk):
         async with EventWriter(context) as log:
             await desk.context(context.run_id)
             for n in range(100):
-                log.say({"text": str(n)})
+                log.say(TextEvent(text=str(n)))
                 await asyncio.sleep(0.02)
     assert desk.events(context.run_id) == []
 
@@ -215,8 +249,12 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     script = Script([[thinking("Hm."), read], [text("I write."), write], [bad], [text("Done.")]])
     worked = await desk.work(script)
     events = worked.events
-    assert events[0] == {"run_id": str(worked.run_id), "extraction_id": str(desk.extraction_id)}
-    kinds = [f"{event['tool']} {event['status']}" if "tool" in event else next(iter(event)) for event in events[1:]]
+    assert events[0] == {
+        "type": "run",
+        "run_id": str(worked.run_id),
+        "extraction_id": str(desk.extraction_id),
+    }
+    kinds = [f"{event['tool']} {event['status']}" if "tool" in event else event["type"] for event in events[1:]]
     assert kinds == [
         "thinking", "get_document_text running", "get_document_text complete",
         "text", "update_field running", "changed", "update_field complete",
@@ -233,5 +271,5 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     last = events[-1]
     assert (last["complete"], last["extraction_id"]) == (True, str(desk.extraction_id))
     assert last["cost_usd"] > 0 and last["usage"]["turns"] == 4
-    # Flat objects: tool names bare, no type field, nothing of the SDK's.
-    assert not [event for event in events if "type" in event] and "mcp__" not in json.dumps(events)
+    # Flat objects, each of them one of the union; tool names bare, nothing of the SDK's.
+    assert [EVENT.validate_python(event).flat() for event in events] == events and "mcp__" not in json.dumps(events)

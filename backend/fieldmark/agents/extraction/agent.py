@@ -1,9 +1,17 @@
-"""The extraction agent's spec."""
+"""The extraction agent: its tasks, what they are given, and its spec."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from fieldmark.agents.extraction.deps import ExtractionDeps
+from fieldmark.agents.extraction.offline.rules import answer
 from fieldmark.agents.extraction.tools import (
     COMPLETE_EXTRACTION,
     EXTRACT_FIELDS,
@@ -12,13 +20,160 @@ from fieldmark.agents.extraction.tools import (
     REMOVE_FIELD,
     UPDATE_FIELD,
 )
-from fieldmark.agents.spec import AgentSpec
+from fieldmark.agents.spec import AgentSpec, Task
+from fieldmark.db.pool import Connection
+from fieldmark.domain.schema import check_schema
+from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.domain.values import problem_with
+from fieldmark.errors import DocumentFailed, Fenced, Invalid, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import documents, extractions
+from fieldmark.stores.runs import Subject
+from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT
 from fieldmark.tools.toolset import Toolset
 
+_MAX_WORDS = 20_000
+
+
+class ExtractRequest(BaseModel):
+    """Extract the fields of a document."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document_id: UUID
+    json_schema: dict[str, Any] | None = Field(
+        None, alias="schema", description="A JSON Schema (Draft 2020-12) that the fields shall follow."
+    )
+    instructions: Annotated[str, Field(max_length=_MAX_WORDS)] | None = None
+    extraction_id: UUID | None = Field(
+        None,
+        description="Extract again into this extraction of the document. What a person set there stays, and other "
+        "values for it become proposals. Left out: a new extraction.",
+    )
+
+
+class CorrectRequest(BaseModel):
+    """Correct an extraction in words."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    extraction_id: UUID
+    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)] = Field(
+        examples=["the vendor is Acme Ltd, and remove the discount"]
+    )
+
+
+class ExtractInput(BaseModel):
+    """What is kept of a request to extract."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    instructions: Annotated[str, Field(max_length=_MAX_WORDS)] | None = None
+
+
+class CorrectInput(BaseModel):
+    """What is kept of a correction."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
+
+
+async def _check_extract(request: ExtractRequest) -> None:
+    if request.json_schema is not None:
+        if problem := problem_with(request.json_schema):
+            raise Invalid(f"The schema cannot be used. {problem}")
+        await asyncio.to_thread(check_schema, request.json_schema)  # a hostile one takes a while
+    _check_text("instructions", request.instructions)
+
+
+async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> tuple[Subject, ExtractInput]:
+    document = await documents.get(conn, request.document_id)
+    if document is None:
+        raise NotFound("There is no such document.")
+    if document.status is DocumentStatus.FAILED:
+        raise DocumentFailed(document.error or "The document could not be read.")
+    extraction_id = request.extraction_id
+    if extraction_id is None:
+        extraction_id = await extractions.add(
+            conn, org_id=scope.org_id, document_id=request.document_id, schema=request.json_schema
+        )
+    else:
+        extraction = await extractions.get(conn, extraction_id)
+        if extraction is None or extraction.document_id != request.document_id:
+            raise NotFound("There is no such extraction of this document.")
+        if request.json_schema is not None:
+            raise Invalid("The extraction keeps the schema that it was begun with: leave the schema out.")
+    return Subject(request.document_id, extraction_id), ExtractInput(instructions=request.instructions)
+
+
+async def _check_correct(request: CorrectRequest) -> None:
+    _check_text("message", request.message)
+
+
+async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> tuple[Subject, CorrectInput]:
+    extraction = await extractions.get(conn, request.extraction_id)
+    if extraction is None:
+        raise NotFound("There is no such extraction.")
+    return Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message)
+
+
+async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> str:
+    schema = await extractions.schema_of(conn, context.deps.extraction_id)
+    instructions = (given.instructions or "").strip()
+    return EXTRACTION.text(
+        "extract",
+        schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else "",
+        instructions=f"\n<instructions>\n{instructions}\n</instructions>\n" if instructions else "",
+        **await _document(conn, context),
+    ).strip()
+
+
+async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], given: CorrectInput) -> str:
+    return EXTRACTION.text("correct", instructions=given.message.strip(), **await _document(conn, context)).strip()
+
+
+async def _document(conn: Connection, context: RunContext[ExtractionDeps]) -> dict[str, str | int | None]:
+    document = await documents.get(conn, context.deps.document_id)
+    if document is None:
+        raise Fenced("The document is gone.")
+    return {
+        # A file's name is foreign text: as a JSON string it stays one word of the sentence.
+        "filename": json.dumps(document.filename, ensure_ascii=False),
+        "media_type": document.media_type,
+        "page_count": document.page_count,
+    }
+
+
+def _check_text(what: str, text: str | None) -> None:
+    if text is not None and (problem := problem_with(text)):
+        raise Invalid(f"The {what} cannot be used. {problem}")
+
+
+EXTRACT = Task(
+    name="extract",
+    description="Read the document and write its fields.",
+    request=ExtractRequest,
+    input=ExtractInput,
+    check=_check_extract,
+    begin=_begin_extract,
+    briefing=_brief_extract,
+)
+CORRECT = Task(
+    name="correct",
+    description="Change exactly the fields that the message names.",
+    request=CorrectRequest,
+    input=CorrectInput,
+    check=_check_correct,
+    begin=_begin_correct,
+    briefing=_brief_correct,
+    message=lambda given: given.message,
+)
+
 EXTRACTION = AgentSpec(
     name="extraction",
-    folder=Path(__file__).parent,
+    briefs=Path(__file__).parent / "briefs",
     toolset=Toolset(
         GET_DOCUMENT_TEXT,
         SEARCH_DOCUMENT,
@@ -29,4 +184,7 @@ EXTRACTION = AgentSpec(
         REMOVE_FIELD,
         COMPLETE_EXTRACTION,
     ),
+    tasks={task.name: task for task in (EXTRACT, CORRECT)},
+    deps=ExtractionDeps.of,
+    offline=answer,
 )

@@ -10,9 +10,11 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, JsonValue
 
+from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import ChangedEvent, ChangedField
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.sentences import ranges
 from fieldmark.errors import AtPaths, Invalid, NotFound
@@ -28,18 +30,18 @@ from fieldmark.services.extractions import (
     WrittenFields,
 )
 from fieldmark.stores import documents, tool_calls
+from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
     Confidence,
     Tool,
-    ToolContext,
     ToolEffect,
     ToolInput,
     ToolResult,
 )
 
-Context: TypeAlias = ToolContext
+Context: TypeAlias = RunContext[ExtractionDeps]
 
 FieldPath = Annotated[
     str,
@@ -222,10 +224,8 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
             "not_removed",
             {"version": stored.version, "proposed": list(stored.proposed)},
         )
-    event: dict[str, JsonValue] = {
-        "changed": [{"path": stored.path, "value": None, "confidence": None, "evidence": None, "removed": True}],
-        "version": stored.version,
-    }
+    gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
+    event = ChangedEvent(changed=[gone], version=stored.version)
     data: dict[str, JsonValue] = {"version": stored.version}
     data |= {"reopened": True} if written.reopened else {}
     return ToolResult(
@@ -244,7 +244,8 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
     with _as_refusals():
         row = await extractions.get_locked(conn, context.deps.extraction_id)
         found = await extractions.incomplete(row)
-    unread = await documents.unread_pages(conn, context.run_id)
+    # A correction changes what the person names, and is not asked to read.
+    unread = await documents.unread_pages(conn, context.run_id) if context.message is None else []
     if unread and not await tool_calls.has_code(conn, context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"):
         data: dict[str, JsonValue] = {"pages": list(unread)}
         data |= {"paths": list(extractions.names_of(found))} if found else {}
@@ -353,9 +354,10 @@ def _told(written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
             f"{how}, version {stored.version}: {_stays(stored.proposed)} "
             f"What stands now: {_short(stands, MAX_RESULT_BYTES - 16_000)}"
         )
-    events: list[dict[str, JsonValue]] = []
+    events: list[ChangedEvent] = []
     if stored.changed:
-        events.append({"changed": list(stored.changed), "version": stored.version})
+        changed = [ChangedField.model_validate(one) for one in stored.changed]
+        events.append(ChangedEvent(changed=changed, version=stored.version))
     return ToolResult(text + missing + _reopened(written), code, _fitting(data), events)
 
 

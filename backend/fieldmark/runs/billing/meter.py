@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 from uuid import uuid4
 
 import structlog
-from claude_agent_sdk import AssistantMessage, Message, StreamEvent, ToolUseBlock
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.billing.prices import Prices, Tokens
-from fieldmark.runs.lifecycle.outcome import NO_TURNS_LEFT, Outcome
+from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
+from fieldmark.runs.parts import (
+    AssistantSaid,
+    BlockDelta,
+    BlockStarted,
+    MessageChanged,
+    MessageStarted,
+    MessageStopped,
+    Part,
+    TokenCounts,
+    ToolCall,
+    ToolReturned,
+)
 from fieldmark.stores import usage
-from fieldmark.tools.toolset import ToolContext
+from fieldmark.tools.context import RunContext
 
 log = structlog.get_logger()
 
@@ -25,7 +36,7 @@ WAIT_SECONDS = 10
 """How long a call waits for the message it stands in to be charged."""
 
 CHARACTERS_PER_TOKEN = 4
-_MOST_TOKENS = 1_000_000_000
+_MOST_ID_CHARACTERS = 170
 _LAST = ("end_turn", "stop_sequence", "refusal")
 _SYNTHETIC = "<synthetic>"  # the CLI's own words, which nobody pays for
 
@@ -47,25 +58,25 @@ class BudgetExceeded(Exception):
 
 @dataclass(slots=True)
 class _Message:
-    """One message of the model as far as it has come."""
+    """One message of the model as far as it has come. `key` is ours, and its own: the service may repeat its ids."""
 
-    id: str
+    key: str
     model: str
-    usage: dict[str, Any]
+    counts: TokenCounts
     calls: list[str] = field(default_factory=list[str])
     characters: int = 0
     stop_reason: str | None = None
 
 
 class Meter:
-    """Sees all messages of one run; whatever ends the block, what has been used is charged.
+    """An observer that charges all messages of one run; whatever ends the block, what has been used is charged.
 
     `asked` is the model that the run asks for, `turns` how many messages it may have; `paid` a call whose message was
     charged by an earlier attempt.
     """
 
     def __init__(
-        self, context: ToolContext, agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
+        self, context: RunContext[Any], agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
     ) -> None:
         self._context = context
         self._agent = agent
@@ -73,7 +84,10 @@ class Meter:
         self._asked = asked
         self._turns = turns
         self._now: _Message | None = None
-        self._charged: set[str] = set()
+        self._messages = 0
+        # What the service called the answer that came last in pieces, and the one that has come since without.
+        self._in_pieces: set[str | None] = set()
+        self._at_once: set[str | None] = set()
         self._paid_calls = {paid}
         self._news = asyncio.Event()
 
@@ -90,17 +104,39 @@ class Meter:
         except FieldmarkError as fault:
             log.warning("a message that broke off was not charged", reason=str(fault))
 
-    async def saw(self, message: Message) -> None:
-        """Take note of a message, and charge what is complete. Raises BudgetExceeded."""
-        if isinstance(message, StreamEvent):
-            await self._saw_part(message.event)
-        elif isinstance(message, AssistantMessage) and message.usage is not None and message.model != _SYNTHETIC:
-            # Comes without parts where the CLI asked again without streaming; else it is one that is known.
-            whole = _Message(_name(message.message_id), _name(message.model), message.usage)
-            if whole.id not in self._charged and (self._now is None or self._now.id != whole.id):
-                whole.calls = [block.id for block in message.content if isinstance(block, ToolUseBlock)]
-                whole.stop_reason = message.stop_reason
-                await self._settle(whole)
+    async def on_part(self, part: Part) -> None:
+        """Take note of a part, and charge the message that it ends. Raises BudgetExceeded."""
+        now = self._now
+        match part:
+            case MessageStarted():
+                if now is not None:
+                    await self._settle(now)  # the stream broke, and the CLI asks again
+                self._in_pieces, self._at_once = {part.id}, set()
+                self._now = self._new(part.id, part.model, part.counts)
+                if self._turns <= 0:  # the CLI counts too, and ends before it asks again; this does not rely on it
+                    raise BudgetExceeded(NO_TURNS_LEFT)
+            case BlockStarted(call_id=str(call_id)) if now is not None:
+                now.calls.append(call_id)
+            case BlockDelta() if now is not None:
+                now.characters += len(part.text)
+            case MessageChanged() if now is not None:
+                now.counts = _merged(now.counts, part.counts)
+                now.stop_reason = part.stop_reason or now.stop_reason
+            case MessageStopped() if now is not None:
+                await self._settle(now)
+            case AssistantSaid(counts=TokenCounts() as counts) if part.model != _SYNTHETIC:
+                # Without pieces where the CLI asked again without streaming; else it repeats what came in pieces.
+                # Either way there may be one for each block.
+                if part.id not in self._in_pieces | self._at_once:
+                    self._at_once = {part.id}
+                    whole = self._new(part.id, part.model, counts)
+                    whole.calls = [block.id for block in part.blocks if isinstance(block, ToolCall)]
+                    whole.stop_reason = part.stop_reason
+                    await self._settle(whole)
+            case ToolReturned():
+                self._at_once = set()  # what follows is another answer, whatever it calls itself
+            case _:
+                pass
 
     async def charged(self, call_id: str | None) -> None:
         """Wait until the message with this call is charged: what follows it must not begin before."""
@@ -110,33 +146,14 @@ class Meter:
                     self._news.clear()
                     await self._news.wait()
 
-    async def _saw_part(self, event: dict[str, Any]) -> None:
-        kind, now = event.get("type"), self._now
-        if kind == "message_start":
-            if now is not None:
-                await self._settle(now)  # the stream broke, and the CLI asks again
-            begun = _dict(event.get("message"))
-            self._now = _Message(_name(begun.get("id")), _name(begun.get("model")), _dict(begun.get("usage")))
-            if self._turns <= 0:  # the CLI counts too, and ends before it asks again; this does not rely on it
-                raise BudgetExceeded(NO_TURNS_LEFT)
-        elif now is None:
-            return
-        elif kind == "content_block_start":
-            block = _dict(event.get("content_block"))
-            if block.get("type") == "tool_use":
-                now.calls.append(str(block.get("id")))
-        elif kind == "content_block_delta":
-            delta = _dict(event.get("delta"))
-            now.characters += sum(len(str(delta.get(part, ""))) for part in ("text", "thinking", "partial_json"))
-        elif kind == "message_delta":
-            now.usage = _merged(now.usage, _dict(event.get("usage")))
-            now.stop_reason = _dict(event.get("delta")).get("stop_reason") or now.stop_reason
-        elif kind == "message_stop":
-            await self._settle(now)
+    def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _Message:
+        self._messages += 1
+        named = _name(message_id, _MOST_ID_CHARACTERS)
+        return _Message(f"{self._context.fencing_token}.{self._messages} {named}", _name(model), counts)
 
     async def _settle(self, message: _Message) -> None:
         # One that broke off is asked for again, which is no new turn.
-        if message.stop_reason is not None and message.id not in self._charged:
+        if message.stop_reason is not None:
             self._turns -= 1
         refusal = await self._charge(message)
         # The last message's work is done already: it is not undone for what it cost.
@@ -148,7 +165,6 @@ class Meter:
     async def _charge(self, message: _Message) -> str | None:
         if self._now is message:
             self._now = None
-        self._charged.add(message.id)
         tokens = _tokens(message)
         price = self._prices.of_message(self._asked, message.model)
         last = message.stop_reason in _LAST
@@ -158,7 +174,7 @@ class Meter:
                 run_id=self._context.run_id,
                 org_id=self._context.scope.org_id,
                 agent=self._agent,
-                message_id=message.id,
+                message_id=message.key,
                 model=message.model,
                 input_tokens=tokens.input,
                 output_tokens=tokens.output,
@@ -171,40 +187,34 @@ class Meter:
 
 
 def _tokens(message: _Message) -> Tokens:
-    used = message.usage
-    hour = _number(_dict(used.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-    written = _number(used.get("cache_creation_input_tokens"))
-    output = _number(used.get("output_tokens"))
+    counts = message.counts
+    hour = counts.cache_write_1h or 0
+    output = counts.output or 0
     if message.stop_reason is None:  # it broke off before it said: what came was made, and is paid for
         output = max(output, message.characters // CHARACTERS_PER_TOKEN)
     return Tokens(
-        input=_number(used.get("input_tokens")),
+        input=counts.input or 0,
         output=output,
-        cache_write_5m=max(written - hour, 0),
+        cache_write_5m=max((counts.cache_write or 0) - hour, 0),
         cache_write_1h=hour,
-        cache_read=_number(used.get("cache_read_input_tokens")),
+        cache_read=counts.cache_read or 0,
     )
 
 
-def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _merged(before: TokenCounts, after: TokenCounts) -> TokenCounts:
     """The counts of a message's beginning and of its end. The prompt is counted at the one, the other or at both; of
     the answer the end knows more."""
-    merged = {**before, "output_tokens": _number(after.get("output_tokens"))}
-    for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
-        merged[name] = max(_number(before.get(name)), _number(after.get(name)))
-    if after.get("cache_creation"):
-        merged["cache_creation"] = after["cache_creation"]
-    return merged
+    return replace(
+        before,
+        input=max(before.input or 0, after.input or 0),
+        output=after.output or 0,
+        cache_write=max(before.cache_write or 0, after.cache_write or 0),
+        cache_write_1h=before.cache_write_1h if after.cache_write_1h is None else after.cache_write_1h,
+        cache_read=max(before.cache_read or 0, after.cache_read or 0),
+    )
 
 
-def _dict(value: object) -> dict[str, Any]:
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> int:
-    return min(max(value, 0), _MOST_TOKENS) if isinstance(value, int) else 0
-
-
-def _name(value: object) -> str:
+def _name(given: str | None, most_characters: int = 200) -> str:
     """An id or a model's name, if Postgres can hold it; else one of our own."""
-    return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 200 else f"unnamed-{uuid4()}"
+    fits = given is not None and given.isprintable() and 0 < len(given) <= most_characters
+    return given if given is not None and fits else f"unnamed-{uuid4()}"

@@ -20,9 +20,10 @@ from claude_agent_sdk.types import (
 )
 from pydantic import JsonValue
 
-from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.runs.engine.session_store import Sessions
-from fieldmark.tools.toolset import Answer
+from fieldmark.runs.engine.tool_executor import ToolExecutor
+from fieldmark.tools.ledger import ToolOutcome
 
 log = structlog.get_logger()
 
@@ -37,8 +38,8 @@ class RunHandlers:
     """What one run brings to its CLI: who admits its calls, who answers them, where its conversation is kept. Calls are
     answered in the run's own context, for its ids in the log and its span."""
 
-    gate: PermissionHook
-    calls: ToolExecutor
+    hook: PermissionHook
+    executor: ToolExecutor
     sessions: Sessions
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
@@ -48,7 +49,7 @@ class RunHandlers:
 
 
 class RunBinding:
-    """The gate, the tools and the session store of a CLI, as its options name them for its whole life.
+    """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
 
     Between `take` and `leave` they are those of a run. Else a call is denied, a tool answers nothing, and the CLI is
     `spoilt`: no run may have it any more. `session_id` is the one conversation of which anything is kept.
@@ -74,19 +75,19 @@ class RunBinding:
         self.session_id = session_id
         self._early = [batch for batch in self._early if batch[0]["session_id"] == str(session_id)]
 
-    async def gate(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+    async def hook(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
         work = self._work
         if work is None:
             self._spoil("asked for a call")
             return _NOBODY
-        return await work.run(work.gate(given, call_id, context))
+        return await work.run(work.hook(given, call_id, context))
 
-    async def answer(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
+    async def answer(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
         work = self._work
         if work is None:
             self._spoil("called a tool")
-            return Answer("The run has ended.", is_error=True)
-        return await work.run(work.calls(name, call_id, arguments))
+            return ToolOutcome("The run has ended.", "ended", is_error=True)
+        return await work.run(work.executor(name, call_id, arguments))
 
     # What the SDK asks of a session store
 

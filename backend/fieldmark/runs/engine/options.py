@@ -21,7 +21,7 @@ from fieldmark.runs.engine.session_store import Sessions
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest single message taken from the CLI. A model's tool call is far below; more ends the run."""
 
-GATE_SECONDS = 60
+HOOK_SECONDS = 60
 
 # Plugins that come with the CLI: one of them brings a skill where slash commands are on.
 _PLUGINS = ("agents-md", "privacy", "plugin-authoring")
@@ -45,7 +45,7 @@ def agent_options(
     service: ModelService,
     folder: Path,
     server: McpSdkServerConfig,
-    gate: HookCallback,
+    hook: HookCallback,
     sessions: Sessions | RunBinding,
     session_id: UUID,
     resumed: bool,
@@ -70,8 +70,8 @@ def agent_options(
         setting_sources=[],
         skills=[],
         plugins=[],
-        # The gate is the only hook, and it sees every call: a matcher of None matches all tools.
-        hooks={"PreToolUse": [HookMatcher(matcher=None, hooks=[gate], timeout=GATE_SECONDS)]},
+        # It is the only hook, and it sees every call: a matcher of None matches all tools.
+        hooks={"PreToolUse": [HookMatcher(matcher=None, hooks=[hook], timeout=HOOK_SECONDS)]},
         system_prompt=prompt,
         model=model,
         verbatim_prompts=not shared,

@@ -1,43 +1,46 @@
-"""The gate: every call passes here before it runs. Reads pass; writes are validated and entered in the ledger.
+"""The PreToolUse hook: every call passes here before it runs. Reads pass; all others are checked and entered in the
+ledger.
 
-The gate is not the lock. The tool itself runs only with an admitted entry whose arguments hash to the same value, so a
+The hook is not the lock. The tool itself runs only with an admitted entry whose arguments hash to the same value, so a
 hook that never fires changes nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import structlog
 from claude_agent_sdk.types import HookContext, HookInput, SyncHookJSONOutput
 from pydantic import JsonValue
 
+from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import ApprovalEvent
+from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.domain.values import problem_with
-from fieldmark.runs.engine.cli_attestation import SandboxViolation
+from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
-from fieldmark.stores import tool_calls
-from fieldmark.telemetry.traces import failed, span
+from fieldmark.runs.events.approvals import Changed, approval_event
+from fieldmark.stores import runs, tool_calls
+from fieldmark.stores.tool_calls import CallRow
+from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.toolset import Answer, ToolContext, Toolset, hash_of
+from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.toolset import Tool, Toolset, hash_of
 
 log = structlog.get_logger()
 
-
-# What the gate's own verdicts make of a call; one that is allowed goes on to its tool.
+# What the hook's own verdicts make of a call; one that is allowed goes on to its tool.
 _OUTCOMES = {"deny": "refused", "defer": "deferred"}
 
-MESSAGE_SECONDS = 10
-"""How long the gate waits for the end of a message whose call is at its door."""
+REFUSED_CODE = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who admits writes: with `auto` the policy does, with `ask` a person, but for the tools named in advance."""
+    """Who admits gated calls: with `auto` the policy does, with `ask` a person, but for the tools named in advance."""
 
     approval: str = "auto"
     auto_approved_tools: frozenset[str] = frozenset()
@@ -55,90 +58,191 @@ OnToolOutcome = Callable[[str, str, float | None], None]
 def ignore_outcome(tool: str, outcome: str, seconds: float | None) -> None: ...
 
 
+class Waiting(Protocol):
+    """Waits a while for a person, with the CLI there."""
+
+    async def may_wait(self) -> bool:
+        """Whether there is time and room to wait at all."""
+        ...
+
+    async def until_decided(self) -> RunStatus:
+        """How the run stands when it was decided, or when nobody has waited for any longer."""
+        ...
+
+
+class NoWaiting:
+    """Nobody waits: the CLI is let go at once."""
+
+    async def may_wait(self) -> bool:
+        return False
+
+    async def until_decided(self) -> RunStatus:
+        return RunStatus.AWAITING_APPROVAL
+
+
 class PermissionHook:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
-    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the hook
-    does not fire. `waiting` is the call that a person has decided meanwhile, where the run goes on after that.
-    """
+    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the
+    hook does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the CLI
+    waited. `outcomes` has what it refused itself. `before(call_id)` is awaited ahead of an entry that waits for a
+    person, or for child runs. `stale_call` is one at which an earlier run of the thread has stopped."""
 
     def __init__(
         self,
         toolset: Toolset,
-        context: ToolContext,
+        context: RunContext[Any],
         policy: Policy = AUTO,
-        waiting: str | None = None,
-        told: OnToolOutcome = ignore_outcome,
+        waiting_call: str | None = None,
+        on_tool_outcome: OnToolOutcome = ignore_outcome,
+        *,
+        stale_call: str | None = None,
+        calls: MessageCalls | None = None,
+        waiting: Waiting | None = None,
+        before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        self._toolkit = toolset
+        self._toolset = toolset
         self._context = context
         self._policy = policy
-        self._waiting = waiting
-        self._told = told
-        self._message = _MessageSoFar()
+        self._waiting_call = waiting_call
+        self._stale_call = stale_call
+        self._on_tool_outcome = on_tool_outcome
+        self.calls = calls or MessageCalls()
+        self._waiting = waiting or NoWaiting()
+        self._before = before
         self.passed: set[str] = set()
-
-    def saw(self, event: dict[str, Any]) -> None:
-        """Take note of a partial message: from these the gate knows how many calls a message holds."""
-        self._message.saw(event)
+        self.seen: set[str] = set()
+        self.decided: set[str] = set()
+        self.outcomes: dict[str, ToolOutcome] = {}
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         call = cast(dict[str, Any], given)
-        with _in_log(self._context, call_id):
+        if call_id is not None:
+            self.seen.add(call_id)
+        with in_log(self._context, call_id):
             try:
                 verdict = await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
             except Exception:
-                log.exception("gate failed")
+                log.exception("permission hook failed")
                 verdict = _verdict("deny", "The call could not be checked. Do not repeat it.")
-            if call_id is not None and _is_allowed(verdict):
+            if call_id is not None and _decision(verdict) == "allow":
                 self.passed.add(call_id)
             elif (outcome := _OUTCOMES.get(_decision(verdict))) is not None:
-                self._told(_known(self._toolkit, str(call["tool_name"]).removeprefix(TOOL_PREFIX)), outcome, None)
+                self._on_tool_outcome(
+                    known(self._toolset, str(call["tool_name"]).removeprefix(TOOL_PREFIX)), outcome, None
+                )
             return verdict
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
         name = tool_name.removeprefix(TOOL_PREFIX)
-        tool = self._toolkit.tools.get(name)
+        tool = self._toolset.tools.get(name)
         if tool is None or name == tool_name:
             return _verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
-        if not tool.writes:
+        if not tool.is_gated:
             return _verdict("allow")
         if call_id is None:
             return _verdict("deny", "The call came without an id.")
-        if call_id == self._waiting:
+        if call_id == self._waiting_call:
             return await self._as_decided(call_id)
+        if call_id == self._stale_call:
+            return _verdict("deny", "This call is out of date: a newer message took its place.")
         try:
-            self._toolkit.check(name, arguments)
+            args = self._toolset.check(name, arguments)
         except ModelRetry as retry:
-            return await self._refuse(name, call_id, arguments, str(retry))
+            return await self._refuse(name, call_id, arguments, retry.text, retry.code)
         if self._policy.admits(name):
-            await self._enter(name, call_id, arguments, "admitted")
-            return _verdict("allow")
+            await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
+            # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
+            return _verdict("allow") if tool.collect is None else await self._start_runs(name, call_id, arguments)
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
-        if await self._message.calls_beside(call_id) != 1:
-            return await self._refuse(name, call_id, arguments, "Propose one change at a time.")
-        await self._enter(name, call_id, arguments, "pending")
-        return _verdict("defer")
+        if await self.calls.calls_beside(call_id) != 1:
+            return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
+        try:
+            await self._ask(tool, call_id, arguments, args)
+        except ModelRetry as retry:  # nothing that could be shown: the person need not be asked
+            return await self._refuse(name, call_id, arguments, retry.text, retry.code)
+        if not await self._waiting.may_wait() or await self._waiting.until_decided() is not RunStatus.RUNNING:
+            return _verdict("defer")
+        self.decided.add(call_id)
+        return await self._as_decided(call_id)
+
+    async def _ask(self, tool: Tool[Any], call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
+        """Enter the call as pending, with what it would change, and have the run wait for a person."""
+        if self._before is not None:
+            await self._before(call_id)
+        context = self._context
+        async with context.database.as_user(context.scope) as conn:
+            preview = Preview() if tool.preview is None else await tool.preview(conn, context, args)
+            await tool_calls.enter(
+                conn,
+                run_id=context.run_id,
+                fencing_token=context.fencing_token,
+                org_id=context.scope.org_id,
+                call_id=call_id,
+                tool=tool.name,
+                arguments=arguments,
+                arguments_hash=hash_of(arguments),
+                status=CallStatus.PENDING,
+                preview=None if tool.preview is None else preview,
+            )
+            await runs.await_approval(
+                conn,
+                context.run_id,
+                context.fencing_token,
+                call_id,
+                attached=True,
+                event=self._approval_event(call_id, tool.name, arguments, [one.as_json() for one in preview.changes]),
+            )
+
+    async def _ask_again(self, entry: CallRow) -> None:
+        """Have the run wait for a call that was entered before, and that its row knows nothing of."""
+        context, event = self._context, self._approval_event(entry.id, entry.tool, entry.arguments, entry.changes or [])
+        async with context.database.as_user(context.scope) as conn:
+            await runs.await_approval(conn, context.run_id, context.fencing_token, entry.id, attached=True, event=event)
+
+    def _approval_event(
+        self, call_id: str, tool: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]
+    ) -> ApprovalEvent:
+        message = self._toolset.summary(tool, arguments)
+        return approval_event(self._context.run_id, call_id, tool, arguments, message, changes)
+
+    async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
+        if await self.calls.calls_beside(call_id) != 1:
+            return await self._refuse(name, call_id, arguments, "Start one at a time.", "one_at_a_time")
+        if self._before is not None:
+            await self._before(call_id)
+        outcome = await run_call(self._toolset, self._context, name, call_id, arguments)
+        if outcome.code == "awaiting_runs":
+            return _verdict("defer")
+        return _verdict("allow")  # it was refused, and its answer is recorded
 
     async def _as_decided(self, call_id: str) -> SyncHookJSONOutput:
         async with self._context.database.as_user(self._context.scope) as conn:
             entry = await tool_calls.get(conn, self._context.run_id, call_id)
         if entry is None:
             return _verdict("deny", "The call was never proposed.")
-        if entry["status"] == "pending":
+        if entry.status is CallStatus.PENDING:
+            await self._ask_again(entry)
+        if entry.status in (CallStatus.PENDING, CallStatus.WAITING):
             return _verdict("defer")
-        if entry["status"] == "refused":
-            return _verdict("deny", f"A person refused this change. {entry['reason'] or ''}".strip())
-        return _verdict("allow", arguments=entry["arguments"] if entry["proposed"] is not None else None)
+        if entry.status is CallStatus.REFUSED:
+            return _verdict("deny", f"A person refused this change. {entry.reason or ''}".strip())
+        return _verdict("allow", arguments=entry.arguments if entry.proposed is not None else None)
 
     async def _refuse(
-        self, name: str, call_id: str, arguments: dict[str, JsonValue], reason: str
+        self, name: str, call_id: str, arguments: dict[str, JsonValue], reason: str, code: str = REFUSED_CODE
     ) -> SyncHookJSONOutput:
-        await self._enter(name, call_id, arguments, "refused", reason)
-        return _verdict("deny", reason)
+        await self._enter(name, call_id, arguments, CallStatus.REFUSED, reason)
+        self.outcomes[call_id] = ToolOutcome(reason, code, is_error=True)
+        return _verdict("deny", self.outcomes[call_id].text)
 
     async def _enter(
-        self, name: str, call_id: str, arguments: dict[str, JsonValue], status: str, reason: str | None = None
+        self,
+        name: str,
+        call_id: str,
+        arguments: dict[str, JsonValue],
+        status: CallStatus,
+        reason: str | None = None,
     ) -> None:
         # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
         storable = problem_with(arguments) is None
@@ -146,7 +250,7 @@ class PermissionHook:
             await tool_calls.enter(
                 conn,
                 run_id=self._context.run_id,
-                attempt=self._context.attempt,
+                fencing_token=self._context.fencing_token,
                 org_id=self._context.scope.org_id,
                 call_id=call_id,
                 tool=name,
@@ -157,76 +261,16 @@ class PermissionHook:
             )
 
 
-class _MessageSoFar:
-    """The model's current message, as its partial messages tell: which calls it holds, and whether it is whole."""
-
-    def __init__(self) -> None:
-        self._calls: list[str] = []
-        self._whole = False
-        self._changed = asyncio.Event()
-
-    def saw(self, event: dict[str, Any]) -> None:
-        match event.get("type"):
-            case "message_start":
-                self._calls, self._whole = [], False
-            case "content_block_start" if event["content_block"].get("type") == "tool_use":
-                self._calls.append(event["content_block"]["id"])
-            case "message_stop":
-                self._whole = True
-            case _:
-                return
-        self._changed.set()
-
-    async def calls_beside(self, call_id: str) -> int:
-        """How many calls the message with this call holds, itself included. Raises TimeoutError if it does not end."""
-        async with asyncio.timeout(MESSAGE_SECONDS):
-            while not (self._whole and call_id in self._calls):
-                self._changed.clear()
-                await self._changed.wait()
-        return len(self._calls)
+def known(toolset: Toolset, name: str) -> str:
+    """A tool's name as a label: `unknown` for one that there is not."""
+    return name if name in toolset.tools else "unknown"
 
 
-class ToolExecutor:
-    """Answers the CLI's calls of one run, those that passed the gate. `before(call_id)` is awaited ahead of each."""
-
-    def __init__(
-        self,
-        gate: PermissionHook,
-        toolset: Toolset,
-        context: ToolContext,
-        before: Callable[[str], Awaitable[None]],
-        told: OnToolOutcome = ignore_outcome,
-    ) -> None:
-        self._told = told
-        self._gate = gate
-        self.toolset = toolset
-        self._context = context
-        self._before = before
-        self._fatal: Exception | None = None
-
-    async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Answer:
-        known = _known(self.toolset, name)
-        begun = time.monotonic()
-        try:
-            with _in_log(self._context, call_id), span("tool call", tool=known, call_id=call_id) as current:
-                self.check()
-                if call_id is None or call_id not in self._gate.passed:
-                    raise SandboxViolation("The agent's CLI called a tool past the gate.")
-                await self._before(call_id)
-                answer = await self.toolset.call(self._context, name, call_id, arguments)
-                if answer.is_error:
-                    failed(current, "tool_error")
-                self._told(known, "failed" if answer.is_error else "done", time.monotonic() - begun)
-                return answer
-        except Exception as error:  # noqa: BLE001  raised again by check()
-            # Raised here it would only reach the CLI, as text. It ends the run instead.
-            self._fatal = error
-            return Answer("The run has ended.", is_error=True)
-
-    def check(self) -> None:
-        """Raise what must end the run."""
-        if self._fatal is not None:
-            raise self._fatal
+def in_log(context: RunContext[Any], call_id: str | None) -> AbstractContextManager[None]:
+    """Every line of this call bears its ids. All three: the SDK's tasks need not have been started by the run's own."""
+    return structlog.contextvars.bound_contextvars(
+        run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id
+    )
 
 
 def _verdict(
@@ -240,20 +284,5 @@ def _verdict(
     return cast(SyncHookJSONOutput, {"hookSpecificOutput": output})
 
 
-def _is_allowed(verdict: SyncHookJSONOutput) -> bool:
-    return _decision(verdict) == "allow"
-
-
 def _decision(verdict: SyncHookJSONOutput) -> str:
     return cast(dict[str, Any], verdict)["hookSpecificOutput"]["permissionDecision"]
-
-
-def _known(toolset: Toolset, name: str) -> str:
-    return name if name in toolset.tools else "unknown"
-
-
-def _in_log(context: ToolContext, call_id: str | None) -> AbstractContextManager[None]:
-    """Every line of this call bears its ids. All three: the SDK's tasks need not have been started by the run's own."""
-    return structlog.contextvars.bound_contextvars(
-        run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id
-    )

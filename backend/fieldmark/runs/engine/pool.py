@@ -75,10 +75,10 @@ class _Kind:
 class _Shared:
     """A CLI that serves one run after the other, all of one organisation: `org_id`, None before the first."""
 
-    def __init__(self, kind: _Kind, process: Process, holder: RunBinding) -> None:
+    def __init__(self, kind: _Kind, process: Process, binding: RunBinding) -> None:
         self.kind = kind
         self.process = process
-        self.holder = holder
+        self.binding = binding
         self.org_id: UUID | None = None
         self.runs = 0
         self.since = time.monotonic()
@@ -97,14 +97,16 @@ class CliPool:
         *,
         most_turns: int,
         seconds: int,
-        warmth: PoolSettings | None = None,
-        first: tuple[AgentSpec, str] | None = None,
+        settings: PoolSettings | None = None,
+        first: tuple[AgentSpec[Any], str] | None = None,
         metrics: Metrics | None = None,
+        most_at_work: int = 1,
     ) -> None:
         self._service = service
+        self._most_at_work = most_at_work
         self._most_turns = most_turns
         self._seconds = seconds
-        self._warmth = warmth or PoolSettings()
+        self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
         self._asked_for = first
         self._idle: list[_Shared] = []  # oldest first
@@ -119,7 +121,7 @@ class CliPool:
 
     async def __aenter__(self) -> Self:
         self._tell()
-        if self._warmth.processes:
+        if self._settings.processes:
             self._keeps = True
             self._tender = _apart(self._tend())
         return self
@@ -140,10 +142,15 @@ class CliPool:
         while self._ending:
             await asyncio.wait(self._ending)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one run more could be at work beside those that are."""
+        return self._at_work < self._most_at_work
+
     @asynccontextmanager
     async def acquire(
         self,
-        spec: AgentSpec,
+        spec: AgentSpec[Any],
         scope: Scope,
         work: RunHandlers,
         *,
@@ -164,8 +171,8 @@ class CliPool:
                     model=model,
                     service=self._service,
                     folder=folder,
-                    server=tool_server(spec.toolset, work.calls),
-                    gate=work.gate,
+                    server=tool_server(spec.toolset, work.executor),
+                    hook=work.hook,
                     sessions=work.sessions,
                     session_id=session_id,
                     resumed=resumed,
@@ -187,14 +194,14 @@ class CliPool:
         try:
             shared.org_id = scope.org_id
             shared.runs += 1
-            shared.holder.take(work)
-            yield CliLease(shared.process.session_id, shared.process, work.calls.check)
+            shared.binding.take(work)
+            yield CliLease(shared.process.session_id, shared.process, work.executor.check)
             in_order = True
         finally:
-            shared.holder.leave()
+            shared.binding.leave()
             is_fit = in_order and shared.process.ended_well and self._keeps
             # Runs go on while CLIs are cleared, which may take long.
-            if is_fit and len(self._clearing) < self._warmth.processes:
+            if is_fit and len(self._clearing) < self._settings.processes:
                 self._clearing[shared] = _apart(self._clear(shared))
                 self._left()
             else:
@@ -254,7 +261,7 @@ class CliPool:
 
     async def _connect(self, kind: _Kind) -> _Shared:
         session_id = uuid4()
-        holder = RunBinding(session_id)
+        binding = RunBinding(session_id)
 
         def options_in(folder: Path) -> ClaudeAgentOptions:
             return agent_options(
@@ -262,9 +269,9 @@ class CliPool:
                 model=kind.model,
                 service=self._service,
                 folder=folder,
-                server=tool_server(kind.toolset, holder.answer),
-                gate=holder.gate,
-                sessions=holder,
+                server=tool_server(kind.toolset, binding.answer),
+                hook=binding.hook,
+                sessions=binding,
                 session_id=session_id,
                 resumed=False,
                 max_turns=self._most_turns,
@@ -279,7 +286,7 @@ class CliPool:
         except BaseException:
             await process.end(in_order=False)
             raise
-        return _Shared(kind, process, holder)
+        return _Shared(kind, process, binding)
 
     # Keeping them
 
@@ -289,8 +296,8 @@ class CliPool:
             reason = self._why_not(shared)
             if reason is None:
                 reason = "uncleared"
-                shared.holder.begin(await shared.process.clear())
-                reason = "spoilt" if shared.holder.spoilt else None
+                shared.binding.begin(await shared.process.clear())
+                reason = "spoilt" if shared.binding.spoilt else None
         except Exception as error:  # noqa: BLE001  whatever it was, nobody gets this one
             log.warning("a CLI could not be cleared", error=type(error).__name__)
         finally:
@@ -305,11 +312,11 @@ class CliPool:
 
     def _why_not(self, shared: _Shared) -> str | None:
         """Why a CLI that lives is not to be used, as a metric's label."""
-        if shared.holder.spoilt:
+        if shared.binding.spoilt:
             return "spoilt"
-        if shared.runs >= self._warmth.runs:
+        if shared.runs >= self._settings.runs:
             return "runs"
-        if shared.process.memory_mb() > self._warmth.max_mb:
+        if shared.process.memory_mb() > self._settings.max_mb:
             return "memory"
         if shared.process.cpu_seconds() > self._seconds:
             return "cpu"
@@ -324,10 +331,10 @@ class CliPool:
 
     def _trim(self) -> None:
         """Keep no more than there is room for, spares before those that were used, the last used before others."""
-        room = max(0, self._warmth.processes - self._at_work - len(self._clearing) - self._connecting)
+        room = max(0, self._settings.processes - self._at_work - len(self._clearing) - self._connecting)
         for shared in self._spares[room:]:
             self._throw_away(shared, "room")
-        room -= max(len(self._spares), min(self._warmth.spares - self._connecting, room))
+        room -= max(len(self._spares), min(self._settings.spares - self._connecting, room))
         for shared in self._idle[: max(0, len(self._idle) - room)]:
             self._throw_away(shared, "room")
         self._tell()
@@ -347,7 +354,7 @@ class CliPool:
         while True:
             self._changed.clear()
             for shared in list(self._idle):
-                if time.monotonic() - shared.since > self._warmth.idle_seconds:
+                if time.monotonic() - shared.since > self._settings.idle_seconds:
                     self._throw_away(shared, "idle")
             self._trim()
             try:
@@ -368,17 +375,17 @@ class CliPool:
         kind = _Kind(spec.name, spec.prompt, spec.toolset, model)
         self._drop_what_is_out_of_date(kind)
         for shared in list(self._spares):
-            if shared.kind != kind and time.monotonic() - shared.since > self._warmth.idle_seconds:
+            if shared.kind != kind and time.monotonic() - shared.since > self._settings.idle_seconds:
                 self._throw_away(shared, "idle")
         alive = self._at_work + len(self._clearing) + len(self._idle) + len(self._spares)
-        if len(self._spares) >= self._warmth.spares or alive >= self._warmth.processes:
+        if len(self._spares) >= self._settings.spares or alive >= self._settings.processes:
             return False
         self._connecting += 1
         try:
             shared = await self._connect(kind)
             try:
                 # It need not be, but has then done everything once, which the first run would else wait for.
-                shared.holder.begin(await shared.process.clear())
+                shared.binding.begin(await shared.process.clear())
                 if not shared.process.lives() or self._why_not(shared):
                     raise SandboxViolation(
                         "The CLI connected in advance is not fit for a run."
@@ -403,11 +410,11 @@ async def of_its_own(
     options_in: Callable[[Path], ClaudeAgentOptions], work: RunHandlers, session_id: UUID
 ) -> AsyncGenerator[CliLease]:
     """A new CLI that is gone with the block, however that ends. `options_in(folder)` gives its options."""
-    process = Process(options_in, work.calls.toolset, session_id)
+    process = Process(options_in, work.executor.toolset, session_id)
     in_order = False
     try:
         await process.connect()
-        yield CliLease(session_id, process, work.calls.check)
+        yield CliLease(session_id, process, work.executor.check)
         in_order = True
     finally:
         await process.end(in_order)

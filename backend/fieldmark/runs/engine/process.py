@@ -27,7 +27,8 @@ from claude_agent_sdk import (
 )
 
 from fieldmark.runs.engine.cli_attestation import SandboxViolation, check_init, sealed
-from fieldmark.runs.lifecycle.outcome import outcome_of
+from fieldmark.runs.engine.model_stream import result_of
+from fieldmark.runs.outcome import outcome_of
 from fieldmark.tools.toolset import Toolset
 
 log = structlog.get_logger()
@@ -86,7 +87,7 @@ class Process:
             if told_of not in (None, str(self.session_id)) and not isinstance(message, MirrorErrorMessage):
                 raise SandboxViolation("The agent's CLI is in another conversation than this run's.")
             if isinstance(message, ResultMessage):
-                self.ended_well = outcome_of(message, None).status == "completed"
+                self.ended_well = outcome_of(result_of(message)).status == "completed"
             yield message
 
     async def clear(self, seconds: float = CLEAR_SECONDS) -> UUID:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, cast
 
 import structlog
 from opentelemetry.trace import Span
 
+from fieldmark.runs.parts import MessageChanged, MessageStarted, MessageStopped, Part, TokenCounts
+from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import TOKENS, Metrics
 from fieldmark.telemetry.traces import failed, named, span, tracer
 
@@ -17,12 +18,12 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def run_telemetry(metrics: Metrics, run: dict[str, Any], model: str) -> Generator[RunTelemetry]:
+def run_telemetry(metrics: Metrics, run: RunRow, model: str) -> Generator[RunTelemetry]:
     """Tell of an attempt while the block lasts; one that never says how it ended was broken off."""
-    particulars = {"agent": run["agent"], "task": run["task"], "attempt": run["attempt"]}
-    with span("run", run_id=str(run["id"]), model=model, **particulars) as current:
+    particulars = {"agent": run.agent, "task": run.task, "fencing_token": run.fencing_token}
+    with span("run", run_id=str(run.id), model=model, **particulars) as current:
         log.info("run taken up", **particulars)
-        course = RunTelemetry(metrics, run["agent"], model, current)
+        course = RunTelemetry(metrics, run.agent, model, current)
         try:
             yield course
         finally:
@@ -30,7 +31,7 @@ def run_telemetry(metrics: Metrics, run: dict[str, Any], model: str) -> Generato
 
 
 class RunTelemetry:
-    """OnToolOutcome by the runner and the gate what happens."""
+    """An observer of one attempt, which the runner and the gate tell the rest of what happens."""
 
     def __init__(self, metrics: Metrics, agent: str, model: str, current: Span) -> None:
         self._metrics = metrics
@@ -41,16 +42,16 @@ class RunTelemetry:
         self._model_call: _ModelCall | None = None
         self._ended = False
 
-    def saw(self, event: dict[str, Any]) -> None:
-        """A partial message: from these the model's calls are known, from message_start to message_stop."""
-        match event.get("type"):
-            case "message_start":
+    def on_part(self, part: Part) -> None:
+        """Take note of a part: the model's calls are known from these, from MessageStarted to MessageStopped."""
+        match part:
+            case MessageStarted():
                 self._cut_off()
                 self._model_call = _ModelCall(self._model)
-                self._model_call.add(event.get("message"))
-            case "message_delta" if self._model_call is not None:
-                self._model_call.add(event)
-            case "message_stop" if self._model_call is not None:
+                self._model_call.add(part.counts)
+            case MessageChanged() if self._model_call is not None:
+                self._model_call.add(part.counts)
+            case MessageStopped() if self._model_call is not None:
                 for kind, number in self._model_call.end().items():
                     self._metrics.tokens.labels(TOKENS[kind]).inc(number)
                 self._model_call = None
@@ -90,12 +91,15 @@ class _ModelCall:
         self._span = tracer.start_span("model call", attributes={"gen_ai.request.model": model})
         self._tokens: dict[str, int] = {}
 
-    def add(self, part: Any) -> None:
-        """A message or its delta: each tells the sums so far, of some kinds of tokens."""
-        given: Any = cast(dict[str, Any], part).get("usage") if isinstance(part, dict) else None
-        if isinstance(given, dict):
-            counted = cast(dict[str, Any], given)
-            self._tokens |= {kind: n for kind in TOKENS if isinstance(n := counted.get(kind), int) and n >= 0}
+    def add(self, counts: TokenCounts) -> None:
+        """What a message, or its end, tells: the sums so far, of some kinds of tokens."""
+        told = {
+            "input_tokens": counts.input,
+            "output_tokens": counts.output,
+            "cache_creation_input_tokens": counts.cache_write,
+            "cache_read_input_tokens": counts.cache_read,
+        }
+        self._tokens |= {kind: number for kind, number in told.items() if number is not None}
 
     def end(self, fault: str | None = None) -> dict[str, int]:
         """End the span; answers the tokens by the model's own names of their kinds."""

@@ -14,6 +14,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.stores import runs, sessions
 
 PROJECT = "runs"
+_BOOKMARK = "last-prompt"
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
@@ -59,8 +60,12 @@ class Sessions:
             raise
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to
+        go on from (`leafUuid`); written behind a deferral it names the deferral itself, and the CLI would then ask the
+        model again instead of going on with the call. Without one it goes on from the last message."""
         async with self._database.as_user(self._scope) as conn:
-            return cast(list[SessionStoreEntry], await sessions.load(conn, self._part(key))) or None
+            entries = await sessions.load(conn, self._part(key))
+        return cast(list[SessionStoreEntry], [one for one in entries if one.get("type") != _BOOKMARK]) or None
 
     async def delete(self, key: SessionKey) -> None:
         async with self._database.as_user(self._scope) as conn:

@@ -11,7 +11,8 @@ from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Te
 from mcp.types import Tool as WireTool
 from pydantic import JsonValue
 
-from fieldmark.tools.toolset import Answer, Toolset
+from fieldmark.tools.ledger import ToolOutcome
+from fieldmark.tools.toolset import Toolset
 
 NAME = "fieldmark"
 TOOL_PREFIX = f"mcp__{NAME}__"
@@ -20,7 +21,7 @@ TOOL_PREFIX = f"mcp__{NAME}__"
 # The CLI names the model's call in each request's metadata; the ledger's entry is found by it.
 CALL_ID = "claudecode/toolUseId"
 
-Call = Callable[[str, str | None, dict[str, JsonValue]], Awaitable[Answer]]
+Call = Callable[[str, str | None, dict[str, JsonValue]], Awaitable[ToolOutcome]]
 
 
 def tool_server(toolset: Toolset, call: Call) -> McpSdkServerConfig:
@@ -42,8 +43,8 @@ def tool_server(toolset: Toolset, call: Call) -> McpSdkServerConfig:
     async def on_call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         meta: Any = params.meta or {}
         call_id = meta.get(CALL_ID)
-        answer = await call(params.name, call_id if isinstance(call_id, str) else None, params.arguments or {})
-        return CallToolResult(content=[TextContent(type="text", text=answer.text)], is_error=answer.is_error)
+        outcome = await call(params.name, call_id if isinstance(call_id, str) else None, params.arguments or {})
+        return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=outcome.is_error)
 
     server = Server(NAME, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
     return McpSdkServerConfig(type="sdk", name=NAME, instance=server)

@@ -2,7 +2,7 @@
 
 A piece says where it belongs, so that whatever is lost on the way costs the rest of its block and never its sense:
 
-    <run> <number of the event before it> <attempt>.<block> <from> <to> {"text_delta": "…"}
+    <run> <number of the event before it> <attempt>.<block> <from> <to> {"type": "text_delta", "text_delta": "…"}
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, cast
+
+from fieldmark.domain.events import TextDeltaEvent, ThinkingDeltaEvent
+from fieldmark.runs.parts import BlockDelta, BlockStarted, Part
 
 PIECE_CHARACTERS = 600
 """A notification carries less than 8,000 bytes, and a character takes up to 12 in ASCII JSON."""
-
-_KINDS = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Block:
 
 
 class DeltaBuffer:
-    """The block that the model is saying, in one attempt at a run, and whether anybody wants to be told."""
+    """An observer that keeps the block that the model is saying, for whoever wants to be told it meanwhile."""
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
@@ -49,20 +49,16 @@ class DeltaBuffer:
             self._block.again = True
             self._say_so()
 
-    def saw(self, event: dict[str, Any]) -> None:
-        """A partial message."""
-        match event.get("type"):
-            case "content_block_start":
+    def on_part(self, part: Part) -> None:
+        """Take note of a part."""
+        match part:
+            case BlockStarted():
                 self._blocks += 1
                 self._block = _Block(self._blocks)
-            case "content_block_delta" if self._block is not None:
-                given: Any = event.get("delta")
-                delta = cast(dict[str, Any], given) if isinstance(given, dict) else {}
-                for kind, key in _KINDS.items():
-                    if delta.get("type") == kind and isinstance(words := delta.get(key), str):
-                        self._block.kind = kind
-                        self._block.parts.append(words)
-                        self._say_so()
+            case BlockDelta(kind="text" | "thinking") if self._block is not None:
+                self._block.kind = part.kind
+                self._block.parts.append(part.text)
+                self._say_so()
             case _:
                 pass
 
@@ -84,7 +80,7 @@ class DeltaBuffer:
         block.told, block.again = len(words), False
         return [
             # In ASCII: NUL and half a surrogate pass too, and a character is a byte.
-            f"{self._attempt}.{block.number} {at} {to} {json.dumps({block.kind: words[at:to]})}"
+            f"{self._attempt}.{block.number} {at} {to} {json.dumps(_delta(block.kind, words[at:to]).flat())}"
             for at, to in pairwise([*cuts, len(words)])
         ]
 
@@ -94,6 +90,10 @@ class DeltaBuffer:
     def _say_so(self) -> None:
         if self._is_watched():
             self.has_words()
+
+
+def _delta(kind: str, words: str) -> TextDeltaEvent | ThinkingDeltaEvent:
+    return TextDeltaEvent(text_delta=words) if kind == "text" else ThinkingDeltaEvent(thinking_delta=words)
 
 
 class DeltaAssembler:

@@ -10,12 +10,15 @@ from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Database
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.absent import absent
 from fieldmark.runs.events.deltas import DeltaAssembler
-from fieldmark.runs.lifecycle.absent import absent
 from fieldmark.stores import runs
+from fieldmark.stores.runs import RunRow, StoredEvent
 
-ENDED = frozenset({"completed", "failed", "cancelled", "awaiting_approval"})
+ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.AWAITING_APPROVAL})
+"""Where a reader has all there is, for the time being."""
 BATCH = 500
 POLL_SECONDS = 5
 """How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
@@ -69,8 +72,8 @@ async def follow(
                             raise await absent(conn, scope, run_id)
                     status, events = found
                     for event in events:
-                        after = event["number"]
-                        yield after, event["body"]
+                        after = event.number
+                        yield after, event.body
                         said = time.monotonic()
                     if len(events) == BATCH:
                         heard = [None]
@@ -101,7 +104,7 @@ _looks: set[asyncio.Future[Any]] = set()
 
 async def _look(
     database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None
-) -> tuple[str, list[dict[str, Any]]] | None:
+) -> tuple[RunStatus, list[StoredEvent]] | None:
     async with database.as_user(scope) as conn:
         found = await runs.news(conn, run_id, after, BATCH)
         if channel is not None and found is not None and found[0] not in ENDED:
@@ -109,7 +112,7 @@ async def _look(
         return found
 
 
-async def end_of(database: Database, scope: Scope, run_id: UUID) -> dict[str, Any]:
+async def end_of(database: Database, scope: Scope, run_id: UUID) -> RunRow:
     """Wait until a run has ended and answer its row."""
     async for _ in follow(database, scope, run_id, after=2**31 - 2):
         pass

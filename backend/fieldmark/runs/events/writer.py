@@ -1,132 +1,19 @@
-"""From the SDK's messages to the flat objects of the stream, and from there into rows, in order."""
+"""A run's events into rows, in the order they are said."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import time
-from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from claude_agent_sdk import (
-    AssistantMessage,
-    Message,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
-
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.events import Event
 from fieldmark.errors import FieldmarkError
-from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.stores import runs
-from fieldmark.tools.toolset import ToolContext, Toolset
-
-MAX_SHOWN_CHARACTERS = 4000
-"""How much of a call's output an event repeats; the agent itself got all of it."""
+from fieldmark.tools.context import RunContext
 
 GATHER_SECONDS = 0.08
 """How long words are gathered before those who watch are told: each time costs a transaction."""
-
-_BROKE_OFF = "The model's service broke off in the middle of an answer; it was asked again."
-
-# What the CLI wraps around a refusal, for the model: people get the sentence alone.
-_WRAPPED = re.compile(r"PreToolUse:\S+ hook error: (.*)|<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
-
-
-class EventMapper:
-    """Turns the messages of one run into flat objects."""
-
-    def __init__(self, toolset: Toolset) -> None:
-        self._toolkit = toolset
-        self._begun: dict[str, tuple[str, str, float]] = {}
-        # Whether the model's last answer came to its end, and whether it is still to be said that it did not: the CLI
-        # tells of most of what it tries again, but not of an answer that fell silent, or that it goes on from.
-        self._is_whole = True
-        self._broke_off = False
-
-    def goes_on(self, call_id: str, tool: str, arguments: dict[str, Any]) -> None:
-        """Take note of a call that was begun before, whose end is still to be told: it waited for a person."""
-        self._begun[call_id] = (tool, self._toolkit.says(tool, arguments), time.monotonic())
-
-    def objects(self, message: Message) -> Iterator[dict[str, Any]]:
-        """The objects that a message stands for: none, one or several."""
-        if isinstance(message, AssistantMessage):
-            if message.error is not None:
-                return  # the CLI's own words about the model's service: how the run ends says it
-            yield from self._asked_again()
-            for block in message.content:
-                if isinstance(block, TextBlock) and block.text.strip():
-                    yield {"text": block.text}
-                elif isinstance(block, ThinkingBlock) and block.thinking.strip():
-                    yield {"thinking": block.thinking}
-                elif isinstance(block, ToolUseBlock):
-                    yield self._began(block)
-        elif isinstance(message, UserMessage) and isinstance(message.content, list):
-            for block in message.content:
-                if isinstance(block, ToolResultBlock):
-                    yield self._ended(block)
-        elif isinstance(message, StreamEvent):
-            match message.event.get("type"):
-                case "message_start":
-                    yield from self._asked_again()
-                    self._is_whole = False
-                case "message_delta":
-                    self._is_whole = True
-                case "message_stop":
-                    self._broke_off = not self._is_whole
-                case _:
-                    pass
-        elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
-            self._broke_off = False
-            yield {
-                "retry": "The model's service is busy; trying again.",
-                "wait_s": round(float(message.data.get("retry_delay_ms", 0)) / 1000, 1),
-            }
-
-    def _asked_again(self) -> Iterator[dict[str, Any]]:
-        if self._broke_off:
-            self._broke_off = False
-            yield {"retry": _BROKE_OFF, "wait_s": 0.0}
-
-    def _began(self, block: ToolUseBlock) -> dict[str, Any]:
-        name = block.name.removeprefix(TOOL_PREFIX)
-        # The model may have sent anything: what could not be stored in a field is not stored in an event either.
-        given = cast(Any, block.input)
-        shown = cast(
-            dict[str, Any], given if isinstance(given, dict) and problem_with(cast(Any, given)) is None else {}
-        )
-        says = self._toolkit.says(name, shown)
-        self._begun[block.id] = (name, says, time.monotonic())
-        return {"tool": name, "call_id": block.id, "input": shown, "status": "running", "message": says}
-
-    def _ended(self, block: ToolResultBlock) -> dict[str, Any]:
-        name, says, begun = self._begun.pop(block.tool_use_id, ("unknown", "Calling", time.monotonic()))
-        text = _text_of(block)
-        if wrapped := _WRAPPED.fullmatch(text):
-            text = wrapped[1] or wrapped[2] or ""
-        shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"
-        failed = bool(block.is_error)
-        return {
-            "tool": name,
-            "call_id": block.tool_use_id,
-            "error" if failed else "output": shown,
-            "status": "error" if failed else "complete",
-            "message": says,
-            "duration_ms": round((time.monotonic() - begun) * 1000),
-        }
-
-
-def _text_of(block: ToolResultBlock) -> str:
-    if isinstance(block.content, str):
-        return block.content
-    return "\n".join(str(part.get("text", "")) for part in block.content or [])
 
 
 class EventWriter:
@@ -137,12 +24,12 @@ class EventWriter:
     the block ends.
     """
 
-    def __init__(self, context: ToolContext, draft: DeltaBuffer | None = None) -> None:
+    def __init__(self, context: RunContext[Any], draft: DeltaBuffer | None = None) -> None:
         self._context = context
-        self._draft = draft or DeltaBuffer(context.attempt)
+        self._draft = draft or DeltaBuffer(context.fencing_token)
         self._draft.has_words = self._gather
         self._gathering: asyncio.TimerHandle | None = None
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[Event] = []
         self._writing = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
@@ -164,12 +51,12 @@ class EventWriter:
             if kind is None:  # else what ended the run says more
                 raise
 
-    def say(self, body: dict[str, Any]) -> None:
-        """Put an object at the end of the run's events. Raises what the writing of earlier ones failed with."""
+    def say(self, event: Event) -> None:
+        """Put an event at the end of the run's events. Raises what the writing of earlier ones failed with."""
         if self._writer is not None and self._writer.done() and not self._writer.cancelled():
             self._writer.result()
         self._draft.pass_over()
-        self._waiting.append(body)
+        self._waiting.append(event)
         self._wanted.set()
 
     def _gather(self) -> None:
@@ -187,7 +74,7 @@ class EventWriter:
                 return
             batch = list(self._waiting)
             async with self._context.database.as_user(self._context.scope) as conn:
-                await runs.append_events(conn, self._context.run_id, self._context.attempt, batch)
+                await runs.append_events(conn, self._context.run_id, self._context.fencing_token, batch)
             del self._waiting[: len(batch)]
 
     async def _write(self) -> None:
@@ -204,6 +91,6 @@ class EventWriter:
                 return
             try:
                 async with self._context.database.as_user(self._context.scope) as conn:
-                    await runs.tell_watchers(conn, self._context.run_id, self._context.attempt, pieces)
+                    await runs.tell_watchers(conn, self._context.run_id, self._context.fencing_token, pieces)
             except FieldmarkError:
                 pass  # lost words cost nothing: the whole block follows, and finds out what the matter is

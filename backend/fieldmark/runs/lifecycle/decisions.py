@@ -1,7 +1,11 @@
-"""What people decide of runs: a call that waits is approved, rejected or changed; a run is cancelled."""
+"""What people decide of runs. A decision is the execution: when it is answered, the write is there, or its refusal.
+
+The agent only hears of it: its CLI repeats the call and gets the recorded result, or its next message says what was
+done."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +15,22 @@ from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
-from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import ShownChange
+from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.errors import Conflict, Invalid, NotFound, TargetChanged
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.follow import ENDED
-from fieldmark.runs.lifecycle.absent import absent
+from fieldmark.runs.absent import absent
+from fieldmark.runs.events.approvals import approval_event, shown_changes
+from fieldmark.runs.events.mapper import ended_event
+from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, tool_calls
+from fieldmark.stores.runs import RunRow
+from fieldmark.stores.tool_calls import CallRow
+from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.toolset import hash_of
+from fieldmark.tools.ledger import Prepared, ToolOutcome, perform, prepare, refused
+from fieldmark.tools.toolset import Tool, ToolEffect, hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,89 +44,216 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """A call that waits for a person: which tool, with which arguments, and in words."""
+class PendingCall:
+    """A call that waits for a person: which tool, with which arguments, in words, and what it would change."""
 
     call_id: str
     tool: str
     arguments: dict[str, JsonValue]
     message: str
+    changes: list[ShownChange]
 
 
-async def waiting(database: Database, scope: Scope, run_id: UUID) -> Proposal | None:
-    """What a run waits for; None if for nothing. Raises NotFound for a run that is not this user's, Gone for one that
-    was."""
+async def pending_call(database: Database, scope: Scope, run_id: UUID) -> PendingCall | None:
+    """The call that a run waits for; None if for none. Raises NotFound for a run that is not this user's, Gone for one
+    that was."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
-        if run["created_by"] != scope.user_id:
+        if run.created_by != scope.user_id:
             raise NotFound("There is no such run.")
-        return (await proposals(conn, [run])).get(run_id)
+        return (await pending_calls(conn, [run])).get(run_id)
 
 
-async def proposals(conn: Connection, rows: Sequence[dict[str, Any]]) -> dict[UUID, Proposal]:
-    """What those of these runs wait for that wait for a person, by run."""
-    agents = {row["id"]: row["agent"] for row in rows if row["status"] == "awaiting_approval"}
+async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, PendingCall]:
+    """Pending tool calls of the runs that await approval, keyed by run id."""
+    agents = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     if not agents:
         return {}
-    return {
-        run_id: Proposal(
-            call["call_id"],
-            call["tool"],
-            call["arguments"],
-            AGENTS[agents[run_id]].toolset.says(call["tool"], call["arguments"]),
-        )
-        for run_id, call in (await tool_calls.waiting(conn, list(agents))).items()
-    }
+    found: dict[UUID, PendingCall] = {}
+    for run_id, call in (await tool_calls.waiting(conn, list(agents))).items():
+        toolset = AGENTS[agents[run_id]].toolset
+        message = toolset.summary(call.tool, call.arguments)
+        found[run_id] = PendingCall(call.id, call.tool, call.arguments, message, shown_changes(call.changes or []))
+    return found
 
 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
-    """Decide the call that a run waits for; the run goes on. Answers the number of the last event before that.
+    """Decide the call that a run waits for, and do what was decided; the run goes on. Answers the number of the last
+    event before that.
 
     Raises NotFound for a run or call that is not this user's, Gone for a run that was, Conflict for one that waits no
-    more, Invalid for arguments that the tool would not take.
+    more, TargetChanged where what it would change is no more as it was shown, Invalid for arguments that the tool would
+    not take.
     """
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
-        if call is None or run["created_by"] != scope.user_id:
-            raise NotFound("There is no such call that waits for you.")
-        if call["status"] != "pending" or run["status"] != "awaiting_approval":
-            raise Conflict("This call waits no more: it was decided, or its run has ended.")
-        arguments = decision.arguments if decision.approved and decision.arguments != call["arguments"] else None
-        if decision.arguments is not None and not decision.approved:
-            raise Invalid("A rejected call needs no input.")
-        if arguments is not None:
-            try:
-                AGENTS[run["agent"]].toolset.check(call["tool"], arguments)
-            except ModelRetry as fault:
-                raise Invalid(str(fault)) from None
-        last = await runs.last_event(conn, run_id)
-        decided = await tool_calls.decide(
-            conn,
-            run_id,
-            decision.call_id,
-            seen_hash=call["arguments_hash"],
-            approved=decision.approved,
-            reason=decision.reason,
-            arguments=arguments,
-            arguments_hash=None if arguments is None else hash_of(arguments),
+    if call is None or run.created_by != scope.user_id:
+        raise NotFound("There is no such call that waits for you.")
+    if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
+        raise Conflict("This call waits no more: it was decided, or its run has ended.")
+    if decision.arguments is not None and not decision.approved:
+        raise Invalid("A rejected call needs no input.")
+    if not decision.approved:
+        return await _reject(database, scope, run, call, decision)
+    return await _approve(database, scope, run, call, decision)
+
+
+async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
+    began = time.monotonic()
+    async with database.as_user(scope) as conn:
+        last = await runs.last_event(conn, run.id)
+        await _begin(conn, run, call, decision, None)
+        said = f"A person refused this change. {decision.reason or ''}".strip()
+        outcome = ToolOutcome(said, "refused", is_error=True)
+        await _tell_end(conn, run, call, call.arguments, outcome, began)
+        await runs.resume(conn, run.id)
+    return last
+
+
+async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
+    began = time.monotonic()
+    toolset = AGENTS[run.agent].toolset
+    tool = toolset.tools[call.tool]
+    edited = decision.arguments if decision.arguments != call.arguments else None
+    arguments = call.arguments if edited is None else edited
+    try:
+        args = toolset.check(call.tool, arguments)
+    except ModelRetry as fault:
+        raise Invalid(fault.text) from None
+    context = run_context(database, scope, run)
+    # An external call is too long for this transaction: the worker that goes on runs it before all else.
+    prepared = None if tool.effect is ToolEffect.EXTERNAL else await prepare(tool, context, args)
+    try:
+        async with database.as_user(scope) as conn:
+            last = await runs.last_event(conn, run.id)
+            await _begin(conn, run, call, decision, edited)
+            await _check_target(conn, tool, context, call, edited)
+            if prepared is not None:
+                outcome = await _perform(conn, context, prepared, call, is_edited=edited is not None)
+                if outcome.code == "awaiting_runs":
+                    return last
+                await _tell_end(conn, run, call, arguments, outcome, began)
+            await runs.resume(conn, run.id)
+            return last
+    except _Moved as moved:
+        changes = [change.as_json() for change in moved.now.changes]
+        event = approval_event(
+            run.id, call.id, call.tool, call.arguments, toolset.summary(call.tool, call.arguments), changes
         )
-        if not decided:
-            raise Conflict("This call waits no more: it was decided just now.")
-        return last
+        async with database.as_user(scope) as conn:
+            await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
+        raise _target_changed(call, moved.now) from None
+
+
+class _Moved(Exception):
+    """What a call would change is no more as it was shown: `now` is how it stands."""
+
+    def __init__(self, now: Preview) -> None:
+        self.now = now
+
+
+async def _begin(
+    conn: Connection, run: RunRow, call: CallRow, decision: Decision, edited: dict[str, JsonValue] | None
+) -> None:
+    begun = await tool_calls.begin_decision(
+        conn,
+        run.id,
+        call.id,
+        seen_hash=call.arguments_hash,
+        approved=decision.approved,
+        reason=decision.reason,
+        arguments=edited,
+        arguments_hash=None if edited is None else hash_of(edited),
+    )
+    if not begun:
+        raise Conflict("This call waits no more: it was decided just now.")
+
+
+async def _check_target(
+    conn: Connection,
+    tool: Tool[Any],
+    context: RunContext[Any],
+    call: CallRow,
+    edited: dict[str, JsonValue] | None,
+) -> None:
+    """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown;
+    whoever edits them chooses other places only while nothing there has moved."""
+    if tool.preview is None or call.target_hash is None:
+        return
+    shown = AGENTS[context.run.agent].toolset.check(call.tool, call.arguments)
+    try:
+        now = await tool.preview(conn, context, shown)
+    except ModelRetry as fault:  # nothing stands there any more
+        now = Preview((), fault.text)
+    if now.target_hash != call.target_hash:
+        raise _Moved(now)
+
+
+async def _perform(
+    conn: Connection, context: RunContext[Any], prepared: Prepared, call: CallRow, *, is_edited: bool
+) -> ToolOutcome:
+    outcome = prepared.refusal
+    if outcome is None:
+        try:
+            async with conn.transaction():  # a savepoint: what the tool refuses is undone, the decision stands
+                return await perform(conn, context, prepared, call.id)
+        except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
+            outcome = refused(error)
+    if is_edited:  # the person can mend what they wrote: nothing is decided yet
+        raise Invalid(outcome.sentence)
+    await tool_calls.finish(
+        conn,
+        run_id=context.run_id,
+        call_id=call.id,
+        result=outcome.sentence,
+        failed=True,
+        code=outcome.code,
+        data=outcome.data,
+    )
+    return outcome
+
+
+async def _tell_end(
+    conn: Connection,
+    run: RunRow,
+    call: CallRow,
+    arguments: dict[str, JsonValue],
+    outcome: ToolOutcome,
+    began: float,
+) -> None:
+    summary = AGENTS[run.agent].toolset.summary(call.tool, arguments)
+    milliseconds = round((time.monotonic() - began) * 1000)
+    await runs.append_event(conn, run.id, ended_event(call.tool, call.id, summary, outcome, milliseconds))
+
+
+def _target_changed(call: CallRow, now: Preview) -> TargetChanged:
+    before = {str(one["path"]): one for one in call.changes or []}
+    places: list[JsonValue] = []
+    for change in now.changes:
+        (seen,) = shown_changes([change.as_json()])
+        places.append({**seen.model_dump(mode="json"), "shown": before.get(change.path, {}).get("old")})
+    missing = before.keys() - {change.path for change in now.changes}
+    places += [
+        {"path": path, "old": None, "shown": before[path].get("old"), "new": before[path].get("new")}
+        for path in sorted(missing)
+    ]
+    return TargetChanged(
+        "What this call would change was changed since it was shown. It waits with what stands there now.",
+        details={"changes": places},
+    )
 
 
 async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
-    """End a run, whatever it is at. What it wrote stays. Nothing happens to one that has ended; raises NotFound
-    or Gone."""
+    """End a run, whatever it is at, and its child runs. What they wrote stays. Nothing happens to one that has ended;
+    raises NotFound or Gone."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
-        if run["status"] in ENDED - {"awaiting_approval"}:
-            return
-        await runs.cancel(conn, run_id, "The run was cancelled.")
+        if not run.status.is_final:
+            await runs.cancel(conn, run_id, "The run was cancelled.")

@@ -1,26 +1,16 @@
-"""How a run ended, for every last message that the SDK has."""
+"""How a run ended, for every last word that the CLI has."""
 
 from __future__ import annotations
 
 import pytest
-from claude_agent_sdk import ResultMessage, SystemMessage
 
-from fieldmark.runs.lifecycle.outcome import KEY_REFUSED, KeyRefused, check_key, outcome_of
+from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, OutcomeObserver, outcome_of
+from fieldmark.runs.parts import AssistantSaid, ResultReached, Said, ServiceRetry
 
 
-def result(**differing) -> ResultMessage:
-    well = {
-        "subtype": "success",
-        "duration_ms": 1,
-        "duration_api_ms": 1,
-        "is_error": False,
-        "num_turns": 2,
-        "session_id": "s",
-        "stop_reason": "end_turn",
-        "result": " Done. ",
-        "terminal_reason": "completed",
-    }
-    return ResultMessage(**(well | differing))
+def result(**differing) -> ResultReached:
+    well = {"stop_reason": "end_turn", "text": " Done. ", "terminal_reason": "completed"}
+    return ResultReached(**(well | differing))
 
 
 @pytest.mark.parametrize(
@@ -69,21 +59,34 @@ def test_everything_else_is_a_failure_with_a_code_and_a_sentence(differing, api_
 
 
 def test_an_answer_that_postgres_cannot_hold_is_mended():
-    assert outcome_of(result(result="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
+    assert outcome_of(result(text="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
 
 
 def test_an_answer_may_be_missing():
-    assert outcome_of(result(result=None), None).answer == ""
+    assert outcome_of(result(text=None), None).answer == ""
 
 
-@pytest.mark.parametrize(
-    ("subtype", "status", "refused"), [("api_retry", 401, True), ("api_retry", 429, False), ("init", 401, False)]
-)
-def test_a_refused_key_is_seen_at_the_first_answer(subtype, status, refused):
-    message = SystemMessage(subtype, {"error_status": status})
-    if refused:
-        with pytest.raises(KeyRefused):
-            check_key(message)
-    else:
-        check_key(message)
+def test_a_deferred_call_is_waited_for_unless_the_cli_failed():
+    assert outcome_of(result(deferred_call="c")).waiting_call == "c"
+    assert outcome_of(result(deferred_call="c", is_error=True)).status == "failed"
+
+
+def test_a_refused_key_is_seen_at_the_first_answer():
+    watching = OutcomeObserver()
+    for status in (429, None):
+        watching.on_part(ServiceRetry(0.5, status))
+    with pytest.raises(KeyRefused):
+        watching.on_part(ServiceRetry(0.5, 401))
     assert KEY_REFUSED.code == "model_refused_key" and KEY_REFUSED.error
+
+
+def test_the_last_answer_s_fault_says_why_and_one_that_was_overcome_does_not():
+    failed, overcome, silent = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
+    cut_off = AssistantSaid((Said("And"),), error="max_output_tokens")
+    for part in (AssistantSaid(()), cut_off, result(is_error=True)):
+        failed.on_part(part)
+    for part in (cut_off, AssistantSaid((Said("Done."),)), result()):
+        overcome.on_part(part)
+    silent.on_part(AssistantSaid((Said("Done."),)))
+    assert (failed.outcome.code, overcome.outcome.code) == ("answer_too_long", None)
+    assert (silent.outcome.status, silent.outcome.code) == ("failed", "agent_process")

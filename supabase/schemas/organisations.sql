@@ -1,33 +1,15 @@
--- Who may see what: the service's login role, organisations, memberships, and the private functions policies lean on.
-
--- Keys and policies lock tables of Supabase's that are in use: rather give up than let everybody wait.
-set local lock_timeout = '10s';
-set local statement_timeout = '60s';
-
--- The service logs in as fieldmark_app: no owner, no superuser, no BYPASSRLS. It may only become what PostgREST becomes.
-do $$
-begin
-  if not exists (select from pg_roles where rolname = 'fieldmark_app') then
-    create role fieldmark_app login noinherit;
-  end if;
-end $$;
-grant authenticated, anon to fieldmark_app;
-
--- `private` holds what policies and the service call; PostgREST does not expose it. `queue` holds procrastinate's tables.
-create schema if not exists private;
-create schema if not exists queue;
-revoke all on schema private, queue from public;
-grant usage on schema private to authenticated, fieldmark_app;
-grant usage on schema queue to fieldmark_app;
+-- Organisations: the tenants, who belongs to them, and the functions that row policies ask.
 
 create table public.organisations (
   id uuid primary key default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 200),
-  -- The user whose personal organisation this is; made when that user is first seen.
+  -- The user whose personal organisation this is. It is made when that user is first seen.
   personal_of uuid unique,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
+select private.protect_table('public.organisations');
+grant select, update (name) on public.organisations to authenticated;
 
 create table public.memberships (
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -38,17 +20,14 @@ create table public.memberships (
   primary key (org_id, user_id)
 );
 create index memberships_user_id on public.memberships (user_id);
+select private.protect_table('public.memberships');
+grant select, insert (org_id, user_id, role), update (role), delete on public.memberships to authenticated;
 
--- Whether this is a connection of the service (and not PostgREST's): set role does not change session_user.
-create function private.is_service() returns boolean
-language sql stable set search_path = ''
-as $$ select pg_catalog.pg_has_role(session_user, 'fieldmark_app', 'member') $$;
-
--- The caller's memberships that count here. The service acts in one organisation at a time, which it names beside the
--- user, so that a request in one organisation never reaches another of the same user; a front end acts in all.
+-- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
+-- so a request in one organisation never reaches another of the same user. A front end acts in all of them.
 -- Security definer, because a policy on memberships that read memberships would call itself.
 create function private.my_memberships() returns setof public.memberships
-language sql stable security definer set search_path = ''
+language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select * from public.memberships
   where user_id = (select auth.uid())
@@ -57,17 +36,17 @@ as $$
 $$;
 
 create function private.my_org_ids() returns setof uuid
-language sql stable security definer set search_path = ''
+language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() $$;
 
 create function private.my_owned_org_ids() returns setof uuid
-language sql stable security definer set search_path = ''
+language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
 
--- The caller enters: makes a personal organisation on first sight and answers the organisation to act in, or null where
--- `p_org` is not one of the caller's.
+-- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
+-- `p_org` it is the personal organisation, which is made on first sight.
 create function private.enter(p_org uuid default null) returns uuid
-language plpgsql security definer set search_path = ''
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_user uuid := auth.uid();
@@ -95,16 +74,8 @@ begin
   return v_org;
 end $$;
 
-alter table public.organisations enable row level security;
-alter table public.organisations force row level security;
-alter table public.memberships enable row level security;
-alter table public.memberships force row level security;
-
-revoke all on public.organisations, public.memberships from anon, authenticated;
-grant select, update (name) on public.organisations to authenticated;
-grant select, insert (org_id, user_id, role), update (role), delete on public.memberships to authenticated;
 revoke execute on all functions in schema private from public;
-grant execute on function private.my_org_ids(), private.my_owned_org_ids(), private.is_service(), private.enter(uuid)
+grant execute on function private.my_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
   to authenticated, fieldmark_app;
 
 create policy "members see their organisations" on public.organisations

@@ -1,7 +1,4 @@
--- Documents: the uploaded file, its pages with their words, and where the originals lie.
-
-set local lock_timeout = '10s';
-set local statement_timeout = '60s';
+-- Documents: the uploaded file, and its pages with their words.
 
 create table public.documents (
   id uuid primary key default gen_random_uuid(),
@@ -25,14 +22,17 @@ create table public.documents (
   check ((status = 'failed') = (error is not null)),
   check (status <> 'ready' or (media_type is not null and page_count is not null))
 );
-create index documents_org_id on public.documents (org_id, created_at desc, id);
+create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+select private.protect_table('public.documents');
+grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
+-- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
+grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
 
 create table public.document_pages (
   document_id uuid not null,
   org_id uuid not null,
   number integer not null check (number > 0),
-  -- Points for paged formats, pixels for images.
-  -- NaN counts as greater than every number, so an upper bound is what refuses it.
+  -- Points for paged formats, pixels for images. (NaN counts as greater than every number: the upper bound refuses it.)
   width real not null check (width > 0 and width < 'Infinity'),
   height real not null check (height > 0 and height < 'Infinity'),
   text text not null,
@@ -40,7 +40,7 @@ create table public.document_pages (
   words jsonb not null check (jsonb_typeof(words) = 'array'),
   -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
   engine text not null,
-  -- Words left out of the text because a person cannot see them, and how they begin: foreign text, for people only.
+  -- How many words were left out of the text because a person cannot see them, and how they begin. For people only.
   hidden_words integer not null default 0 check (hidden_words >= 0),
   hidden_excerpt text not null default '' check (char_length(hidden_excerpt) <= 200),
   created_by uuid default auth.uid(),
@@ -49,8 +49,12 @@ create table public.document_pages (
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
 create index document_pages_org_id on public.document_pages (org_id);
+select private.protect_table('public.document_pages');
+grant select, delete,
+  insert (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
+  on public.document_pages to authenticated;
 
--- A document's whole text, for front ends: derived from its pages, so that the two cannot disagree.
+-- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
 create view public.ocr_results with (security_invoker = true) as
   select
     document_id, org_id,
@@ -60,19 +64,7 @@ create view public.ocr_results with (security_invoker = true) as
     min(created_at) as created_at
   from public.document_pages
   group by document_id, org_id;
-
-alter table public.documents enable row level security;
-alter table public.documents force row level security;
-alter table public.document_pages enable row level security;
-alter table public.document_pages force row level security;
-
-revoke all on public.documents, public.document_pages, public.ocr_results from anon, authenticated;
-grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
--- What a reading finds is the service's to write: the policies below say so, column rights cannot.
-grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
-grant select, delete,
-  insert (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
-  on public.document_pages to authenticated;
+revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
 create policy "members read their documents" on public.documents
@@ -99,14 +91,17 @@ create policy "the service replaces pages" on public.document_pages
   for delete to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Originals on Supabase Storage: the first folder of an object's name is its organisation.
-insert into storage.buckets (id, name, public) values ('documents', 'documents', false) on conflict (id) do nothing;
+-- Whose document it is. A worker asks before it acts as that user.
+create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select created_by, org_id from public.documents where id = p_document_id $$;
 
-create policy "members read their organisation's originals" on storage.objects
-  for select to authenticated
-  using (bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id));
-create policy "members upload originals for their organisation" on storage.objects
-  for insert to authenticated
-  with check (
-    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id)
-  );
+-- Fails a document that no worker can read any more, whoever its user is.
+create function private.fail_document(p_document_id uuid, p_error text) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  update public.documents set status = 'failed', error = p_error where id = p_document_id and status = 'reading'
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;

@@ -1,11 +1,11 @@
-"""How a run ended, told from the SDK's last message. Success is what is proven to be one."""
+"""How a run ended, told from the agent's last words. Success is what is proven to be one."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from claude_agent_sdk import Message, ResultMessage, SystemMessage
+from fieldmark.runs.parts import AssistantSaid, Part, ResultReached, ServiceRetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +53,43 @@ NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
 
 
-def check_key(message: Message) -> None:
-    """Raise KeyRefused at the first 401: the CLI would ask three times more, each time with the same key."""
-    if (
-        isinstance(message, SystemMessage)
-        and message.subtype == "api_retry"
-        and message.data.get("error_status") == 401
-    ):
-        raise KeyRefused
+NO_RESULT = Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
 
 
-def outcome_of(result: ResultMessage, api_error: str | None) -> Outcome:
+class OutcomeObserver:
+    """Sees a conversation through to its result: `outcome` is how it ended.
+
+    Raises KeyRefused at the first 401: the CLI would ask three times more, each time with the same key."""
+
+    def __init__(self) -> None:
+        self._api_error: str | None = None
+        self._result: ResultReached | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended; a failure while it has not."""
+        return NO_RESULT if self._result is None else outcome_of(self._result, self._api_error)
+
+    def on_part(self, part: Part) -> None:
+        """Take note of a part."""
+        match part:
+            case ServiceRetry(status=401):
+                raise KeyRefused
+            case AssistantSaid():
+                self._api_error = part.error
+            case ResultReached():
+                self._result = part
+            case _:
+                pass
+
+
+def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
     """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service.
 
     API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
     means it, and a loop that completed."""
-    if result.deferred_tool_use is not None and not result.is_error:
-        return Outcome("awaiting_approval", waiting_call=result.deferred_tool_use.id)
+    if result.deferred_call is not None and not result.is_error:
+        return Outcome("awaiting_approval", waiting_call=result.deferred_call)
     if (
         not result.is_error
         and result.subtype == "success"
@@ -77,13 +97,13 @@ def outcome_of(result: ResultMessage, api_error: str | None) -> Outcome:
         and result.stop_reason in _ENDED_WELL
         and result.terminal_reason in (None, "completed")
     ):
-        answer = _UNSTORABLE.sub("\ufffd", (result.result or "").strip())
+        answer = _UNSTORABLE.sub("\ufffd", (result.text or "").strip())
         return Outcome("completed", answer=answer)
     code, error = _why(result, api_error)
     return Outcome("failed", error=error, code=code)
 
 
-def _why(result: ResultMessage, api_error: str | None) -> tuple[str, str]:
+def _why(result: ResultReached, api_error: str | None) -> tuple[str, str]:
     if result.terminal_reason == "prompt_too_long":  # status 400, as other faults of a request
         return _TOO_LONG
     if result.api_error_status is not None:

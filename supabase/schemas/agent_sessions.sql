@@ -1,12 +1,9 @@
--- Sessions: the agent's conversation, so that a run can be taken up again on any machine.
-
-set local lock_timeout = '10s';
-set local statement_timeout = '5min';
+-- Agent sessions: the conversations, so that a run or a thread can be taken up again on any machine.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- What the SDK calls a project key; the service uses one for all runs.
+  -- What the SDK calls a project key. The service uses one for all runs.
   project text not null check (char_length(project) between 1 and 500),
   session_id text not null check (char_length(session_id) between 1 and 200),
   -- Empty for the conversation itself.
@@ -21,11 +18,7 @@ create table public.agent_sessions (
 create unique index agent_sessions_uuid on public.agent_sessions (org_id, project, session_id, subpath, uuid)
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, project, session_id, subpath, number);
-
-alter table public.agent_sessions enable row level security;
-alter table public.agent_sessions force row level security;
-revoke all on public.agent_sessions from anon, authenticated;
-revoke all on sequence public.agent_sessions_number_seq from anon, authenticated;
+select private.protect_table('public.agent_sessions');
 grant select, delete, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
@@ -38,11 +31,18 @@ create policy "the service forgets its members' conversations" on public.agent_s
   for delete to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation holds what the document says: it goes with its run.
+-- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
+-- on in it.
 create function private.forget_conversation() returns trigger
-language plpgsql security definer set search_path = ''
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if old.thread_id is not null and (
+    exists (select from public.threads where id = old.thread_id and session_id = old.session_id)
+    or exists (select from public.runs where thread_id = old.thread_id and session_id = old.session_id)
+  ) then
+    return null;
+  end if;
   delete from public.agent_sessions where org_id = old.org_id and session_id = old.session_id::text;
   return null;
 end $$;
@@ -50,10 +50,26 @@ end $$;
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
 
+-- With a thread go all conversations that it was led in.
+create function private.forget_thread() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.agent_sessions
+  where org_id = old.org_id and session_id in (
+    select old.session_id::text
+    union
+    select session_id::text from public.runs where thread_id = old.id);
+  return old;
+end $$;
+
+create trigger forget_thread before delete on public.threads
+  for each row execute function private.forget_thread();
+
 -- What the workers do now and then, for all tenants: ends runs that waited for a person for too long, and forgets
--- conversations of runs that ended long ago. Null: never.
+-- conversations of runs that ended long ago and of threads in which nothing has happened for as long. Null: never.
 create function private.sweep(p_approvals_live interval, p_sessions_live interval) returns void
-language plpgsql security definer set search_path = ''
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.cancel_run(r.id, 'Nobody decided in time.')
@@ -63,18 +79,15 @@ begin
 
   delete from public.agent_sessions as s
   using public.runs as r
-  where r.session_id::text = s.session_id and r.org_id = s.org_id
+  where r.session_id::text = s.session_id and r.org_id = s.org_id and r.thread_id is null
     and r.status in ('completed', 'failed', 'cancelled') and r.finished_at < now() - p_sessions_live;
+
+  delete from public.agent_sessions as s
+  using public.threads as t
+  where t.session_id::text = s.session_id and t.org_id = s.org_id and t.updated_at < now() - p_sessions_live
+    and not exists (
+      select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'));
 end $$;
 
-revoke execute on function private.forget_conversation(), private.sweep(interval, interval) from public;
+revoke execute on all functions in schema private from public;
 grant execute on function private.sweep(interval, interval) to fieldmark_app;
-
-do $$
-begin
-  if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
-    execute format(
-      'create policy "definer functions act as the owner" on public.agent_sessions to %I using (true) with check (true)',
-      current_user);
-  end if;
-end $$;

@@ -1,15 +1,12 @@
--- Watchers: which processes want to be told a run's words as the model says them, past the rows that are kept.
-
-set local lock_timeout = '10s';
-set local statement_timeout = '60s';
+-- Run watchers: which processes want to be told a run's words as the model says them, past the rows that are kept.
 
 create table public.run_watchers (
   run_id uuid not null,
-  -- Where the process listens. Anybody who can log in to the database can listen to any channel whose name is known: this
+  -- Where the process listens. Anybody who can log in to the database can listen to a channel whose name is known: this
   -- one is random, and stands nowhere else.
   channel text not null check (char_length(channel) between 1 and 63),
   org_id uuid not null,
-  -- Said again and again for as long as there is a reader: one that goes, or dies, need not say so.
+  -- Said again and again for as long as there is a reader. One that goes, or dies, need not say so.
   until timestamptz not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -17,10 +14,7 @@ create table public.run_watchers (
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 create index run_watchers_of on public.run_watchers (org_id, until);
-
-alter table public.run_watchers enable row level security;
-alter table public.run_watchers force row level security;
-revoke all on public.run_watchers from anon, authenticated;
+select private.protect_table('public.run_watchers');
 grant select, delete, insert (run_id, org_id, channel, until), update (until) on public.run_watchers to authenticated;
 
 -- A member has a right to the words, and none to the channel: it carries those of other organisations too.
@@ -39,7 +33,7 @@ create policy "the service clears away who watched" on public.run_watchers
 
 -- For the next half minute the run's words are told on this channel too. Its worker hears of it at once.
 create function private.watch_run(p_run_id uuid, p_channel text) returns void
-language plpgsql set search_path = ''
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from public.run_watchers where (run_id, channel) in (
@@ -57,15 +51,15 @@ end $$;
 
 -- Tells pieces of what the model says, in their order, to whoever watches: each behind the number of the event that it
 -- comes after. The fence's lock makes that number exact, and silences a worker that has lost the run.
-create function private.tell_watchers(p_run_id uuid, p_attempt integer, p_pieces text[]) returns void
-language plpgsql set search_path = ''
+create function private.tell_watchers(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_after integer;
   v_channel text;
   v_piece text;
 begin
-  perform private.fence(p_run_id, p_attempt);
+  perform private.fence(p_run_id, p_fencing_token);
   -- Nothing of this is kept, so there is no disk to wait for.
   perform set_config('synchronous_commit', 'off', true);
   select coalesce(max(number), 0) into v_after from public.run_events where run_id = p_run_id;
@@ -78,15 +72,5 @@ begin
   end loop;
 end $$;
 
-revoke execute on function private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) from public;
+revoke execute on all functions in schema private from public;
 grant execute on function private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
-
--- An owner that is neither superuser nor BYPASSRLS is subject to forced row security, here as everywhere.
-do $$
-begin
-  if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
-    execute format(
-      'create policy "definer functions act as the owner" on public.run_watchers to %I using (true) with check (true)',
-      current_user);
-  end if;
-end $$;

@@ -1,0 +1,85 @@
+"""Answers the CLI's calls of one run: those that passed the permission hook, each through the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import JsonValue
+
+from fieldmark.runs.engine.cli_attestation import SandboxViolation
+from fieldmark.runs.engine.permission_hook import OnToolOutcome, PermissionHook, ignore_outcome, in_log, known
+from fieldmark.telemetry.traces import failed, span
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.toolset import Toolset
+
+
+class ToolExecutor:
+    """`before(call_id)` is awaited ahead of each call. `outcomes` has what the calls came to, by id."""
+
+    def __init__(
+        self,
+        hook: PermissionHook,
+        toolset: Toolset,
+        context: RunContext[Any],
+        before: Callable[[str], Awaitable[None]],
+        on_tool_outcome: OnToolOutcome = ignore_outcome,
+    ) -> None:
+        self._hook = hook
+        self.toolset = toolset
+        self._context = context
+        self._before = before
+        self._on_tool_outcome = on_tool_outcome
+        self._fatal: Exception | None = None
+        self._running: set[asyncio.Task[ToolOutcome]] = set()
+        self.outcomes: dict[str, ToolOutcome] = {}
+
+    async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
+        tool = known(self.toolset, name)
+        began = time.monotonic()
+        try:
+            with in_log(self._context, call_id), span("tool call", tool=tool, call_id=call_id) as current:
+                self.check()
+                if call_id is None or call_id not in self._hook.passed:
+                    raise SandboxViolation("The agent's CLI called a tool past the permission hook.")
+                await self._before(call_id)
+                outcome = await self._run(name, call_id, arguments)
+                self.outcomes[call_id] = outcome
+                if outcome.is_error:
+                    failed(current, "tool_error")
+                self._on_tool_outcome(tool, "failed" if outcome.is_error else "done", time.monotonic() - began)
+                return outcome
+        except Exception as error:  # noqa: BLE001  raised again by check()
+            # Raised here it would only reach the CLI, as text. It ends the run instead.
+            self._fatal = error
+            return ToolOutcome("The run has ended.", "ended", is_error=True)
+
+    def outcome_of(self, call_id: str) -> ToolOutcome | None:
+        """What a call came to, whoever refused it; None where that is not known here."""
+        return self.outcomes.get(call_id) or self._hook.outcomes.get(call_id)
+
+    def check(self) -> None:
+        """Raise what must end the run."""
+        if self._fatal is not None:
+            raise self._fatal
+
+    async def close(self) -> None:
+        """End what still runs: the SDK answers calls in tasks of its own, which outlive a run that was broken off."""
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
+        task = asyncio.create_task(run_call(self.toolset, self._context, name, call_id, arguments))
+        self._running.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            self._running.discard(task)

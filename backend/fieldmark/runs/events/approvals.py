@@ -1,0 +1,89 @@
+"""What a person is shown of a call that waits: old → new for each path, fit to be looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from fieldmark.domain.events import ApprovalEvent, ProposedCall, ShownChange
+
+Changed = Mapping[str, JsonValue]
+"""A change as the ledger keeps it: {path, old, new, added?, removed?}."""
+
+MAX_SHOWN_CHARACTERS = 2000
+"""How much of a value is shown. The call itself has all of it."""
+MAX_SHOWN_CHANGES = 500
+
+
+def approval_event(
+    run_id: UUID, call_id: str, tool: str, arguments: dict[str, JsonValue], message: str, changes: Sequence[Changed]
+) -> ApprovalEvent:
+    """The event of a run that waits for a person. `message` says what the call does, in words."""
+    return ApprovalEvent(
+        run_id=run_id,
+        approval=ProposedCall(
+            call_id=call_id, tool=tool, input=arguments, message=message, changes=shown_changes(changes)
+        ),
+    )
+
+
+def shown_changes(changes: Sequence[Changed]) -> list[ShownChange]:
+    """Changes as people see them: what a screen would obey or hide is spelt out (control, bidi and zero-width
+    characters), what is too long is cut, marked `shortened`, and ends in "… (shortened)".
+
+    >>> shown_changes([{"path": "total", "old": "1\\u202e2", "new": 3}])[0].old
+    '1\\\\u202e2'
+    """
+    shown: list[ShownChange] = []
+    for change in changes[:MAX_SHOWN_CHANGES]:
+        (path, long_path), (old, long_old), (new, long_new) = (
+            _shown(change.get(key)) for key in ("path", "old", "new")
+        )
+        shown.append(
+            ShownChange(
+                path=str(path),
+                old=old,
+                new=new,
+                added=True if change.get("added") else None,
+                removed=True if change.get("removed") else None,
+                shortened=True if long_path or long_old or long_new else None,
+            )
+        )
+    if len(changes) > MAX_SHOWN_CHANGES:
+        rest = f"… ({len(changes) - MAX_SHOWN_CHANGES} more changes: shortened)"
+        shown.append(ShownChange(path=rest, old=None, new=None, shortened=True))
+    return shown
+
+
+def visible(text: str) -> str:
+    """Text with every character spelt out that nobody would see, or that would move what others see."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _shown(value: JsonValue) -> tuple[JsonValue, bool]:
+    """A value to be looked at, and whether it was cut. What is no text and is too long becomes its JSON, cut."""
+    if isinstance(value, str):
+        text = visible(value[: MAX_SHOWN_CHARACTERS + 1])
+        is_long = len(value) > MAX_SHOWN_CHARACTERS
+        return (f"{text[:MAX_SHOWN_CHARACTERS]}… (shortened)", True) if is_long else (text, False)
+    if not isinstance(value, list | dict):
+        return value, False
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) > MAX_SHOWN_CHARACTERS:
+        return f"{visible(text[:MAX_SHOWN_CHARACTERS])}… (shortened)", True
+    return _all_visible(value), False
+
+
+def _all_visible(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return visible(value)
+        case list():
+            return [_all_visible(one) for one in value]
+        case dict():
+            return {visible(key): _all_visible(one) for key, one in value.items()}
+        case _:
+            return value

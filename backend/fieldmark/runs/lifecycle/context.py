@@ -1,0 +1,20 @@
+"""The context that a run's tools get, whether a worker runs it or a person decides one of its calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fieldmark.agents.registry import AGENTS
+from fieldmark.db.pool import Database
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.lifecycle.launch import start_child
+from fieldmark.stores.runs import RunRow
+from fieldmark.tools.context import RunContext
+
+
+def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext[Any]:
+    """The context of a run. Raises Invalid where its input is none of its task's."""
+    agent = AGENTS[run.agent]
+    task = agent.tasks[run.task]
+    message = None if task.message is None else task.message(task.parse(run))
+    return RunContext(database, scope, run, agent.deps(run), message, start_run=start_child)

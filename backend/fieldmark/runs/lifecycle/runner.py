@@ -1,0 +1,405 @@
+"""One run, from claimed to ended: admission, the watch for a cancellation or a decision, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+
+from fieldmark.agents.registry import AGENTS
+from fieldmark.agents.spec import decided_text
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TokensUsed
+from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.errors import Fenced, FieldmarkError, Invalid
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.billing.meter import REFUSALS
+from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.engine.attempt import Attempt, attempt
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.permission_hook import Policy
+from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
+from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.starts import AfterCrash, AfterDecision, Fresh, NextMessage, NotResumed, RunStart
+from fieldmark.runs.events.deltas import DeltaBuffer
+from fieldmark.runs.events.mapper import ended_event
+from fieldmark.runs.lifecycle.context import run_context
+from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
+from fieldmark.stores import runs, threads, tool_calls, usage
+from fieldmark.stores.runs import RunRow
+from fieldmark.telemetry.metrics import Metrics
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import collect, run_call
+
+log = structlog.get_logger()
+
+MAX_CONSECUTIVE_FAILURES = 10
+"""How often in a row a run may be broken off, by whatever death, without a single call done. Workers die for reasons of
+their own, several runs at a time; a run that is the reason comes to nothing each time."""
+MAX_CLAIMS = 1000
+"""Ends a run that gets a call done each time before it takes its worker down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how far a run may go where it does not say so itself, and what that costs. `approval_wait_seconds`:
+    how long a CLI stays for a person's decision, while no other run wants its place."""
+
+    model: str
+    max_turns: int
+    seconds: int
+    prices: Prices = field(default_factory=Prices)
+    approval_wait_seconds: float = 0
+
+
+class Runner:
+    """Executes runs. One instance serves a whole worker."""
+
+    def __init__(
+        self,
+        database: Database,
+        service: ModelService,
+        limits: Limits,
+        metrics: Metrics | None = None,
+        pool: CliPool | None = None,
+    ) -> None:
+        self._database = database
+        self._limits = limits
+        self._metrics = metrics or Metrics()
+        self._pool = pool or CliPool(
+            service, most_turns=limits.max_turns, seconds=limits.seconds, metrics=self._metrics
+        )
+
+    async def execute(self, run_id: UUID) -> None:
+        """Claim a run and bring it to its end, or to where it waits. Does nothing for a run that has ended or is
+        gone."""
+        async with self._database.as_service() as conn:
+            scope = await runs.scope_of(conn, run_id)
+        if scope is None:
+            return
+        with structlog.contextvars.bound_contextvars(run_id=str(run_id), org_id=str(scope.org_id)):
+            run = await self._claim(scope, run_id)
+            if run is None:
+                return
+            with run_telemetry(self._metrics, run, run.model or self._limits.model) as telemetry:
+                await self._execute(scope, run, telemetry)
+
+    async def _execute(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> None:
+        try:
+            context = run_context(self._database, scope, run)
+        except Invalid as fault:
+            await self._fail(run.id, str(fault), "invalid_input")
+            telemetry.ended("failed", "invalid_input")
+            return
+        try:
+            outcome = await self._until_taken_away(context, telemetry)
+            telemetry.ended(*await self._finish(context, outcome))
+        except Fenced:
+            status = await self._status_or_abandon(context)
+            telemetry.ended("cancelled" if status is RunStatus.CANCELLED else "taken_away")
+        except asyncio.CancelledError:
+            # The worker stops. The cancellation is spent on releasing the run, and the queue's job is done.
+            await self._release(context)
+            telemetry.ended("handed_back")
+
+    # Claiming
+
+    async def _claim(self, scope: Scope, run_id: UUID) -> RunRow | None:
+        async with self._database.as_user(scope) as conn:
+            room = await self._find_room(conn, run_id)
+            run = await runs.claim(conn, run_id) if room == "granted" else None
+            if (
+                run is not None
+                and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES
+                and run.fencing_token <= MAX_CLAIMS
+            ):
+                if run.fencing_token == 1:
+                    await runs.append_event(conn, run_id, _first_event(run))
+                return run
+            has_ended = room is None and await runs.get(conn, run_id) is not None
+            if has_ended:
+                await runs.disown(conn, run_id)
+                return None
+        if room == "held":
+            log.info("the run waits for another of its organisation to end")
+            return None
+        if room in REFUSALS:
+            await self._fail(run_id, REFUSALS[room], room)
+            return None
+        # Out of sight for its own user (who left the organisation), or claimed again and again: nobody works on it.
+        await self._abandon(run_id)
+        return None
+
+    async def _find_room(self, conn: Connection, run_id: UUID) -> str | None:
+        """What the organisation's limits say to a run that is to be claimed in this transaction."""
+        run = await runs.get(conn, run_id)
+        price = self._limits.prices.of(run.model or self._limits.model) if run is not None else None
+        return await usage.reserve(conn, run_id, None if price is None else price.of_next())
+
+    async def _status_or_abandon(self, context: RunContext[Any]) -> RunStatus | None:
+        """The status that somebody else gave the run; one that is out of sight is abandoned."""
+        async with self._database.as_user(context.scope) as conn:
+            run = await runs.get(conn, context.run_id)
+        if run is None:
+            await self._abandon(context.run_id)
+            return None
+        return run.status
+
+    async def _abandon(self, run_id: UUID) -> None:
+        await self._fail(run_id, "The run could not be brought to its end.", "abandoned")
+
+    async def _fail(self, run_id: UUID, error: str, code: str) -> None:
+        async with self._database.as_service() as conn:
+            await runs.fail(conn, run_id, error, code)
+
+    async def _release(self, context: RunContext[Any]) -> None:
+        """The worker stops: another one shall go on, now or when a person has decided."""
+        try:
+            async with self._database.as_user(context.scope) as conn:
+                await runs.fence(conn, context.run_id, context.fencing_token)
+                await runs.release(conn, context.run_id)
+                await runs.detach(conn, context.run_id, context.fencing_token)
+        except FieldmarkError as error:
+            log.warning("the run could not be released; the sweep will find it", reason=str(error))
+
+    # At work
+
+    async def _until_taken_away(self, context: RunContext[Any], telemetry: RunTelemetry) -> Outcome:
+        """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
+        deltas = DeltaBuffer(context.fencing_token)
+        watch = _Watch(context, self._limits.approval_wait_seconds, self._pool)
+        async with self._database.listen(runs.WORK_CHANNEL, about=str(context.run_id)) as news:
+            working = asyncio.create_task(self._attempt(context, telemetry, deltas, watch))
+            hearing: asyncio.Future[str | None] | None = None
+            try:
+                while not working.done():
+                    # Asked before each silence: the news may have come before anybody listened.
+                    deltas.watched_for(await watch.look())
+                    hearing = hearing or asyncio.ensure_future(anext(news))
+                    await asyncio.wait({working, hearing}, return_when=asyncio.FIRST_COMPLETED)
+                    if hearing.done():
+                        hearing = None
+                return working.result()
+            finally:
+                if hearing is not None:
+                    hearing.cancel()
+                working.cancel()
+                await _settled(working)
+
+    async def _attempt(
+        self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
+    ) -> Outcome:
+        run, limits = context.run, self._limits
+        turns = min(run.max_turns or limits.max_turns, limits.max_turns) - run.turns
+        if turns < 1:
+            return NO_TURNS_LEFT
+        if (waits := await self._settle_waiting_call(context)) is not None:
+            return waits
+        sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
+        start, told = await self._start(context, sessions)
+        wanted = Attempt(
+            context=context,
+            agent=AGENTS[run.agent],
+            policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
+            model=run.model or limits.model,
+            turns=turns,
+            prices=limits.prices,
+            sessions=sessions,
+            waiting_call=run.waiting_call,
+            waiting=watch,
+            deltas=deltas,
+            telemetry=telemetry,
+        )
+        assert run.session_id is not None
+        try:
+            async with asyncio.timeout(limits.seconds) as deadline:
+                watch.deadline = deadline
+                try:
+                    return await attempt(self._pool, wanted, start, run.session_id, told)
+                except NotResumed:
+                    log.warning("the CLI did not go on where its conversation stopped; a new one begins")
+                    return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
+        except TimeoutError:
+            return Outcome("failed", error=f"The run took longer than {limits.seconds} seconds.", code="deadline")
+
+    async def _settle_waiting_call(self, context: RunContext[Any]) -> Outcome | None:
+        """See to it that the call which the run waited for is done, whatever the CLI will make of it: one that a person
+        has admitted runs, one whose child runs have ended gets its answer. An outcome where the run still waits."""
+        run, toolset = context.run, AGENTS[context.run.agent].toolset
+        if run.waiting_call is None:
+            return None
+        async with self._database.as_user(context.scope) as conn:
+            call = await tool_calls.get(conn, run.id, run.waiting_call)
+        if call is None or call.status not in (CallStatus.ADMITTED, CallStatus.WAITING):
+            return None
+        began = time.monotonic()
+        if call.status is CallStatus.ADMITTED:
+            if call.decided_by is None:
+                return None  # admitted by policy: its CLI repeats it, or the model asks anew
+            outcome = await run_call(toolset, context, call.tool, call.id, call.arguments)
+        else:
+            collected = await collect(context, toolset, call)
+            if collected is None:
+                return Outcome(RunStatus.AWAITING_RUNS)
+            outcome = collected
+        if outcome.code == "awaiting_runs":
+            return Outcome(RunStatus.AWAITING_RUNS)
+        summary = toolset.summary(call.tool, call.arguments)
+        milliseconds = round((time.monotonic() - began) * 1000)
+        async with self._database.as_user(context.scope) as conn:
+            ended = ended_event(call.tool, call.id, summary, outcome, milliseconds)
+            await runs.append_events(conn, run.id, run.fencing_token, [ended])
+        return None
+
+    async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, frozenset[str]]:
+        """How the conversation begins, and the calls whose end was told to whoever watches the run already."""
+        run = context.run
+        assert run.session_id is not None
+        has_begun = await sessions.has(run.session_id)
+        is_first = run.fencing_token == 1
+        told: frozenset[str] = frozenset({run.waiting_call} if run.waiting_call is not None else ())
+        if not has_begun:
+            return Fresh(await self._briefing(context) if is_first else await self._anew(context)), told
+        if is_first:
+            return NextMessage(await self._briefing(context)), told
+        # Asked of the conversation: the run's row may lag behind, if it was broken off just then.
+        deferred = await sessions.deferred_call(run.session_id)
+        if deferred is not None:
+            return AfterDecision(deferred), told
+        return AfterCrash(await self._goes_on(context)), told
+
+    async def _briefing(self, context: RunContext[Any]) -> str:
+        task = AGENTS[context.run.agent].tasks[context.run.task]
+        async with self._database.as_user(context.scope) as conn:
+            return await task.briefing(conn, context, task.parse(context.run))
+
+    async def _anew(self, context: RunContext[Any]) -> str:
+        """The first message of a conversation that begins again: an attempt that left none may have written all the
+        same."""
+        return f"{await self._briefing(context)}\n\n{await self._resumed(context)}"
+
+    async def _goes_on(self, context: RunContext[Any]) -> str:
+        """The message to a conversation that was broken off. In a thread its own message may not be in it yet."""
+        return await (self._resumed(context) if context.run.thread_id is None else self._anew(context))
+
+    async def _resumed(self, context: RunContext[Any]) -> str:
+        async with self._database.as_user(context.scope) as conn:
+            calls = await tool_calls.decided(conn, context.run_id)
+        resumed = AGENTS[context.run.agent].resumed
+        return f"{resumed}\n\n{decided_text(calls)}" if calls else resumed
+
+    # Ending
+
+    async def _finish(self, context: RunContext[Any], outcome: Outcome) -> tuple[str, str | None]:
+        """Record how the attempt ended; answers that as the telemetry has it."""
+        run = context.run
+        async with self._database.as_user(context.scope) as conn:
+            if outcome.status in (RunStatus.AWAITING_APPROVAL, RunStatus.AWAITING_RUNS):
+                # What it waits for was said when it began to wait; it may have been decided since.
+                await runs.detach(conn, run.id, run.fencing_token)
+                return outcome.status, None
+            # The status and the event that tells of it are one transaction: whoever sees the one sees the other.
+            await runs.fence(conn, run.id, run.fencing_token)
+            await runs.finish(
+                conn,
+                run.id,
+                RunStatus(outcome.status),
+                answer=outcome.answer,
+                error=outcome.error,
+                error_code=outcome.code,
+            )
+            if run.thread_id is not None:
+                now = await runs.get(conn, run.id)
+                assert now is not None and now.session_id is not None
+                await threads.record_conversation(conn, run.thread_id, now.session_id)
+            await runs.append_event(conn, run.id, await self._last_event(conn, run, outcome))
+        return outcome.status, outcome.code
+
+    async def _last_event(self, conn: Connection, run: RunRow, outcome: Outcome) -> EventBase:
+        if outcome.status != RunStatus.COMPLETED:
+            assert outcome.error is not None and outcome.code is not None
+            return ErrorEvent(error=outcome.error, code=outcome.code, run_id=run.id)
+        ended = await runs.get(conn, run.id)
+        assert ended is not None
+        cost = None if ended.cost_usd is None else float(ended.cost_usd)
+        used = TokensUsed.model_validate(ended.usage)
+        return CompleteEvent(extraction_id=run.extraction_id, cost_usd=cost, usage=used)
+
+
+class _Watch:
+    """What the run's row says, for the attempt that works on it: whether it is still its, and what was decided."""
+
+    def __init__(self, context: RunContext[Any], wait_seconds: float, pool: CliPool) -> None:
+        self._context = context
+        self._wait_seconds = wait_seconds
+        self._pool = pool
+        self._looked = asyncio.Event()
+        self._status = RunStatus.RUNNING
+        self.deadline: asyncio.Timeout | None = None
+
+    async def look(self) -> float:
+        """For how many seconds more somebody wants the run's words. Raises Fenced where the run is another's now."""
+        async with self._context.database.as_user(self._context.scope) as conn:
+            seen = await runs.look(conn, self._context.run_id, self._context.fencing_token)
+        if seen is None or seen.status.is_final:
+            raise Fenced("The run has ended or was taken up by another worker.")
+        self._status = seen.status
+        self._looked.set()
+        return seen.watched_seconds
+
+    async def may_wait(self) -> bool:
+        return self._wait_seconds > 0 and await self._has_room()
+
+    async def _has_room(self) -> bool:
+        """Whether the CLI takes nobody's place by waiting."""
+        if self._pool.has_room:
+            return True
+        async with self._context.database.as_service() as conn:
+            return not await runs.others_wait(conn)
+
+    async def until_decided(self) -> RunStatus:
+        """How the run stands when a person has decided, when others want the CLI's place, or when time is up."""
+        until = time.monotonic() + self._wait_seconds
+        await self.look()
+        while self._status is RunStatus.AWAITING_APPROVAL and await self._has_room():
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            self._looked.clear()
+            try:
+                async with asyncio.timeout(min(left, 0.5)):
+                    await self._looked.wait()
+            except TimeoutError:
+                continue
+        await self.look()
+        return self._status
+
+
+def _first_event(run: RunRow) -> RunStartedEvent:
+    return RunStartedEvent(
+        run_id=run.id,
+        extraction_id=run.extraction_id,
+        thread_id=run.thread_id,
+        parent_run_id=run.parent_run_id,
+        parent_call_id=run.parent_call_id,
+    )
+
+
+async def _settled(task: asyncio.Task[Any]) -> None:
+    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI. What
+    it failed with before, if it did, is not news: something else has ended the run by now."""
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if not task.cancelled():
+        task.exception()  # or asyncio would complain that nobody asked for it
+    if cancelled:
+        raise asyncio.CancelledError

@@ -1,0 +1,88 @@
+"""Runs as people are shown them, over HTTP and on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import BaseModel, Field, JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.events import ShownChange
+from fieldmark.domain.statuses import RunStatus
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.stores.runs import RunRow
+
+
+class WaitingCall(BaseModel):
+    """The call that a run waits for: `POST /api/agent/approve` decides it."""
+
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+    message: str = Field(description="What the call does, in words.", examples=["Updating total"])
+    changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
+
+
+class Run(BaseModel):
+    """One agent at work on one thing."""
+
+    id: UUID
+    agent: str
+    task: str
+    document_id: UUID | None
+    extraction_id: UUID | None
+    thread_id: UUID | None
+    parent_run_id: UUID | None = Field(description="The run whose call started this one.")
+    status: RunStatus
+    waiting_call: str | None
+    waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
+    attempt: int = Field(description="How often a worker has claimed it.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    answer: str | None
+    error: str | None
+    error_code: str | None
+    cost_usd: float | None
+    usage: dict[str, JsonValue] | None
+
+
+async def described(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
+    """The runs with what they wait for."""
+    waiting = await decisions.pending_calls(conn, rows)
+    return [_described(row, waiting.get(row.id)) for row in rows]
+
+
+def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
+    """A pending call as it is shown."""
+    if call is None:
+        return None
+    return WaitingCall(
+        call_id=call.call_id, tool=call.tool, input=call.arguments, message=call.message, changes=call.changes
+    )
+
+
+def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
+    return Run(
+        id=row.id,
+        agent=row.agent,
+        task=row.task,
+        document_id=row.document_id,
+        extraction_id=row.extraction_id,
+        thread_id=row.thread_id,
+        parent_run_id=row.parent_run_id,
+        status=row.status,
+        waiting_call=row.waiting_call,
+        waits_for=waiting_call(call),
+        attempt=row.fencing_token,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        answer=row.answer,
+        error=row.error,
+        error_code=row.error_code,
+        cost_usd=None if row.cost_usd is None else float(row.cost_usd),
+        usage=row.usage,
+    )

@@ -1,0 +1,57 @@
+"""What the tools of one run are locked to: whose it is, what it is about. The model never sees or names any of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from fieldmark.db.pool import Connection, Database
+from fieldmark.identity.scope import Scope
+from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.stores.runs import RunRow, Subject
+
+Deps = TypeVar("Deps")
+
+
+class StartRun(Protocol):
+    """Starts a child of the run whose tool calls it, in the tool's own transaction."""
+
+    async def __call__(
+        self, conn: Connection, context: RunContext[Any], agent: str, task: str, task_input: BaseModel, subject: Subject
+    ) -> UUID:
+        """The child's id. Raises Invalid where the agent, the task or the subject is none."""
+        ...
+
+
+async def start_nothing(
+    conn: Connection, context: RunContext[Any], agent: str, task: str, task_input: BaseModel, subject: Subject
+) -> UUID:
+    """For a context whose tools start no runs."""
+    raise RuntimeError("This context starts no runs.")
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext(Generic[Deps]):
+    """One run at work. `deps` is what its agent's tools need besides (an AgentSpec says which); `call_id` is the call
+    that is being answered."""
+
+    database: Database
+    scope: Scope
+    run: RunRow
+    deps: Deps
+    # What the person said whose run this is, where the task lets the agent speak for them: a correction.
+    message: str | None = None
+    indexes: DocumentIndexes = field(default_factory=DocumentIndexes, compare=False)
+    start_run: StartRun = field(default=start_nothing, compare=False)
+    call_id: str | None = None
+
+    @property
+    def run_id(self) -> UUID:
+        return self.run.id
+
+    @property
+    def fencing_token(self) -> int:
+        return self.run.fencing_token

@@ -1,0 +1,2864 @@
+-- The baseline: supabase/schemas in their order, written by supabase/make_baseline.py. Change those, not this file.
+
+-- Keys and policies lock tables of Supabase's that are in use: rather give up than let everybody wait.
+set local lock_timeout = '10s';
+set local statement_timeout = '60s';
+
+-- roles.sql
+
+-- Roles and schemas: the service's login role, where functions live, and what protects every table.
+
+-- The service logs in as fieldmark_app: no owner, no superuser, no BYPASSRLS. It may only become what PostgREST becomes.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'fieldmark_app') then
+    create role fieldmark_app login noinherit;
+  end if;
+end $$;
+grant authenticated, anon to fieldmark_app;
+
+-- `private` holds what policies and the service call. PostgREST does not expose it. `queue` holds procrastinate's tables.
+create schema if not exists private;
+create schema if not exists queue;
+revoke all on schema private, queue from public;
+grant usage on schema private to authenticated, fieldmark_app;
+grant usage on schema queue to fieldmark_app;
+
+-- Postgres looks for tables and types in pg_temp first, unless the search_path names it later. A temporary domain named
+-- `text` would run its check inside our functions, as their owner. So every function here sets its search_path to
+-- `pg_catalog, pg_temp`, and nobody who logs in may create temporary objects. A database's own rights are not copied with
+-- it, so `fieldmark migrate` takes the right away each time.
+do $$
+begin
+  execute format('revoke temporary on database %I from public', current_database());
+exception when insufficient_privilege then
+  raise notice 'Only the owner of this database can take the right to create temporary tables away.';
+end $$;
+
+-- Whether this is a connection of the service, and not one of PostgREST's: `set role` does not change session_user.
+create function private.is_service() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
+
+-- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
+-- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
+-- nor BYPASSRLS gets a policy, because security definer functions act as the owner.
+create function private.protect_table(p_table regclass) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_sequence regclass;
+begin
+  execute format('alter table %s enable row level security', p_table);
+  execute format('alter table %s force row level security', p_table);
+  execute format('revoke all on table %s from public, anon, authenticated', p_table);
+  for v_sequence in
+    select d.objid::regclass from pg_depend as d join pg_class as c on c.oid = d.objid and c.relkind = 'S'
+    where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_class'::regclass and d.refobjid = p_table
+  loop
+    execute format('revoke all on sequence %s from public, anon, authenticated', v_sequence);
+  end loop;
+  if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
+    execute format(
+      'create policy "definer functions act as the owner" on %s to %I using (true) with check (true)',
+      p_table, current_user);
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.is_service() to authenticated, fieldmark_app;
+
+-- organisations.sql
+
+-- Organisations: the tenants, who belongs to them, and the functions that row policies ask.
+
+create table public.organisations (
+  id uuid primary key default gen_random_uuid(),
+  name text not null check (char_length(name) between 1 and 200),
+  -- The user whose personal organisation this is. It is made when that user is first seen.
+  personal_of uuid unique,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now()
+);
+select private.protect_table('public.organisations');
+grant select, update (name) on public.organisations to authenticated;
+
+create table public.memberships (
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  role text not null check (role in ('owner', 'member')),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (org_id, user_id)
+);
+create index memberships_user_id on public.memberships (user_id);
+select private.protect_table('public.memberships');
+grant select, insert (org_id, user_id, role), update (role), delete on public.memberships to authenticated;
+
+-- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
+-- so a request in one organisation never reaches another of the same user. A front end acts in all of them.
+-- Security definer, because a policy on memberships that read memberships would call itself.
+create function private.my_memberships() returns setof public.memberships
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select * from public.memberships
+  where user_id = (select auth.uid())
+    and org_id::text = coalesce(
+      (select case when private.is_service() then auth.jwt() ->> 'org_id' end), org_id::text)
+$$;
+
+create function private.my_org_ids() returns setof uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select org_id from private.my_memberships() $$;
+
+create function private.my_owned_org_ids() returns setof uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select org_id from private.my_memberships() where role = 'owner' $$;
+
+-- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
+-- `p_org` it is the personal organisation, which is made on first sight.
+create function private.enter(p_org uuid default null) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_user uuid := auth.uid();
+  v_org uuid;
+begin
+  if v_user is null then
+    raise exception 'Nobody is signed in.' using errcode = 'PT401';
+  end if;
+  if p_org is not null then
+    return (select org_id from public.memberships where user_id = v_user and org_id = p_org);
+  end if;
+  select id into v_org from public.organisations where personal_of = v_user;
+  if v_org is not null then
+    return v_org;
+  end if;
+  -- On plain Postgres users are known when first seen; on Supabase Auth has made them already.
+  if to_regprocedure('auth.know_user(uuid)') is not null then
+    execute 'select auth.know_user($1)' using v_user;
+  end if;
+  insert into public.organisations (name, personal_of, created_by) values ('Personal', v_user, v_user)
+  on conflict (personal_of) do nothing;
+  select id into v_org from public.organisations where personal_of = v_user;
+  insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user)
+  on conflict do nothing;
+  return v_org;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.my_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
+  to authenticated, fieldmark_app;
+
+create policy "members see their organisations" on public.organisations
+  for select to authenticated using (id in (select private.my_org_ids()));
+create policy "owners rename their organisations" on public.organisations
+  for update to authenticated using (id in (select private.my_owned_org_ids()));
+
+create policy "members see who belongs to their organisations" on public.memberships
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "owners add members to their organisations" on public.memberships
+  for insert to authenticated with check (org_id in (select private.my_owned_org_ids()));
+-- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
+create policy "owners change roles in their organisations" on public.memberships
+  for update to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
+  );
+create policy "owners remove members and members leave" on public.memberships
+  for delete to authenticated
+  using (
+    (
+      org_id in (select private.my_owned_org_ids())
+      or (org_id in (select private.my_org_ids()) and user_id = (select auth.uid()))
+    )
+    and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
+  );
+
+-- documents.sql
+
+-- Documents: the uploaded file, and its pages with their words.
+
+create table public.documents (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  filename text not null check (char_length(filename) between 1 and 255),
+  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
+  -- a front end chooses it, and `..` would lead to the files of others.
+  storage_path text not null constraint lies_in_its_own_folder check (
+    storage_path ~ ('^' || org_id::text || '/' || id::text || '/[^/\\[:cntrl:]]{1,255}$')
+    and storage_path !~ '/\.\.?$'
+  ),
+  media_type text check (char_length(media_type) between 1 and 200),
+  byte_size bigint check (byte_size >= 0),
+  status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
+  -- Why it failed: one sentence a person can act on.
+  error text,
+  page_count integer check (page_count > 0),
+  unique (id, org_id),
+  check ((status = 'failed') = (error is not null)),
+  check (status <> 'ready' or (media_type is not null and page_count is not null))
+);
+create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+select private.protect_table('public.documents');
+grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
+-- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
+grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
+
+create table public.document_pages (
+  document_id uuid not null,
+  org_id uuid not null,
+  number integer not null check (number > 0),
+  -- Points for paged formats, pixels for images. (NaN counts as greater than every number: the upper bound refuses it.)
+  width real not null check (width > 0 and width < 'Infinity'),
+  height real not null check (height > 0 and height < 'Infinity'),
+  text text not null,
+  -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
+  words jsonb not null check (jsonb_typeof(words) = 'array'),
+  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
+  engine text not null,
+  -- How many words were left out of the text because a person cannot see them, and how they begin. For people only.
+  hidden_words integer not null default 0 check (hidden_words >= 0),
+  hidden_excerpt text not null default '' check (char_length(hidden_excerpt) <= 200),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (document_id, number),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index document_pages_org_id on public.document_pages (org_id);
+select private.protect_table('public.document_pages');
+grant select, delete,
+  insert (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
+  on public.document_pages to authenticated;
+
+-- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
+create view public.ocr_results with (security_invoker = true) as
+  select
+    document_id, org_id,
+    string_agg(text, E'\n\n' order by number) as raw_text,
+    count(*)::integer as page_count,
+    string_agg(distinct engine, '+' order by engine) as engine,
+    min(created_at) as created_at
+  from public.document_pages
+  group by document_id, org_id;
+revoke all on public.ocr_results from anon, authenticated;
+grant select on public.ocr_results to authenticated;
+
+create policy "members read their documents" on public.documents
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "members add documents of their own" on public.documents
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "the service records what a reading found" on public.documents
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "owners delete documents, members their own" on public.documents
+  for delete to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
+  );
+
+create policy "members read their pages" on public.document_pages
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service writes pages" on public.document_pages
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service replaces pages" on public.document_pages
+  for delete to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Whose document it is. A worker asks before it acts as that user.
+create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select created_by, org_id from public.documents where id = p_document_id $$;
+
+-- Fails a document that no worker can read any more, whoever its user is.
+create function private.fail_document(p_document_id uuid, p_error text) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  update public.documents set status = 'failed', error = p_error where id = p_document_id and status = 'reading'
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
+
+-- storage.sql
+
+-- Originals on Supabase Storage: the first folder of an object's name is its organisation.
+
+insert into storage.buckets (id, name, public) values ('documents', 'documents', false) on conflict (id) do nothing;
+
+create policy "members read their organisation's originals" on storage.objects
+  for select to authenticated
+  using (bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id));
+create policy "members upload originals for their organisation" on storage.objects
+  for insert to authenticated
+  with check (
+    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id)
+  );
+
+-- agents.sql
+
+-- Agents: what the database knows of each. No other place in SQL names one; a test holds these rows against the code.
+
+create table private.agents (
+  name text primary key check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+  -- Whether its calls wait for a person, where a run does not say so itself.
+  approval text not null check (approval in ('auto', 'ask'))
+);
+
+create table private.agent_tasks (
+  agent text not null references private.agents (name) on delete cascade,
+  task text not null check (task ~ '^[a-z][a-z0-9_]{0,62}$'),
+  -- Which of its subject columns a run of this task must have, and which it may have besides.
+  needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id']),
+  may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
+  -- Whether its input is a person's own words, so that the agent can write in that person's name.
+  speaks boolean not null default false,
+  primary key (agent, task)
+);
+grant select on private.agents, private.agent_tasks to authenticated;
+
+insert into private.agents (name, approval) values ('extraction', 'auto');
+insert into private.agent_tasks (agent, task, needs, speaks) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false),
+  ('extraction', 'correct', '{document_id,extraction_id}', true);
+
+-- threads.sql
+
+-- Threads: conversations of a person with an agent, which outlive their runs.
+
+create table public.threads (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- Also when a run of it begins: by this time its conversation is forgotten one day.
+  updated_at timestamptz not null default now(),
+  agent text not null references private.agents (name),
+  document_id uuid,
+  title text check (char_length(title) between 1 and 500),
+  -- Whether the other members of the organisation may read it.
+  shared boolean not null default false,
+  -- The conversation that its runs share, what they keep between turns, and what was said so far in short.
+  session_id uuid,
+  working_state jsonb not null default '{}'
+    check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
+  summary text check (char_length(summary) <= 100000),
+  unique (id, org_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index threads_org_id on public.threads (org_id, created_at desc, id desc);
+create index threads_document_id on public.threads (document_id);
+select private.protect_table('public.threads');
+grant select, delete, insert (org_id, agent, document_id, title),
+  update (title, shared, session_id, working_state, summary) on public.threads to authenticated;
+
+create policy "members read their own threads and shared ones" on public.threads
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
+create policy "members begin threads of their own" on public.threads
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "members change their own threads" on public.threads
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "members delete their own threads" on public.threads
+  for delete to authenticated
+  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+
+-- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
+create function private.check_thread() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not private.is_service() and current_user = 'authenticated'
+    and (new.session_id, new.working_state, new.summary)
+      is distinct from (old.session_id, old.working_state, old.summary) then
+    raise exception 'What the runs of a thread keep in it, only the service writes.' using errcode = '42501';
+  end if;
+  new.updated_at := clock_timestamp();
+  return new;
+end $$;
+
+create trigger check_thread before update on public.threads
+  for each row execute function private.check_thread();
+
+revoke execute on all functions in schema private from public;
+
+-- extractions.sql
+
+-- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
+
+create table public.extractions (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  document_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  document_type text check (char_length(document_type) between 1 and 200),
+  -- The person whose word it is, if it is one's. No agent says otherwise without that person's word.
+  document_type_by uuid,
+  status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
+  -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
+  schema jsonb check (jsonb_typeof(schema) = 'object'),
+  -- Nested as the document is.
+  extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
+  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
+  confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
+  evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
+  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
+  -- themselves and can only be taken away.
+  locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
+  -- Rises by one with each change of extracted_fields.
+  version integer not null default 0,
+  unique (id, document_id, org_id),
+  unique (id, org_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
+create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+select private.protect_table('public.extractions');
+grant select, delete, insert (id, org_id, document_id, schema),
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
+
+create policy "members read their extractions" on public.extractions
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "members begin extractions of their own" on public.extractions
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "members change their extractions" on public.extractions
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()));
+create policy "owners delete extractions, members their own" on public.extractions
+  for delete to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
+  );
+
+-- runs.sql
+
+-- Runs: one agent at work on one task. A run may be part of another, which waits for it.
+
+create table public.runs (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  agent text not null,
+  task text not null,
+  -- What the task needs to know: an extraction's instructions, the message of a correction. At most 256 kB.
+  input jsonb not null default '{}' check (jsonb_typeof(input) = 'object'),
+  -- What it is about. private.agent_tasks says which of these a task has.
+  thread_id uuid,
+  document_id uuid,
+  extraction_id uuid,
+  -- The run that it is part of, the call there that waits for it, and the first of them all, which has the budget.
+  parent_run_id uuid,
+  parent_call_id text check (char_length(parent_call_id) between 1 and 200),
+  root_run_id uuid not null,
+  -- Of runs with one lock key one is at work at a time, the oldest first. It begins with the organisation.
+  lock_key text not null,
+  -- The agent's own, where nothing is said.
+  approval text not null check (approval in ('auto', 'ask')),
+  auto_approved_tools text[] not null default '{}'
+    check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
+  model text check (char_length(model) between 1 and 200),
+  -- For it and for all runs that are part of it. (NaN counts as greater than every number: without the upper bound it
+  -- would be a budget without end.)
+  max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
+  -- Fewer than the service allows. More are not had.
+  max_turns integer check (max_turns between 1 and 1000),
+  -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
+  background boolean not null default false,
+  idempotency_key text check (char_length(idempotency_key) between 1 and 200),
+  status text not null default 'queued' check (
+    status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
+  -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
+  fencing_token integer not null default 0,
+  -- How often in a row it was taken up without getting a call done.
+  consecutive_failures integer not null default 0,
+  -- The conversation that the run is led in, and the call that it waits for or was resumed for.
+  session_id uuid,
+  waiting_call text,
+  -- While it waits for a person or for child runs: whether a worker's CLI is still there.
+  attached boolean not null default false,
+  -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
+  pages_read int4multirange not null default '{}',
+  -- While it is queued: since when it waits for another run of its organisation to end.
+  held_at timestamptz,
+  -- While it is running: how much of the organisation's credit is set aside for its next step.
+  reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
+  started_at timestamptz,
+  finished_at timestamptz,
+  answer text,
+  error text,
+  error_code text,
+  unique (id, org_id),
+  unique (org_id, created_by, idempotency_key),
+  check (extraction_id is null or document_id is not null),
+  check (parent_call_id is null or parent_run_id is not null),
+  check (status <> 'failed' or error is not null),
+  check (error is null or status in ('failed', 'cancelled')),
+  check (status not in ('awaiting_approval', 'awaiting_runs') or waiting_call is not null),
+  check (not attached or status in ('awaiting_approval', 'awaiting_runs')),
+  foreign key (org_id) references public.organisations (id) on delete cascade,
+  foreign key (agent, task) references private.agent_tasks (agent, task),
+  foreign key (thread_id, org_id) references public.threads (id, org_id) on delete cascade,
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (extraction_id, document_id, org_id)
+    references public.extractions (id, document_id, org_id) on delete cascade,
+  foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+create index runs_org_id on public.runs (org_id, created_at desc, id desc);
+create index runs_created_by on public.runs (org_id, created_by, status, created_at desc, id desc);
+create index runs_thread_id on public.runs (thread_id);
+create index runs_document_id on public.runs (document_id);
+create index runs_extraction_id on public.runs (extraction_id);
+create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
+create index runs_session_id on public.runs (session_id);
+create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
+create index runs_at_work on public.runs (org_id) where status = 'running';
+create index runs_held on public.runs (org_id, created_at) where held_at is not null;
+create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
+select private.protect_table('public.runs');
+-- A front end may start a run by inserting it. Every column that tells of its course is the service's.
+grant select, insert (
+  id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
+  auto_approved_tools, model, max_cost_usd, idempotency_key, background, max_turns
+) on public.runs to authenticated;
+grant update (
+  status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
+  started_at, finished_at, answer, error, error_code
+) on public.runs to authenticated;
+
+-- A run in a thread is seen by whoever sees the thread.
+create policy "members read their runs" on public.runs
+  for select to authenticated
+  using (
+    org_id in (select private.my_org_ids())
+    and (thread_id is null or exists (select from public.threads as t where t.id = thread_id))
+  );
+create policy "members start runs of their own, and the service their parts" on public.runs
+  for insert to authenticated
+  with check (
+    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    and (parent_run_id is null or (select private.is_service()))
+  );
+create policy "the service records the course of runs" on public.runs
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Fills in what follows from the rest of a new run, and refuses one that fits no task.
+-- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
+create function private.fill_run() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task private.agent_tasks;
+  v_has text[] := array_remove(array[
+    case when new.document_id is not null then 'document_id' end,
+    case when new.extraction_id is not null then 'extraction_id' end,
+    case when new.thread_id is not null then 'thread_id' end], null);
+  v_wrong text;
+  v_thread public.threads;
+  v_parent public.runs;
+begin
+  select * into v_task from private.agent_tasks where agent = new.agent and task = new.task;
+  if not found then
+    raise exception 'There is no agent % with a task %.', left(new.agent, 80), left(new.task, 80)
+      using errcode = 'PT422';
+  end if;
+  select name into v_wrong from unnest(v_task.needs) as name where name <> all (v_has) limit 1;
+  if found then
+    raise exception 'A run of the task % needs a %.', new.task, v_wrong using errcode = 'PT422';
+  end if;
+  select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
+  if found then
+    raise exception 'A run of the task % has no %.', new.task, v_wrong using errcode = 'PT422';
+  end if;
+  if pg_column_size(new.input) > 262144 then
+    raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
+  end if;
+  new.approval := coalesce(new.approval, (select approval from private.agents where name = new.agent));
+
+  if new.thread_id is not null then
+    update public.threads set updated_at = clock_timestamp()
+    where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
+    returning * into v_thread;
+    if not found then
+      raise exception 'There is no such thread of this user.' using errcode = 'PT422';
+    end if;
+    if v_thread.agent <> new.agent then
+      raise exception 'The thread is one with the agent %.', v_thread.agent using errcode = 'PT422';
+    end if;
+  end if;
+
+  new.root_run_id := new.id;
+  if new.parent_run_id is not null then
+    select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
+    if not found then
+      raise exception 'There is no such run of which it could be a part.' using errcode = 'PT422';
+    end if;
+    if v_parent.status in ('completed', 'failed', 'cancelled') then
+      raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
+    end if;
+    new.root_run_id := v_parent.root_run_id;
+  end if;
+
+  new.lock_key := new.org_id || case
+    when new.extraction_id is not null then '/extraction/' || new.extraction_id
+    when new.thread_id is not null then '/thread/' || new.thread_id
+    else '/run/' || new.id
+  end;
+  return new;
+end $$;
+
+create trigger fill_run before insert on public.runs
+  for each row execute function private.fill_run();
+
+-- Holds a run for this transaction, if whoever has this fencing token is the one at work on it, or waits with it.
+create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.runs
+  where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
+  if not found then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+end $$;
+
+-- Whose run it is. A worker asks before it acts as that user.
+create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select created_by, org_id from public.runs where id = p_run_id $$;
+
+-- How many runs wait for a person, of all tenants: the number and no more.
+create function private.waiting_runs() returns bigint
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.fence(uuid, integer) to authenticated;
+grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;
+
+-- run_events.sql
+
+-- Run events: what happened in a run, in order, for whoever follows it.
+
+create table public.run_events (
+  run_id uuid not null,
+  -- 1, 2, 3 … without a gap, in the order of commit.
+  number integer not null check (number > 0),
+  org_id uuid not null,
+  -- One flat object of the stream, as text: it is only ever passed on.
+  body json not null check (json_typeof(body) = 'object'),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, number),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+select private.protect_table('public.run_events');
+grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
+
+create policy "members read the events of their runs" on public.run_events
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
+create policy "the service adds events" on public.run_events
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
+-- commits, so a reader that has seen number n has seen all before it.
+create function private.append_event(p_run_id uuid, p_body json) returns integer
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+  v_number integer;
+begin
+  select org_id into v_org from public.runs where id = p_run_id for no key update;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
+  select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
+  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
+  perform pg_notify('fieldmark_run_events', p_run_id::text);
+  return v_number;
+end $$;
+
+-- Whoever follows a run that is deleted, or works on it, hears of it.
+create function private.tell_of_deletion() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_work', old.id::text);
+  return null;
+end $$;
+
+create trigger tell_of_deletion after delete on public.runs
+  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
+
+-- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
+create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.runs set status = 'failed', error = p_error, error_code = p_code, finished_at = now()
+  where id = p_run_id and status in ('queued', 'running');
+  if found then
+    perform private.append_event(
+      p_run_id, json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id));
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.append_event(uuid, json) to authenticated;
+grant execute on function private.fail_run(uuid, text, text) to fieldmark_app;
+
+-- tool_calls.sql
+
+-- Tool calls: the ledger. The permission hook enters a call, the tool's transaction claims it and finishes it.
+
+create table public.tool_calls (
+  run_id uuid not null,
+  -- The model's own id of the tool call.
+  id text not null check (char_length(id) between 1 and 200),
+  org_id uuid not null,
+  tool text not null,
+  arguments jsonb not null,
+  -- SHA-256 of the arguments' canonical JSON: what was admitted is what may run.
+  arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
+  -- `waiting`: the runs that it started have not all ended.
+  status text not null check (status in ('pending', 'admitted', 'waiting', 'refused', 'done', 'failed')),
+  -- Who let it pass, or why not.
+  admitted_by text check (admitted_by in ('policy', 'person')),
+  reason text,
+  -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
+  decided_by uuid,
+  decided_at timestamptz,
+  proposed jsonb,
+  -- What a call that waits for a person would change, as it was shown, and the hash of what must still stand then.
+  changes jsonb,
+  target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
+  -- The tool's answer to the model, repeated word for word if the call comes again; and the same for programs.
+  result text,
+  code text check (char_length(code) between 1 and 100),
+  data jsonb,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  finished_at timestamptz,
+  primary key (run_id, id),
+  check ((status in ('pending', 'refused')) = (admitted_by is null)),
+  check ((status in ('done', 'failed')) = (result is not null)),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+select private.protect_table('public.tool_calls');
+grant select,
+  insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash),
+  update (
+    status, result, code, data, finished_at, admitted_by, reason, decided_by, decided_at, arguments, arguments_hash,
+    proposed, changes, target_hash
+  ) on public.tool_calls to authenticated;
+
+create policy "members read the calls of their runs" on public.tool_calls
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
+create policy "the service enters calls" on public.tool_calls
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service records the results of calls" on public.tool_calls
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Enters a call. One that is there already stays as it is.
+-- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
+-- too. A crash in between leaves no entry and no write.
+create function private.enter_call(
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
+  p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
+  if not exists (
+    select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token
+  ) then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+  if p_status <> 'pending' then  -- what a person is asked must not be forgotten
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  insert into public.tool_calls
+    (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash)
+  values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash, p_status,
+    case p_status when 'admitted' then 'policy' end, p_reason, p_changes, p_target_hash)
+  on conflict (run_id, id) do nothing;
+end $$;
+
+-- Locks the entry of exactly this call, and says for whom this transaction writes: the journal's trigger reads it. No
+-- row where no such call was entered.
+create function private.claim_call(
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
+) returns table (status text, result text, code text, data jsonb)
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.fence(p_run_id, p_fencing_token);
+  perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
+  return query
+    select c.status, c.result, c.code, c.data from public.tool_calls as c
+    where c.run_id = p_run_id and c.id = p_call_id and c.tool = p_tool and c.arguments_hash = p_arguments_hash
+    for no key update;
+end $$;
+
+-- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
+-- array, in order.
+create function private.finish_call(
+  p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
+  p_events json default null
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_event json;
+begin
+  update public.tool_calls set
+    status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
+    finished_at = clock_timestamp()
+  where run_id = p_run_id and id = p_call_id and status in ('admitted', 'waiting');
+  if not found then
+    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
+      using errcode = 'PT409';
+  end if;
+  if not p_failed then
+    update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
+  end if;
+  for v_event in select value from json_array_elements(p_events) loop
+    perform private.append_event(p_run_id, v_event);
+  end loop;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text, jsonb, text),
+  private.claim_call(uuid, integer, text, text, text),
+  private.finish_call(uuid, text, text, boolean, text, jsonb, json)
+  to authenticated;
+
+-- usage.sql
+
+-- Usage: what each of the model's messages cost, and what an organisation may spend.
+
+-- No foreign key to the run: what was spent stays spent when its document is deleted.
+create table public.usage (
+  run_id uuid not null,
+  -- The id that the model's service gave its message: the same message is charged once.
+  message_id text not null check (char_length(message_id) between 1 and 200),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
+  root_run_id uuid not null,
+  agent text not null,
+  model text not null check (char_length(model) between 1 and 200),
+  input_tokens bigint not null check (input_tokens >= 0),
+  output_tokens bigint not null check (output_tokens >= 0),
+  cache_write_5m_tokens bigint not null check (cache_write_5m_tokens >= 0),
+  cache_write_1h_tokens bigint not null check (cache_write_1h_tokens >= 0),
+  cache_read_tokens bigint not null check (cache_read_tokens >= 0),
+  -- US dollars by our own price table; null where it does not know the model.
+  cost_usd numeric(18, 10) check (cost_usd >= 0 and cost_usd < 1000000),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, message_id)
+);
+create index usage_org_id on public.usage (org_id, created_at) include (cost_usd);
+create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
+select private.protect_table('public.usage');
+grant select, insert (
+  run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+  cache_read_tokens, cost_usd
+) on public.usage to authenticated;
+
+create policy "members read what their organisations used" on public.usage
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service charges what was used" on public.usage
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- The root of a run that is gone already is the run itself.
+create function private.fill_usage() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.root_run_id := coalesce(
+    (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id), new.run_id);
+  return new;
+end $$;
+
+create trigger fill_usage before insert on public.usage
+  for each row execute function private.fill_usage();
+
+-- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
+-- and null is none either.
+create table public.credit_limits (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  -- For a calendar month in UTC.
+  max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
+  max_concurrent_runs integer check (max_concurrent_runs >= 1),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp()
+);
+select private.protect_table('public.credit_limits');
+grant select on public.credit_limits to authenticated;
+
+create policy "members read their organisations' limits" on public.credit_limits
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
+-- used that is deleted counts for the root.
+create function private.cost_of_run(p_run_id uuid) returns numeric
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive tree as (
+    select p_run_id as id
+    union all
+    select r.id from public.runs as r join tree on r.parent_run_id = tree.id
+  )
+  select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0) end
+  from (
+    select cost_usd from public.usage where root_run_id = p_run_id
+    union all
+    select cost_usd from public.usage where run_id in (select id from tree) and root_run_id <> p_run_id
+  ) as message
+$$;
+
+-- What a run itself has used.
+create function private.usage_of_run(p_run_id uuid) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select jsonb_build_object(
+    'turns', count(*), 'input_tokens', coalesce(sum(input_tokens), 0), 'output_tokens', coalesce(sum(output_tokens), 0),
+    'cache_creation_input_tokens', coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0),
+    'cache_read_input_tokens', coalesce(sum(cache_read_tokens), 0))
+  from public.usage where run_id = p_run_id
+$$;
+
+create function private.spent_this_month(p_org_id uuid) returns numeric
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(sum(cost_usd), 0) from public.usage
+  where org_id = p_org_id and created_at >= date_trunc('month', now() at time zone 'utc') at time zone 'utc'
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.cost_of_run(uuid), private.usage_of_run(uuid), private.spent_this_month(uuid)
+  to authenticated;
+
+-- credit.sql
+
+-- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
+
+-- Who looks for room in an organisation, and who makes some, do so one after the other. Whoever takes this lock holds
+-- the rows of the runs it changes already, never the other way round.
+create function private.lock_credit(p_org_id uuid) returns void
+language sql set search_path = pg_catalog, pg_temp
+as $$ select pg_advisory_xact_lock(hashtextextended('credit/' || p_org_id::text, 0)) $$;
+
+-- How many other runs of an organisation are at work, and how much of its credit is set aside for them.
+-- Security definer: runs in the threads of other members count too.
+create function private.at_work(p_org_id uuid, p_run_id uuid) returns table (runs bigint, reserved_usd numeric)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select count(*), coalesce(sum(r.reserved_usd), 0) from public.runs as r
+  where r.org_id = p_org_id and r.status = 'running' and r.id <> p_run_id
+    and p_org_id in (select private.my_org_ids())
+$$;
+
+-- Whether another run with the same lock key goes first: one is at work, or an older one is queued.
+create function private.is_blocked(p_run public.runs) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select from public.runs as r
+    where r.lock_key = p_run.lock_key and r.id <> p_run.id and r.status in ('queued', 'running')
+      and (r.status = 'running' or (r.created_at, r.id) < (p_run.created_at, p_run.id)))
+$$;
+
+-- Whether a budget is used up that the run has, or that it has as a part of its root; null where none is set.
+create function private.is_budget_spent(p_run public.runs) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select bool_or(coalesce(r.max_cost_usd <= private.cost_of_run(r.id), false)) from public.runs as r
+  where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
+$$;
+
+-- Where a run has left its room, or there may be more of it: the oldest run that is held goes back into the queue, if
+-- nothing of its lock key blocks it. One that somebody is just changing is passed over: it is cancelled, and then makes
+-- room itself, or taken up, and then looks for room itself. At the end of the transaction: see private.lock_credit.
+create function private.make_room() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid := old.org_id;
+begin
+  perform private.lock_credit(v_org);
+  update public.runs set held_at = null
+  where id = (
+      select r.id from public.runs as r
+      where r.org_id = v_org and r.status = 'queued' and r.held_at is not null and not private.is_blocked(r)
+      order by r.created_at, r.id limit 1 for no key update skip locked)
+    and (select count(*) from public.runs where org_id = v_org and status = 'running') <
+      coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_org), 2147483647);
+  return null;
+end $$;
+
+-- Asks for a run to be taken up, with `p_wanted` US dollars set aside for its first step (null: nobody knows the model's
+-- price). The answer holds until the transaction ends:
+--   granted         nothing stands against it, and the credit is set aside
+--   held            other runs are at work instead; it is put into the queue again when one of them ends
+--   out_of_credit, max_cost, model_unpriced   it cannot go on
+-- Null for a run that has ended or is out of sight.
+create function private.reserve(p_run_id uuid, p_wanted numeric) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+  v_limits public.credit_limits;
+  v_spent boolean;
+  v_at_work bigint;
+  v_set_aside numeric;
+  v_left numeric;
+begin
+  select * into v_run from public.runs where id = p_run_id and status in ('queued', 'running') for no key update;
+  if not found then
+    return null;
+  end if;
+  v_spent := private.is_budget_spent(v_run);
+  if v_spent is not null and p_wanted is null then
+    return 'model_unpriced';
+  elsif v_spent then
+    return 'max_cost';
+  end if;
+  perform private.lock_credit(v_run.org_id);
+  select * into v_limits from public.credit_limits where org_id = v_run.org_id;
+  if v_limits.max_usd is not null and p_wanted is null then
+    return 'model_unpriced';
+  end if;
+  select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
+  v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  if v_left < p_wanted then
+    return 'out_of_credit';
+  end if;
+  -- One that another worker has left behind has its place already.
+  if v_run.status = 'running' then
+    return 'granted';
+  end if;
+  if v_at_work >= v_limits.max_concurrent_runs or v_left - v_set_aside < p_wanted or private.is_blocked(v_run) then
+    update public.runs set held_at = now() where id = p_run_id;
+    return 'held';
+  end if;
+  if v_limits.max_usd is not null then
+    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+  end if;
+  return 'granted';
+end $$;
+
+-- Charges one of the model's messages, and sets `p_wanted` US dollars aside for the next. Answers null, or why the run
+-- cannot go on: max_cost, out_of_credit. What was used is recorded whatever became of the run.
+create function private.charge(
+  p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
+  p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
+  p_cost_usd numeric, p_wanted numeric
+) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+  v_max_usd numeric;
+  v_set_aside numeric;
+begin
+  insert into public.usage (
+    run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+    cache_read_tokens, cost_usd)
+  values (
+    p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
+    p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
+  on conflict (run_id, message_id) do nothing;
+  select * into v_run from public.runs where id = p_run_id and status = 'running';
+  if not found then
+    return null;  -- whoever ended it has said so
+  elsif private.is_budget_spent(v_run) then
+    return 'max_cost';
+  end if;
+  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
+  if v_max_usd is null then
+    return null;
+  end if;
+  perform from public.runs where id = p_run_id for no key update;
+  perform private.lock_credit(p_org_id);
+  select reserved_usd into v_set_aside from private.at_work(p_org_id, p_run_id);
+  -- A price that is not known counts as none to be had.
+  if v_max_usd - private.spent_this_month(p_org_id) - v_set_aside >= p_wanted then
+    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+    return null;
+  end if;
+  return 'out_of_credit';
+end $$;
+
+-- Starting counts too: where there was room for one, there may be for the next.
+create constraint trigger make_room_when_status_changes after update of status on public.runs
+  deferrable initially deferred for each row when (old.status in ('queued', 'running') and new.status <> old.status)
+  execute function private.make_room();
+create constraint trigger make_room_when_deleted after delete on public.runs
+  deferrable initially deferred for each row when (old.status in ('queued', 'running'))
+  execute function private.make_room();
+create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
+  deferrable initially deferred for each row
+  execute function private.make_room();
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
+  private.is_budget_spent(public.runs), private.reserve(uuid, numeric),
+  private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric, numeric)
+  to authenticated;
+
+-- decisions.sql
+
+-- Decisions: a call waits for a person, who decides it. The decision's transaction carries the call out, and the run goes
+-- on when it is done.
+
+-- The run waits for a person to decide a call. `p_attached`: the worker's CLI waits too, for a while.
+create function private.await_approval(
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.fence(p_run_id, p_fencing_token);
+  perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
+  if not found then
+    raise exception 'This call does not wait for a person.' using errcode = 'PT410';
+  end if;
+  update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
+  where id = p_run_id;
+  if p_event is not null then
+    perform private.append_event(p_run_id, p_event);
+  end if;
+end $$;
+
+-- The call that waits is shown anew, because what it would change has moved since it was shown.
+create function private.show_again(
+  p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_event json
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.runs
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
+  if found then
+    update public.tool_calls set changes = p_changes, target_hash = p_target_hash
+    where run_id = p_run_id and id = p_call_id and status = 'pending';
+  end if;
+  if not found then
+    raise exception 'This call waits no more.' using errcode = 'PT409';
+  end if;
+  if p_event is not null then
+    perform private.append_event(p_run_id, p_event);
+  end if;
+end $$;
+
+-- A person decides a call that waits: once, for their own run, and as they saw it (its arguments hash to `p_hash`).
+-- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
+-- call's. The run's status stays: private.resume_run lets it go on.
+create function private.begin_decision(
+  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
+  p_arguments_hash text
+) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_status text := case when p_approved then 'admitted' else 'refused' end;
+begin
+  perform from public.runs
+  where id = p_run_id and created_by = auth.uid() and status = 'awaiting_approval' and waiting_call = p_call_id
+  for no key update;
+  if not found then
+    return null;
+  end if;
+  update public.tool_calls set
+    status = v_status, admitted_by = case when p_approved then 'person' end, reason = p_reason,
+    decided_by = auth.uid(), decided_at = clock_timestamp(),
+    proposed = case when p_arguments is null then null else arguments end,
+    arguments = coalesce(p_arguments, arguments), arguments_hash = coalesce(p_arguments_hash, arguments_hash)
+  where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
+  if not found then
+    return null;
+  end if;
+  perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
+  return v_status;
+end $$;
+
+-- The run goes on after a decision: at once where the worker's CLI has waited and the organisation has room, else through
+-- the queue. Answers the status that it has now, which stays where the call has let it wait for other runs; null for a run
+-- that has ended or is out of sight.
+create function private.resume_run(p_run_id uuid) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+  v_limits public.credit_limits;
+  v_at_work bigint;
+  v_set_aside numeric;
+  v_status text := 'queued';
+begin
+  select * into v_run from public.runs
+  where id = p_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+  if not found or v_run.status <> 'awaiting_approval' then
+    return v_run.status;
+  end if;
+  perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
+  if found then
+    raise exception 'The call that the run waits for is not decided.' using errcode = 'PT409';
+  end if;
+  if v_run.attached then
+    perform private.lock_credit(v_run.org_id);
+    select * into v_limits from public.credit_limits where org_id = v_run.org_id;
+    select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
+    if v_at_work < coalesce(v_limits.max_concurrent_runs, 2147483647)
+      and coalesce(
+        v_limits.max_usd - private.spent_this_month(v_run.org_id) - v_set_aside >= v_run.reserved_usd, true)
+      and not private.is_blocked(v_run) then
+      v_status := 'running';
+    end if;
+    -- Its worker hears of either.
+    perform pg_notify('fieldmark_work', p_run_id::text);
+  end if;
+  update public.runs set status = v_status, attached = false, consecutive_failures = 0 where id = p_run_id;
+  return v_status;
+end $$;
+
+-- The worker's CLI is there no longer. A run that was decided meanwhile, or whose child runs have all ended, goes on
+-- through the queue. Answers the status that it has now.
+create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_status text;
+begin
+  update public.runs set
+    attached = false,
+    status = case
+      when status = 'running' then 'queued'
+      when status = 'awaiting_runs' and not private.has_open_children(id, waiting_call) then 'queued'
+      else status
+    end
+  where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
+  returning status into v_status;
+  if not found then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+  return v_status;
+end $$;
+
+-- The same for a run whose job has come again while it waits: its worker is dead, and may do nothing more should it only
+-- have seemed so.
+create function private.disown_run(p_run_id uuid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_token integer;
+begin
+  update public.runs set fencing_token = fencing_token + 1
+  where id = p_run_id and attached and status in ('awaiting_approval', 'awaiting_runs')
+  returning fencing_token into v_token;
+  if found then
+    perform private.detach_run(p_run_id, v_token);
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, json),
+  private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
+  private.detach_run(uuid, integer), private.disown_run(uuid)
+  to authenticated;
+
+-- child_runs.sql
+
+-- Child runs: a call starts runs and waits for them, without a worker. Cancelling a run cancels what is part of it.
+--
+-- Whoever changes several runs of a tree locks the lower ones first, because a run that ends locks its parent after itself.
+
+-- Whether a call of a run waits for runs that have not ended.
+create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select from public.runs
+    where parent_run_id = p_run_id and parent_call_id = p_call_id
+      and status not in ('completed', 'failed', 'cancelled'))
+$$;
+
+-- The call waits for the runs that it has started, and its run with it. In a tool's transaction or in a decision's. Where
+-- none of them is open (any more) and no CLI is there, the run goes on through the queue; else private.detach_run sees to
+-- that when the CLI has gone.
+create function private.await_runs(p_run_id uuid, p_call_id text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_attached boolean;
+begin
+  select attached or status = 'running' into v_attached from public.runs
+  where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
+  if not found then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+  update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'admitted';
+  if not found then
+    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
+      using errcode = 'PT409';
+  end if;
+  update public.runs set
+    status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
+    waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
+  where id = p_run_id;
+  if v_attached then
+    perform pg_notify('fieldmark_work', p_run_id::text);
+  end if;
+end $$;
+
+-- With the last of the runs that a call waits for, its run goes on.
+-- Security definer: whoever ends a run may have no right on its parent.
+create function private.wake_parent() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- Locked before anything is looked at: a parent that just begins to wait is seen to, and of two children that end at the
+  -- same moment the second sees the first.
+  perform from public.runs where id = old.parent_run_id for no key update;
+  update public.runs set status = 'queued'
+  where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
+    and not private.has_open_children(old.parent_run_id, old.parent_call_id);
+  return null;
+end $$;
+
+create trigger wake_parent_of_ended after update of status on public.runs
+  for each row when (
+    old.parent_run_id is not null and new.status in ('completed', 'failed', 'cancelled') and new.status <> old.status)
+  execute function private.wake_parent();
+create trigger wake_parent_of_deleted after delete on public.runs
+  for each row when (
+    old.parent_run_id is not null and old.status not in ('completed', 'failed', 'cancelled'))
+  execute function private.wake_parent();
+
+-- A run and all below it, itself first.
+create function private.tree_of_run(p_run_id uuid) returns uuid[]
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive tree as (
+    select id, 0 as depth from public.runs where id = p_run_id
+    union all
+    select r.id, tree.depth + 1 from public.runs as r join tree on r.parent_run_id = tree.id
+  )
+  select coalesce(array_agg(id order by depth, id), '{}') from tree
+$$;
+
+-- Ends a run and all that is part of it, whoever is at work on them: a worker that still is can write nothing more, and
+-- hears of it. Answers whether there was anything to end.
+create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tree uuid[];
+  v_run_id uuid;
+begin
+  -- Looked at again after the lock: the run may just have started another.
+  loop
+    v_tree := private.tree_of_run(p_run_id);
+    for n in reverse cardinality(v_tree)..1 loop
+      perform from public.runs where id = v_tree[n] for no key update;
+    end loop;
+    exit when private.tree_of_run(p_run_id) <@ v_tree;
+  end loop;
+  perform from public.runs
+  where id = p_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+  if not found then
+    return false;
+  end if;
+  -- From above: a parent that is cancelled is not woken by the end of its parts.
+  foreach v_run_id in array v_tree loop
+    update public.runs set status = 'cancelled', waiting_call = null, attached = false, error = p_reason,
+      error_code = 'cancelled', finished_at = now()
+    where id = v_run_id and status not in ('completed', 'failed', 'cancelled');
+    continue when not found;
+    update public.tool_calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
+      decided_at = clock_timestamp()
+    where run_id = v_run_id and status = 'pending';
+    update public.tool_calls set status = 'failed', result = p_reason, code = 'cancelled', finished_at = clock_timestamp()
+    where run_id = v_run_id and status = 'waiting';
+    perform private.append_event(
+      v_run_id,
+      json_build_object('type', 'error', 'error', p_reason, 'code', 'cancelled', 'run_id', v_run_id));
+    perform pg_notify('fieldmark_work', v_run_id::text);
+  end loop;
+  return true;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.has_open_children(uuid, text), private.await_runs(uuid, text), private.tree_of_run(uuid), private.cancel_run(uuid, text)
+  to authenticated;
+
+-- run_watchers.sql
+
+-- Run watchers: which processes want to be told a run's words as the model says them, past the rows that are kept.
+
+create table public.run_watchers (
+  run_id uuid not null,
+  -- Where the process listens. Anybody who can log in to the database can listen to a channel whose name is known: this
+  -- one is random, and stands nowhere else.
+  channel text not null check (char_length(channel) between 1 and 63),
+  org_id uuid not null,
+  -- Said again and again for as long as there is a reader. One that goes, or dies, need not say so.
+  until timestamptz not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (run_id, channel),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+create index run_watchers_of on public.run_watchers (org_id, until);
+select private.protect_table('public.run_watchers');
+grant select, delete, insert (run_id, org_id, channel, until), update (until) on public.run_watchers to authenticated;
+
+-- A member has a right to the words, and none to the channel: it carries those of other organisations too.
+create policy "the service knows where its members watch" on public.run_watchers
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service watches for its members" on public.run_watchers
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service goes on watching for its members" on public.run_watchers
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service clears away who watched" on public.run_watchers
+  for delete to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- For the next half minute the run's words are told on this channel too. Its worker hears of it at once.
+create function private.watch_run(p_run_id uuid, p_channel text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.run_watchers where (run_id, channel) in (
+    select w.run_id, w.channel from public.run_watchers as w
+    where w.org_id in (select private.my_org_ids()) and w.until < clock_timestamp() - interval '1 hour'
+    for update skip locked);
+  insert into public.run_watchers (run_id, org_id, channel, until)
+  select id, org_id, p_channel, clock_timestamp() + interval '30 seconds' from public.runs where id = p_run_id
+  on conflict (run_id, channel) do update set until = excluded.until;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
+  perform pg_notify('fieldmark_work', p_run_id::text);
+end $$;
+
+-- Tells pieces of what the model says, in their order, to whoever watches: each behind the number of the event that it
+-- comes after. The fence's lock makes that number exact, and silences a worker that has lost the run.
+create function private.tell_watchers(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_after integer;
+  v_channel text;
+  v_piece text;
+begin
+  perform private.fence(p_run_id, p_fencing_token);
+  -- Nothing of this is kept, so there is no disk to wait for.
+  perform set_config('synchronous_commit', 'off', true);
+  select coalesce(max(number), 0) into v_after from public.run_events where run_id = p_run_id;
+  for v_channel in
+    select channel from public.run_watchers where run_id = p_run_id and until > clock_timestamp()
+  loop
+    foreach v_piece in array p_pieces loop
+      perform pg_notify(v_channel, concat_ws(' ', p_run_id, v_after, v_piece));
+    end loop;
+  end loop;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
+
+-- agent_sessions.sql
+
+-- Agent sessions: the conversations, so that a run or a thread can be taken up again on any machine.
+
+create table public.agent_sessions (
+  number bigint generated always as identity primary key,
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- What the SDK calls a project key. The service uses one for all runs.
+  project text not null check (char_length(project) between 1 and 500),
+  session_id text not null check (char_length(session_id) between 1 and 200),
+  -- Empty for the conversation itself.
+  subpath text not null default '' check (char_length(subpath) <= 500),
+  -- The entry's own id, where it has one: the same entry comes twice when a batch is sent again.
+  uuid text,
+  -- As text: the transcript may hold \u0000, which jsonb refuses, and with it the whole batch.
+  entry json not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp()
+);
+create unique index agent_sessions_uuid on public.agent_sessions (org_id, project, session_id, subpath, uuid)
+  where uuid is not null;
+create index agent_sessions_of on public.agent_sessions (org_id, project, session_id, subpath, number);
+select private.protect_table('public.agent_sessions');
+grant select, delete, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
+
+create policy "the service reads its members' conversations" on public.agent_sessions
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service keeps its members' conversations" on public.agent_sessions
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service forgets its members' conversations" on public.agent_sessions
+  for delete to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
+-- on in it.
+create function private.forget_conversation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if old.thread_id is not null and (
+    exists (select from public.threads where id = old.thread_id and session_id = old.session_id)
+    or exists (select from public.runs where thread_id = old.thread_id and session_id = old.session_id)
+  ) then
+    return null;
+  end if;
+  delete from public.agent_sessions where org_id = old.org_id and session_id = old.session_id::text;
+  return null;
+end $$;
+
+create trigger forget_conversation after delete on public.runs
+  for each row when (old.session_id is not null) execute function private.forget_conversation();
+
+-- With a thread go all conversations that it was led in.
+create function private.forget_thread() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.agent_sessions
+  where org_id = old.org_id and session_id in (
+    select old.session_id::text
+    union
+    select session_id::text from public.runs where thread_id = old.id);
+  return old;
+end $$;
+
+create trigger forget_thread before delete on public.threads
+  for each row execute function private.forget_thread();
+
+-- What the workers do now and then, for all tenants: ends runs that waited for a person for too long, and forgets
+-- conversations of runs that ended long ago and of threads in which nothing has happened for as long. Null: never.
+create function private.sweep(p_approvals_live interval, p_sessions_live interval) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.cancel_run(r.id, 'Nobody decided in time.')
+  from public.runs as r
+  join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
+  where r.status = 'awaiting_approval' and c.created_at < now() - p_approvals_live;
+
+  delete from public.agent_sessions as s
+  using public.runs as r
+  where r.session_id::text = s.session_id and r.org_id = s.org_id and r.thread_id is null
+    and r.status in ('completed', 'failed', 'cancelled') and r.finished_at < now() - p_sessions_live;
+
+  delete from public.agent_sessions as s
+  using public.threads as t
+  where t.session_id::text = s.session_id and t.org_id = s.org_id and t.updated_at < now() - p_sessions_live
+    and not exists (
+      select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'));
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.sweep(interval, interval) to fieldmark_app;
+
+-- queue.sql
+
+-- The queue: triggers put jobs there, in the transaction that makes the work.
+
+-- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema.
+create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
+language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+as $$
+begin
+  if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
+    raise exception 'The job queue is not set up: run `fieldmark migrate` once.' using errcode = 'PT503';
+  end if;
+  perform queue.procrastinate_defer_jobs_v1(
+    array[row(p_queue, p_task, 0, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+end $$;
+
+-- The lock: runs with one lock key are executed one at a time, in their order.
+create function private.enqueue_execution(p_run public.runs) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.enqueue(
+    case when p_run.background then 'background' else 'runs' end, 'execute_run',
+    jsonb_build_object('run_id', p_run.id), p_run.lock_key);
+end $$;
+
+-- Security definer, all that follow: whoever writes a row may have no right on the queue.
+create function private.enqueue_reading() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.enqueue(
+    'documents', 'read_document', jsonb_build_object('document_id', new.id), new.org_id || '/document/' || new.id);
+  return null;
+end $$;
+
+-- A run waits until its document is read. One without a document waits for nothing.
+create function private.enqueue_run() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document public.documents;
+begin
+  if new.document_id is null then
+    perform private.enqueue_execution(new);
+    return null;
+  end if;
+  -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
+  select * into v_document from public.documents where id = new.document_id for share;
+  if v_document.status = 'failed' then
+    raise exception '%', v_document.error using errcode = 'PT409';
+  end if;
+  if v_document.status = 'ready' then
+    perform private.enqueue_execution(new);
+  end if;
+  return null;
+end $$;
+
+-- The document is read, or cannot be: the runs that wait for it begin, or fail.
+create function private.release_waiting_runs() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+begin
+  for v_run in
+    select * from public.runs where document_id = new.id and status = 'queued' order by created_at, id
+  loop
+    if new.status = 'ready' then
+      perform private.enqueue_execution(v_run);
+    else
+      perform private.fail_run(v_run.id, new.error, 'document_failed');
+    end if;
+  end loop;
+  perform pg_notify('fieldmark_documents', new.id::text);
+  return null;
+end $$;
+
+create function private.enqueue_again() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.enqueue_execution(new);
+  return null;
+end $$;
+
+create trigger enqueue_reading after insert on public.documents
+  for each row when (new.status = 'reading') execute function private.enqueue_reading();
+create trigger release_waiting_runs after update of status on public.documents
+  for each row when (old.status = 'reading' and new.status <> 'reading') execute function private.release_waiting_runs();
+create trigger enqueue_run after insert on public.runs
+  for each row when (new.status = 'queued') execute function private.enqueue_run();
+create trigger enqueue_again after update of status on public.runs
+  for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_again();
+create trigger enqueue_released after update of held_at on public.runs
+  for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
+  execute function private.enqueue_again();
+
+revoke execute on all functions in schema private from public;
+
+-- json.sql
+
+-- Paths in JSON: their names, what stands at them, and how two documents differ. Pure functions.
+
+-- The name of one key below a parent's name: `a` + b → `a.b`. Keys that would not read back stand quoted: `["a.b"]`.
+-- Twin of fieldmark.domain.paths. (A body that is parsed now needs no search_path, and can be inlined without one.)
+create function private.child_name(p_parent text, p_key text) returns text
+language sql immutable
+return
+  case
+    when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
+      then case when p_parent = '' then p_key else p_parent || '.' || p_key end
+    else p_parent || '[' || to_jsonb(p_key)::text || ']'
+  end;
+
+-- Every node below the root of a document. What lies beyond the bounds of private.check_json is not followed further:
+-- there a long key would be repeated for each of its children.
+create function private.nodes(p_doc jsonb)
+returns table (path text[], steps text, name text, value jsonb)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive node as (
+    select array[]::text[] as path, '' as steps, '' as name, p_doc as value
+    union all
+    select
+      node.path || child.key,
+      node.steps || child.step,
+      case child.step
+        when 'k' then private.child_name(node.name, child.key)
+        else node.name || '[' || child.key || ']'
+      end,
+      child.value
+    from node
+    cross join lateral (
+      select e.key, 'k' as step, e.value
+      from jsonb_each(case jsonb_typeof(node.value) when 'object' then node.value else '{}'::jsonb end) as e
+      union all
+      select (a.position - 1)::text, 'i', a.value
+      from jsonb_array_elements(case jsonb_typeof(node.value) when 'array' then node.value else '[]'::jsonb end)
+        with ordinality as a (value, position)
+    ) as child
+    where length(node.steps) <= 32 and char_length(node.name) <= 1000
+  )
+  select path, steps, name, value from node where steps <> ''
+$$;
+
+-- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
+-- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
+-- 12.50 are the same, and to a reader they are not. Bounded as private.nodes is.
+create function private.changes(p_old jsonb, p_new jsonb)
+returns table (path text[], steps text, name text, old jsonb, new jsonb)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive node as (
+    select array[]::text[] as path, '' as steps, '' as name, p_old as old, p_new as new
+    union all
+    select
+      node.path || child.key,
+      node.steps || child.step,
+      case child.step
+        when 'k' then private.child_name(node.name, child.key)
+        else node.name || '[' || child.key || ']'
+      end,
+      child.old, child.new
+    from node
+    cross join lateral (
+      select key, 'k' as step, o.value as old, n.value as new
+      from jsonb_each(case jsonb_typeof(node.old) when 'object' then node.old else '{}'::jsonb end) as o
+      full join jsonb_each(case jsonb_typeof(node.new) when 'object' then node.new else '{}'::jsonb end) as n using (key)
+      where o.value::text is distinct from n.value::text
+      union all
+      select (position - 1)::text, 'i', o.value, n.value
+      from jsonb_array_elements(case jsonb_typeof(node.old) when 'array' then node.old else '[]'::jsonb end)
+        with ordinality as o (value, position)
+      full join jsonb_array_elements(case jsonb_typeof(node.new) when 'array' then node.new else '[]'::jsonb end)
+        with ordinality as n (value, position) using (position)
+      where o.value::text is distinct from n.value::text
+    ) as child
+    where length(node.steps) <= 32 and char_length(node.name) <= 1000
+  )
+  select path, steps, name, old, new from node where steps <> ''
+$$;
+
+create function private.is_leaf(p_value jsonb) returns boolean
+language sql immutable
+return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
+
+-- Refuses what would be small to send and ruinous to keep: more than 4 MB, 32 levels or 100,000 values, and numbers of more
+-- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
+create function private.check_json(p_value jsonb, p_what text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_values integer;
+begin
+  if pg_column_size(p_value) > 4194304 then
+    raise exception '% may not exceed 4 MB.', p_what using errcode = 'PT422';
+  end if;
+  if jsonb_path_exists(p_value, 'strict $.**{33}') then
+    raise exception '% may be nested at most 32 deep.', p_what using errcode = 'PT422';
+  end if;
+  -- (jsonb_path_query would take a time that grows with the square of the number.)
+  v_values := jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()'));
+  if v_values > 100000 then
+    raise exception '% may hold at most 100,000 values.', p_what using errcode = 'PT422';
+  end if;
+  if exists (
+    select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
+    where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
+  ) then
+    raise exception '%: a number may have at most 100 digits before and after its point.', p_what using errcode = 'PT422';
+  end if;
+end $$;
+
+-- A path as a plain list of 1 to 32 steps. (An array of SQL may also have two dimensions, or begin at index 0.)
+create function private.checked_path(p_path text[]) returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if coalesce(cardinality(p_path), 0) = 0 then
+    raise exception 'The path is empty.' using errcode = 'PT422';
+  end if;
+  if array_ndims(p_path) > 1 or array_position(p_path, null) is not null then
+    raise exception 'A path is a list of texts; a step of this one is not a text.' using errcode = 'PT422';
+  end if;
+  if cardinality(p_path) > 32 then
+    raise exception 'A path may have at most 32 steps.' using errcode = 'PT422';
+  end if;
+  if (select sum(char_length(step)) from unnest(p_path) as step) > 1000 then
+    raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+  end if;
+  return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
+end $$;
+
+-- Puts a value at a path: makes missing objects on the way, appends to a list only at its end, refuses everything else.
+-- (jsonb_set would do nothing where a parent is missing, append for [999999999], prepend for [-999], and lose the whole
+-- column for a SQL null.)
+create function private.put(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_key text := p_path[1];
+  v_rest text[] := p_path[2:];
+  v_name text;
+  v_index integer;
+  v_length integer;
+  v_child jsonb;
+begin
+  if coalesce(array_length(p_path, 1), 0) = 0 then
+    return p_value;
+  end if;
+  -- What does not exist yet becomes a list where its first step is 0, else an object.
+  if p_doc is null then
+    p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
+  end if;
+  case jsonb_typeof(p_doc)
+    when 'object' then
+      v_name := private.child_name(p_name, v_key);
+      v_child := p_doc -> v_key;
+      if v_child is null and v_rest[1] ~ '^[0-9]+$' and v_rest[1] <> '0' then
+        raise exception
+          'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
+          v_name || '[' || v_rest[1] || ']', v_name, v_rest[1], v_name
+          using errcode = 'PT422';
+      end if;
+      return p_doc || jsonb_build_object(v_key, private.put(v_child, v_rest, p_value, v_name));
+    when 'array' then
+      v_length := jsonb_array_length(p_doc);
+      v_name := p_name || '[' || v_key || ']';
+      if v_key !~ '^(0|[1-9][0-9]{0,8})$' then
+        raise exception 'Path %: % is a list, its items are counted 0 to %.', v_name, p_name, v_length
+          using errcode = 'PT422';
+      end if;
+      v_index := v_key::integer;
+      if v_index > v_length then
+        raise exception 'Path % is past the end of %: the next item is [%].', v_name, p_name, v_length
+          using errcode = 'PT422';
+      end if;
+      v_child := private.put(p_doc -> v_index, v_rest, p_value, v_name);
+      return jsonb_set(p_doc, array[v_key], v_child, true);
+    else
+      raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
+        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
+        using errcode = 'PT422';
+  end case;
+end $$;
+
+-- The name of a path as it stands in a document, or null where nothing stands there.
+create function private.name_at(p_doc jsonb, p_path text[]) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name text := '';
+  v_step text;
+begin
+  foreach v_step in array p_path loop
+    case jsonb_typeof(p_doc)
+      when 'object' then
+        v_name := private.child_name(v_name, v_step);
+        p_doc := p_doc -> v_step;
+      when 'array' then
+        if v_step !~ '^(0|[1-9][0-9]{0,8})$' then
+          return null;
+        end if;
+        v_name := v_name || '[' || v_step || ']';
+        p_doc := p_doc -> v_step::integer;
+      else
+        return null;
+    end case;
+    if p_doc is null then
+      return null;
+    end if;
+  end loop;
+  return v_name;
+end $$;
+
+-- Objects merge key by key. Every other value, lists included, replaces what stood there.
+create function private.merge(p_old jsonb, p_new jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
+      p_old || coalesce(
+        (
+          select jsonb_object_agg(
+            key, case jsonb_typeof(value) when 'object' then private.merge(p_old -> key, value) else value end)
+          from jsonb_each(p_new)
+        ), '{}'::jsonb)
+    else p_new
+  end
+$$;
+
+-- Entries by name -----------------------------------------------------------------------------------------------------
+-- Scores, evidence and locks are objects keyed by path name. (What may be a stored column is taken apart once: a look into
+-- it for each of thousands of keys would decompress it each time.)
+
+-- The entries that come with a change: those that differ, and those that the writer names, since what proves another value
+-- may read as before.
+create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(key, n.value), '{}')
+  from jsonb_each(p_now) as n left join jsonb_each(p_before) as b using (key)
+  where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
+$$;
+
+-- Of the entries those that remain: as they were, where the value is too.
+create function private.still_true(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
+  where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
+$$;
+
+-- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
+create function private.at_or_below(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_alone then
+    return case when p_entries ? p_name then jsonb_build_object(p_name, p_entries -> p_name) else '{}' end;
+  end if;
+  return (
+    select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_entries)
+    where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
+end $$;
+
+-- After `p_path` was removed: if it was an item of a list, what stood behind it has moved up by one, and so do its entries.
+-- They are taken as they were before, since the items now hold other values than under the same name before.
+create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_list_path text[] := p_path[:cardinality(p_path) - 1];
+  v_opening text;
+  v_index integer;
+begin
+  if jsonb_typeof(p_was #> v_list_path) <> 'array' then
+    return p_now;
+  end if;
+  v_opening := private.name_at(p_was, v_list_path) || '[';
+  v_index := p_path[cardinality(p_path)]::integer;
+  return (
+    with item as (
+      select key, value, substring(substr(key, length(v_opening) + 1) from '^([0-9]{1,9})\]')::integer as index
+      from jsonb_each(p_before)
+      where starts_with(key, v_opening)
+    )
+    select coalesce(jsonb_object_agg(key, value), '{}'::jsonb) from (
+      select key, value from jsonb_each(p_now) where not starts_with(key, v_opening)
+      union all
+      select
+        case when index > v_index
+          then v_opening || (index - 1)::text || substr(key, length(v_opening || index::text) + 1)
+          else key
+        end, value
+      from item
+      where index <> v_index
+    ) as kept);
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.child_name(text, text), private.nodes(jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb),
+  private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
+  private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.at_or_below(jsonb, text, boolean)
+  to authenticated;
+
+-- extraction_authors.sql
+
+-- Authors of a write: an agent's call or a person, and in whose name an agent writes.
+
+-- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
+create function private.is_agent() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
+
+-- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
+create function private.person_behind() returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select decided_by from public.tool_calls
+  where run_id = nullif(current_setting('fieldmark.run_id', true), '')::uuid
+    and id = current_setting('fieldmark.call_id', true) and admitted_by = 'person' and private.is_agent()
+$$;
+
+-- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
+-- see private.spoken_for.
+create function private.speaker() returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select run.created_by from public.runs as run
+  join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
+  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks and private.is_agent()
+$$;
+
+-- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in
+-- the words, and says so for this transaction.
+create function private.spoken_for() returns text[]
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when private.speaker() is null then '{}'
+    else array(
+      select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.spoken', true), ''), '[]')::jsonb))
+  end
+$$;
+
+-- The person in whose name an agent writes the leaf of this name, or null.
+create function private.author_of(p_name text) returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(
+    private.person_behind(), case when p_name = any (private.spoken_for()) then private.speaker() end)
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.is_agent(), private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
+  to authenticated;
+
+-- extraction_journal.sql
+
+-- The journal of extractions: every change of a leaf, which no write escapes.
+
+create table public.extraction_journal (
+  id bigint generated always as identity primary key,
+  org_id uuid not null,
+  extraction_id uuid not null,
+  version integer not null,
+  -- One entry a changed leaf: a scalar, or an empty object or list. `steps` has a letter a step, k for an object's key
+  -- and i for a list's index, because {items,0} alone does not tell the two apart.
+  path text[] not null,
+  steps text not null check (steps ~ '^[ki]+$'),
+  -- SQL null: there was, or is, no leaf at this path. (JSON null is a value.)
+  old jsonb,
+  new jsonb,
+  actor text not null check (actor in ('agent', 'user')),
+  run_id uuid,
+  call_id text,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
+select private.protect_table('public.extraction_journal');
+grant select on public.extraction_journal to authenticated;
+
+create policy "members read their journals" on public.extraction_journal
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Security definer: nobody has the right to write the journal, so nobody but this trigger does.
+create function private.keep_journal() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_before jsonb := case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end;
+  v_run text := nullif(current_setting('fieldmark.run_id', true), '');
+  v_call text := nullif(current_setting('fieldmark.call_id', true), '');
+  v_agent boolean := private.is_agent();
+begin
+  insert into public.extraction_journal
+    (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
+  select new.org_id, new.id, new.version, c.path, c.steps,
+    case when private.is_leaf(c.old) then c.old end, case when private.is_leaf(c.new) then c.new end,
+    case when v_agent then 'agent' else 'user' end,
+    case when v_agent then v_run::uuid end, case when v_agent then v_call end, auth.uid()
+  from private.changes(v_before, new.extracted_fields) as c
+  where private.is_leaf(c.old) or private.is_leaf(c.new)
+  order by c.path;
+  return null;
+end $$;
+
+create trigger keep_journal_of_insert after insert on public.extractions
+  for each row when (new.extracted_fields <> '{}') execute function private.keep_journal();
+create trigger keep_journal_of_update after update on public.extractions
+  for each row when (new.version <> old.version) execute function private.keep_journal();
+
+-- A document as it stood at a version, from its journal: the latest leaf of each path, then level by level upwards, the
+-- objects and lists that held them. (Putting leaf after leaf would copy the whole document for each.)
+create type private.node as (path text[], steps text, value jsonb);
+
+create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_nodes private.node[];
+  v_level integer;
+begin
+  select array_agg(row(latest.path, latest.steps, latest.new)::private.node), max(length(latest.steps))
+  into v_nodes, v_level
+  from (
+    select distinct on (path, steps) path, steps, new
+    from public.extraction_journal
+    where extraction_id = p_extraction_id and version <= p_version
+    order by path, steps, version desc, id desc
+  ) as latest
+  where latest.new is not null;
+  while v_level > 0 loop
+    select array_agg(row(up.path, up.steps, up.value)::private.node) into v_nodes
+    from (
+      select path, steps, value from unnest(v_nodes) where length(steps) < v_level
+      union all
+      select path[:v_level - 1], left(steps, v_level - 1),
+        case right(steps, 1)
+          when 'i' then jsonb_agg(value order by lpad(path[v_level], 9, '0') collate "C")
+          else jsonb_object_agg(path[v_level], value)
+        end
+      from unnest(v_nodes)
+      where length(steps) = v_level
+      group by path[:v_level - 1], left(steps, v_level - 1), right(steps, 1)
+    ) as up;
+    v_level := v_level - 1;
+  end loop;
+  return coalesce(v_nodes[1].value, '{}');
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.fields_at(uuid, integer) to authenticated;
+
+-- extraction_locks.sql
+
+-- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
+
+-- The names of the locks that bind whoever writes here. None binds a person. An agent is bound by a lock unless it writes
+-- that leaf in the name of whose lock it is.
+create function private.binding(p_locks jsonb) returns text[]
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
+  where (select private.is_agent())
+    and value ->> 'by' <> coalesce((select private.person_behind())::text, '')
+    and not (
+      key = any ((select private.spoken_for())::text[]) and value ->> 'by' = (select private.speaker())::text)
+$$;
+
+-- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
+-- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
+create function private.shifted(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
+returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  with change as materialized (
+    select * from private.changes(p_old, p_new)
+  ), below as (
+    select c.path[:n] as path, left(c.steps, n) as steps, count(*) as leaves, bool_or(
+      private.is_leaf(c.old) and c.old not in ('null', '""', '{}', '[]') and c.old is distinct from c.new
+      and c.name not in (select unnest(p_kept))) as gives_way
+    from change as c
+    cross join lateral generate_series(1, length(c.steps)) as n
+    where substr(c.steps, n, 1) = 'i' and (private.is_leaf(c.old) or private.is_leaf(c.new))
+    group by c.path[:n], left(c.steps, n)
+  ), item as (
+    select path, c.name, c.old, gives_way, count(*) over list as items, sum(leaves) over list as leaves
+    from below
+    join change as c using (path, steps)
+    window list as (partition by path[:cardinality(path) - 1], left(steps, -1))
+  )
+  select path, name, old, items, leaves::bigint from item where gives_way
+$$;
+
+-- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back:
+-- - a leaf by itself;
+-- - a list as a whole, if anything else of it would change, also where the two read alike: an old cell must not end up in
+--   a new row;
+-- - an object or list as a whole that would go with a leaf in it;
+-- - the outermost for more than 500 leaves.
+create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
+returns table (path text[], name text, old jsonb, new jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_binding text[] := private.binding(p_was.locks);
+  v_name text;
+begin
+  if cardinality(v_binding) = 0 then
+    return;
+  end if;
+  if p_removed is not null then
+    v_name := private.name_at(p_was.extracted_fields, p_removed);
+    if private.at_or_below(p_was.locks, v_name) ?| v_binding then
+      return query select p_removed, v_name, p_was.extracted_fields #> p_removed, null::jsonb;
+    end if;
+    return;
+  end if;
+  return query
+    with change as materialized (
+      select * from private.changes(p_was.extracted_fields, p_wanted)
+    ), prefix as materialized (
+      -- Each change beside itself and all that it stands in, which changes with it. (Not the values: the whole document would
+      -- stand beside each leaf.)
+      select below.name as below, length(below.steps) as depth, above.name, length(above.steps) as level,
+        jsonb_typeof(above.old) = 'array' as list,
+        jsonb_typeof(above.old) is distinct from jsonb_typeof(above.new) as replaced
+      from change as below
+      cross join lateral generate_series(1, length(below.steps)) as n
+      join change as above on above.path = below.path[:n] and above.steps = left(below.steps, n)
+    ), shifted as (
+      -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
+      select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
+      from private.shifted(p_was.extracted_fields, p_wanted, v_binding) as item
+      cross join lateral private.nodes(item.old) as node
+      join unnest(v_binding) as lock
+        on lock = item.name || case when starts_with(node.name, '[') then '' else '.' end || node.name
+      where item.items > 1
+    ), touched as (
+      select name from change where name in (select unnest(v_binding))
+      union
+      select name from shifted
+    ), free as (
+      -- Leaves that change and that no lock keeps.
+      select name from change
+      where (private.is_leaf(old) or private.is_leaf(new))
+        and name not in (select name from prefix where below in (select name from touched))
+        and name not in (select below from prefix where name in (select name from touched))
+    ), mixed as (
+      -- Lists that have such a leaf in them.
+      select name from prefix
+      where below in (select name from free) and level < depth and list
+      union
+      select list from shifted
+    ), kept as (
+      select distinct on (below) name
+      from prefix
+      where below in (select name from touched)
+        and (
+          name = below or name in (select name from mixed) or replaced
+          -- Each place is put back by itself in the whole document.
+          or (level = 1 and (select count(*) from touched) > 500))
+      order by below, level
+    )
+    select path, name, old, new from change where name in (select name from kept)
+    order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
+end $$;
+
+-- Of the locks those that are left to it: a person may take some away, nobody may add one or change whose it is.
+create function private.locks_left(p_before jsonb, p_now jsonb) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
+  where key in (select jsonb_object_keys(p_now)) or private.is_agent()
+$$;
+
+-- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their name. With a
+-- leaf that is gone its lock goes.
+create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_by uuid := case when private.is_agent() then private.person_behind() else auth.uid() end;
+  v_spoken text[] := private.spoken_for();
+  v_speaker uuid := private.speaker();
+begin
+  return (
+    select
+      p_locks - coalesce(array_agg(name) filter (where private.is_leaf(c.new) is not true), '{}')
+      || coalesce(
+        jsonb_object_agg(name, jsonb_build_object('by', author, 'at', now()))
+          filter (where private.is_leaf(c.new) and author is not null), '{}')
+    from private.changes(p_old, p_new) as c
+    cross join lateral (select coalesce(v_by, case when c.name = any (v_spoken) then v_speaker end) as author) as a);
+end $$;
+
+-- A person's locks on what they wrote at a path, for where it stood there before: by writing it they say that it is right.
+create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
+  from private.name_at(p_fields, p_path) as above
+  cross join lateral (
+    select above as name, p_fields #> p_path as value
+    union all
+    select above || case when starts_with(node.name, '[') then '' else '.' end || node.name, node.value
+    from private.nodes(p_fields #> p_path) as node
+  ) as leaf
+  where private.is_leaf(leaf.value) and auth.uid() is not null
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.binding(jsonb), private.held(public.extractions, jsonb, text[]), private.shifted(jsonb, jsonb, text[])
+  to authenticated;
+
+-- extraction_proposals.sql
+
+-- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
+
+create table public.extraction_proposals (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  extraction_id uuid not null,
+  -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.
+  path text[] not null,
+  name text not null,
+  -- While it is pending or rejected, `old` is what stands there. SQL null as `new`: the agent would remove it. (JSON null is
+  -- a value.)
+  old jsonb not null,
+  new jsonb,
+  -- By path name, as those of the extraction: what the agent gave for the path and for what stands below it.
+  confidence_scores jsonb not null,
+  evidence jsonb not null,
+  -- Superseded: another proposal took its place, or what stands there has changed since, also after it was rejected.
+  status text not null default 'pending' check (status in ('pending', 'accepted', 'rejected', 'superseded')),
+  run_id uuid,
+  call_id text,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  decided_by uuid,
+  decided_at timestamptz,
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index extraction_proposals_extraction_id on public.extraction_proposals (extraction_id, name);
+select private.protect_table('public.extraction_proposals');
+grant select on public.extraction_proposals to authenticated;
+
+create policy "members read the proposals for their extractions" on public.extraction_proposals
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Keeps what an agent would have written; not again what waits already, or was rejected: both are for the value that stands.
+create function private.propose(
+  p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (
+    select from public.extraction_proposals
+    where extraction_id = p_extraction.id and name = p_name and status in ('pending', 'rejected')
+      and new::text is not distinct from p_new::text
+  ) then
+    return;
+  end if;
+  update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+  where extraction_id = p_extraction.id and status = 'pending'
+    and (name = p_name or starts_with(name, p_name || '.') or starts_with(name, p_name || '['));
+  insert into public.extraction_proposals
+    (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, call_id)
+  values (
+    p_extraction.org_id, p_extraction.id, p_path, p_name, p_old, p_new, p_scores, p_evidence,
+    nullif(current_setting('fieldmark.run_id', true), '')::uuid, current_setting('fieldmark.call_id', true));
+end $$;
+
+-- After the fields changed: proposals for items that closed up go with them, those that are remembered as rejected too. One
+-- for another value than now stands, or for what may be another row now, is none any more. (That other row may hold the
+-- same value.)
+create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_step integer := cardinality(p_removed);
+begin
+  if jsonb_typeof(p_was #> p_removed[:v_step - 1]) = 'array' then
+    update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed;
+    update public.extraction_proposals set
+      path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
+      name = private.name_at(
+        p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
+      confidence_scores = private.closed_up(confidence_scores, confidence_scores, p_was, p_removed),
+      evidence = private.closed_up(evidence, evidence, p_was, p_removed)
+    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step - 1] = p_removed[:v_step - 1]
+      and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
+  elsif p_removed is null and exists (
+    select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
+  ) then
+    -- A single leaf that changes makes no other row: two proposals for one row are accepted one after the other.
+    update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+    where id in (
+      select proposal.id
+      from public.extraction_proposals as proposal
+      cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
+      join private.shifted(p_was, p_now.extracted_fields) as item on item.path = proposal.path[:n]
+      where proposal.extraction_id = p_now.id and proposal.status in ('pending', 'rejected') and item.leaves > 1);
+  end if;
+  update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+  where extraction_id = p_now.id and status in ('pending', 'rejected') and (
+    private.name_at(p_now.extracted_fields, path) is distinct from name
+    or (p_now.extracted_fields #> path)::text <> old::text);
+end $$;
+
+revoke execute on all functions in schema private from public;
+
+-- extraction_functions.sql
+
+-- Functions of the field: security invoker, so the caller's policies hold. They are also the RPCs of a Supabase front end.
+
+create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions;
+begin
+  select * into v_row from public.extractions where id = p_extraction_id for no key update;
+  if not found then
+    raise exception 'There is no such extraction.' using errcode = 'PT404';
+  end if;
+  return v_row;
+end $$;
+
+-- Writes fields with what scores and proves them, as the value that was meant for `p_set` or without what stood at
+-- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
+-- Answers the row as it then stands.
+create function private.written(
+  p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
+  p_removed text[] default null, p_set text[] default null
+) returns public.extractions
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions;
+begin
+  perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
+    'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
+    'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
+    'removed', to_jsonb(p_removed), 'set', to_jsonb(p_set)))::text, true);
+  update public.extractions set
+    extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+    evidence = evidence || p_evidence
+  where id = p_was.id
+  returning * into v_row;
+  perform set_config('fieldmark.change', '', true);
+  return v_row;
+end $$;
+
+-- What a writer is told: the version, each leaf that changed, and under `proposed` the names of what a person's lock kept.
+create function private.told(
+  p_was public.extractions, p_now public.extractions, p_wanted jsonb, p_removed text[] default null
+) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_changed jsonb;
+  v_proposed jsonb;
+begin
+  select coalesce(jsonb_agg(
+    case when c.new is null
+      then jsonb_build_object('path', c.name, 'value', null, 'confidence', null, 'evidence', null, 'removed', true)
+      else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
+    end order by c.path), '[]') into v_changed
+  from private.changes(p_was.extracted_fields, p_now.extracted_fields) as c
+  left join jsonb_each(p_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(p_now.evidence) as proof on proof.key = c.name
+  where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
+  select jsonb_agg(name) into v_proposed from private.held(p_was, p_wanted, p_removed);
+  return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
+    || jsonb_build_object('version', p_now.version, 'changed', v_changed);
+end $$;
+
+create function public.save_extraction_fields(
+  p_extraction_id uuid, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb;
+begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if p_fields is null or jsonb_typeof(p_fields) <> 'object' then
+    raise exception 'Fields must be an object.' using errcode = 'PT422';
+  end if;
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  perform private.check_json(p_fields, 'Fields');
+  v_wanted := private.merge(v_was.extracted_fields, p_fields);
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+end $$;
+
+-- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
+create function public.update_extraction_field(
+  p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
+  p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_wanted jsonb;
+  v_name text;
+begin
+  if p_value is null then
+    raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
+      left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
+  end if;
+  -- (NaN is greater than every number, so it is not between any two.)
+  if p_confidence not between 0 and 1 then
+    raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
+  end if;
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  perform private.check_json(p_value, 'A value');
+  v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
+  v_name := private.name_at(v_wanted, v_path);
+  v_row := private.written(
+    v_was, v_wanted,
+    case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
+    p_evidence, p_set => v_path);
+  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
+    || private.told(v_was, v_row, v_wanted);
+end $$;
+
+create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_wanted jsonb;
+  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_told jsonb;
+begin
+  if v_name is null then
+    raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
+  end if;
+  v_wanted := v_was.extracted_fields #- v_path;
+  v_row := private.written(v_was, v_wanted, p_removed => v_path);
+  v_told := private.told(v_was, v_row, v_wanted, v_path) - 'changed' || jsonb_build_object('path', v_name);
+  if v_told ? 'proposed' then
+    return v_told;
+  end if;
+  return v_told || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
+end $$;
+
+create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions := private.locked_extraction(p_extraction_id);
+begin
+  if p_document_type is null or char_length(p_document_type) not between 1 and 200 then
+    raise exception 'The document type must have 1 to 200 characters.' using errcode = 'PT422';
+  end if;
+  update public.extractions set document_type = p_document_type where id = v_row.id returning * into v_row;
+  return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
+end $$;
+
+create function public.complete_extraction(p_extraction_id uuid) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions := private.locked_extraction(p_extraction_id);
+begin
+  update public.extractions set status = 'completed' where id = v_row.id returning * into v_row;
+  return jsonb_build_object('value', v_row.status, 'version', v_row.version);
+end $$;
+
+-- Confidences and evidence by path name, of what it brings back.
+create function public.restore_extraction(
+  p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb;
+begin
+  if p_version is null or p_version not between 0 and v_was.version then
+    raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
+      using errcode = 'PT422';
+  end if;
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  v_wanted := private.fields_at(v_was.id, p_version);
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+end $$;
+
+create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_locks text[] := array(
+    select key from jsonb_object_keys(private.at_or_below(v_was.locks, v_name)) as key order by key);
+begin
+  if v_name is null or cardinality(v_locks) = 0 then
+    raise exception 'Nothing at path % is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)
+      using errcode = 'PT422';
+  end if;
+  if private.is_agent() then
+    raise exception 'A person takes a lock away.' using errcode = 'PT422';
+  end if;
+  update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
+  return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
+end $$;
+
+-- A person decides a proposal, once. Accepted, it is written as theirs. Security definer, because nobody may write proposals.
+create function public.decide_extraction_proposal(p_extraction_id uuid, p_proposal_id uuid, p_accepted boolean)
+returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions;
+  v_row public.extractions;
+  v_proposal public.extraction_proposals;
+begin
+  select * into v_was from public.extractions
+  where id = p_extraction_id and org_id in (select private.my_org_ids()) for no key update;
+  if not found then
+    raise exception 'There is no such extraction.' using errcode = 'PT404';
+  end if;
+  select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
+  if not found then
+    raise exception 'There is no such proposal.' using errcode = 'PT404';
+  end if;
+  if p_accepted is null or private.is_agent() then
+    raise exception 'A person accepts a proposal or rejects it.' using errcode = 'PT422';
+  end if;
+  if v_proposal.status <> 'pending' then
+    raise exception 'The proposal for % is % already.', left(v_proposal.name, 200), v_proposal.status
+      using errcode = 'PT409';
+  end if;
+  update public.extraction_proposals set
+    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
+    decided_at = clock_timestamp()
+  where id = v_proposal.id;
+  v_row := case
+    when not p_accepted then v_was
+    when v_proposal.new is null
+      then private.written(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
+    else private.written(
+      v_was, jsonb_set(v_was.extracted_fields, v_proposal.path, v_proposal.new), v_proposal.confidence_scores,
+      v_proposal.evidence)
+  end;
+  return jsonb_build_object(
+    'path', v_proposal.name, 'value', v_row.extracted_fields #> v_proposal.path, 'version', v_row.version);
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], text[]),
+  private.told(public.extractions, public.extractions, jsonb, text[])
+  to authenticated;
+revoke execute on function
+  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.identify_document(uuid, text), public.complete_extraction(uuid),
+  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
+  public.decide_extraction_proposal(uuid, uuid, boolean)
+  from public, anon;
+grant execute on function
+  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.identify_document(uuid, text), public.complete_extraction(uuid),
+  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
+  public.decide_extraction_proposal(uuid, uuid, boolean)
+  to authenticated;
+
+-- extraction_check.sql
+
+-- The check of extractions: what every write into the table goes through, whoever writes and however.
+
+-- Security definer: what the agent may not write becomes a proposal, and nobody has the right to write those.
+create function private.check_extraction() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_old public.extractions;
+  v_author uuid;
+  v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_scores jsonb;
+  v_evidence jsonb;
+  v_nowhere text[];
+  v_removed text[];
+  v_held record;
+  v_kept text[];
+  v_alone boolean;
+  v_stale text[] := '{}';
+  v_longest integer;
+begin
+  if tg_op = 'UPDATE' then
+    v_old := old;
+    new.updated_at := now();
+  else
+    v_old.version := new.version;
+    v_old.extracted_fields := '{}';
+    v_old.confidence_scores := '{}';
+    v_old.evidence := '{}';
+    v_old.locks := '{}';
+    perform private.check_json(new.schema, 'A schema');
+  end if;
+  if new.version <> v_old.version then
+    raise exception 'The version of an extraction counts by itself.' using errcode = 'PT422';
+  end if;
+  new.document_type_by := v_old.document_type_by;
+  if new.document_type is distinct from v_old.document_type then
+    v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
+    if not private.is_agent() or v_old.document_type_by is null or v_old.document_type_by = v_author then
+      new.document_type_by := v_author;
+    else
+      new.document_type := v_old.document_type;
+    end if;
+  end if;
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction');
+  perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+  -- (The service writes a dozen values for each field, and whoever wrote the fields never saw them.)
+  perform private.check_json(
+    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence');
+  if exists (
+    select from jsonb_each(new.confidence_scores)
+    where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
+  ) then
+    raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
+  end if;
+
+  -- Scores and evidence that come with this change, of something that stands.
+  v_scores := private.given(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
+  v_evidence := private.given(v_old.evidence, new.evidence, v_said -> 'evidence');
+  if v_scores <> '{}' or v_evidence <> '{}' then
+    v_nowhere := array(
+      select key from jsonb_object_keys(v_scores || v_evidence) as key
+      except select name from private.nodes(new.extracted_fields)
+      order by key);
+    if v_said <> '{}' and cardinality(v_nowhere) > 0 then
+      raise exception 'There is no field at path % to score or to prove.', left(v_nowhere[1], 200)
+        using errcode = 'PT422';
+    end if;
+    v_scores := v_scores - v_nowhere;
+    v_evidence := v_evidence - v_nowhere;
+  end if;
+
+  -- One place that goes, with the items behind it closing up: else they would look like changed ones.
+  if v_said ? 'removed' then
+    v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
+    if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
+      v_removed := null;
+    end if;
+  end if;
+
+  -- What a person set stays as it is, with its score and proof, whatever an agent writes.
+  if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
+    v_kept := private.binding(old.locks);
+    for v_held in select * from private.held(old, new.extracted_fields, v_removed) loop
+      v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
+      perform private.propose(
+        old, v_held.path, v_held.name, v_held.old, v_held.new,
+        private.at_or_below(v_scores, v_held.name, v_alone), private.at_or_below(v_evidence, v_held.name, v_alone));
+      if v_removed is null then
+        new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
+      else
+        new.extracted_fields := old.extracted_fields;
+        v_removed := null;
+      end if;
+      if not v_alone then
+        v_kept := v_kept || array(select jsonb_object_keys(private.at_or_below(v_scores || v_evidence, v_held.name)));
+      end if;
+    end loop;
+    v_scores := v_scores - v_kept;
+    v_evidence := v_evidence - v_kept;
+  end if;
+
+  new.locks := private.locks_left(v_old.locks, new.locks);
+  if new.extracted_fields::text <> v_old.extracted_fields::text then
+    if tg_op = 'UPDATE' then
+      new.version := old.version + 1;
+      -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
+      if private.is_agent() and old.schema is not null and new.status = old.status then
+        new.status := 'in_progress';
+      end if;
+    end if;
+    select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
+    from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
+    if v_longest > 1000 then
+      raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+    end if;
+    new.locks := case
+      when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
+      else private.closed_up(
+        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
+    end;
+  end if;
+  if v_said ? 'set' and not private.is_agent() then
+    new.locks := private.locks_at(
+      new.extracted_fields, array(select jsonb_array_elements_text(v_said -> 'set'))) || new.locks;
+  end if;
+  -- What scores or proves a value goes with it.
+  new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  if v_removed is not null then
+    new.confidence_scores := private.closed_up(
+      new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
+    new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+  end if;
+  if tg_op = 'UPDATE' and new.version <> old.version then
+    perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
+  end if;
+  return new;
+end $$;
+
+create trigger check_extraction before insert or update on public.extractions
+  for each row execute function private.check_extraction();
+
+revoke execute on all functions in schema private from public;
+
+-- realtime.sql
+
+-- Realtime: front ends follow progress without the service.
+
+do $$
+declare
+  v_table text;
+begin
+  foreach v_table in array array['documents', 'extractions', 'extraction_proposals', 'runs', 'run_events'] loop
+    if not exists (
+      select from pg_publication_tables
+      where pubname = 'supabase_realtime' and schemaname = 'public' and tablename = v_table
+    ) then
+      execute format('alter publication supabase_realtime add table public.%I', v_table);
+    end if;
+  end loop;
+end $$;

@@ -1,0 +1,166 @@
+-- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
+
+-- Who looks for room in an organisation, and who makes some, do so one after the other. Whoever takes this lock holds
+-- the rows of the runs it changes already, never the other way round.
+create function private.lock_credit(p_org_id uuid) returns void
+language sql set search_path = pg_catalog, pg_temp
+as $$ select pg_advisory_xact_lock(hashtextextended('credit/' || p_org_id::text, 0)) $$;
+
+-- How many other runs of an organisation are at work, and how much of its credit is set aside for them.
+-- Security definer: runs in the threads of other members count too.
+create function private.at_work(p_org_id uuid, p_run_id uuid) returns table (runs bigint, reserved_usd numeric)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select count(*), coalesce(sum(r.reserved_usd), 0) from public.runs as r
+  where r.org_id = p_org_id and r.status = 'running' and r.id <> p_run_id
+    and p_org_id in (select private.my_org_ids())
+$$;
+
+-- Whether another run with the same lock key goes first: one is at work, or an older one is queued.
+create function private.is_blocked(p_run public.runs) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select from public.runs as r
+    where r.lock_key = p_run.lock_key and r.id <> p_run.id and r.status in ('queued', 'running')
+      and (r.status = 'running' or (r.created_at, r.id) < (p_run.created_at, p_run.id)))
+$$;
+
+-- Whether a budget is used up that the run has, or that it has as a part of its root; null where none is set.
+create function private.is_budget_spent(p_run public.runs) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select bool_or(coalesce(r.max_cost_usd <= private.cost_of_run(r.id), false)) from public.runs as r
+  where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
+$$;
+
+-- Where a run has left its room, or there may be more of it: the oldest run that is held goes back into the queue, if
+-- nothing of its lock key blocks it. One that somebody is just changing is passed over: it is cancelled, and then makes
+-- room itself, or taken up, and then looks for room itself. At the end of the transaction: see private.lock_credit.
+create function private.make_room() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid := old.org_id;
+begin
+  perform private.lock_credit(v_org);
+  update public.runs set held_at = null
+  where id = (
+      select r.id from public.runs as r
+      where r.org_id = v_org and r.status = 'queued' and r.held_at is not null and not private.is_blocked(r)
+      order by r.created_at, r.id limit 1 for no key update skip locked)
+    and (select count(*) from public.runs where org_id = v_org and status = 'running') <
+      coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_org), 2147483647);
+  return null;
+end $$;
+
+-- Asks for a run to be taken up, with `p_wanted` US dollars set aside for its first step (null: nobody knows the model's
+-- price). The answer holds until the transaction ends:
+--   granted         nothing stands against it, and the credit is set aside
+--   held            other runs are at work instead; it is put into the queue again when one of them ends
+--   out_of_credit, max_cost, model_unpriced   it cannot go on
+-- Null for a run that has ended or is out of sight.
+create function private.reserve(p_run_id uuid, p_wanted numeric) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+  v_limits public.credit_limits;
+  v_spent boolean;
+  v_at_work bigint;
+  v_set_aside numeric;
+  v_left numeric;
+begin
+  select * into v_run from public.runs where id = p_run_id and status in ('queued', 'running') for no key update;
+  if not found then
+    return null;
+  end if;
+  v_spent := private.is_budget_spent(v_run);
+  if v_spent is not null and p_wanted is null then
+    return 'model_unpriced';
+  elsif v_spent then
+    return 'max_cost';
+  end if;
+  perform private.lock_credit(v_run.org_id);
+  select * into v_limits from public.credit_limits where org_id = v_run.org_id;
+  if v_limits.max_usd is not null and p_wanted is null then
+    return 'model_unpriced';
+  end if;
+  select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
+  v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  if v_left < p_wanted then
+    return 'out_of_credit';
+  end if;
+  -- One that another worker has left behind has its place already.
+  if v_run.status = 'running' then
+    return 'granted';
+  end if;
+  if v_at_work >= v_limits.max_concurrent_runs or v_left - v_set_aside < p_wanted or private.is_blocked(v_run) then
+    update public.runs set held_at = now() where id = p_run_id;
+    return 'held';
+  end if;
+  if v_limits.max_usd is not null then
+    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+  end if;
+  return 'granted';
+end $$;
+
+-- Charges one of the model's messages, and sets `p_wanted` US dollars aside for the next. Answers null, or why the run
+-- cannot go on: max_cost, out_of_credit. What was used is recorded whatever became of the run.
+create function private.charge(
+  p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
+  p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
+  p_cost_usd numeric, p_wanted numeric
+) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+  v_max_usd numeric;
+  v_set_aside numeric;
+begin
+  insert into public.usage (
+    run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+    cache_read_tokens, cost_usd)
+  values (
+    p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
+    p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
+  on conflict (run_id, message_id) do nothing;
+  select * into v_run from public.runs where id = p_run_id and status = 'running';
+  if not found then
+    return null;  -- whoever ended it has said so
+  elsif private.is_budget_spent(v_run) then
+    return 'max_cost';
+  end if;
+  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
+  if v_max_usd is null then
+    return null;
+  end if;
+  perform from public.runs where id = p_run_id for no key update;
+  perform private.lock_credit(p_org_id);
+  select reserved_usd into v_set_aside from private.at_work(p_org_id, p_run_id);
+  -- A price that is not known counts as none to be had.
+  if v_max_usd - private.spent_this_month(p_org_id) - v_set_aside >= p_wanted then
+    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+    return null;
+  end if;
+  return 'out_of_credit';
+end $$;
+
+-- Starting counts too: where there was room for one, there may be for the next.
+create constraint trigger make_room_when_status_changes after update of status on public.runs
+  deferrable initially deferred for each row when (old.status in ('queued', 'running') and new.status <> old.status)
+  execute function private.make_room();
+create constraint trigger make_room_when_deleted after delete on public.runs
+  deferrable initially deferred for each row when (old.status in ('queued', 'running'))
+  execute function private.make_room();
+create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
+  deferrable initially deferred for each row
+  execute function private.make_room();
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
+  private.is_budget_spent(public.runs), private.reserve(uuid, numeric),
+  private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric, numeric)
+  to authenticated;

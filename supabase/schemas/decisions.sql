@@ -1,0 +1,158 @@
+-- Decisions: a call waits for a person, who decides it. The decision's transaction carries the call out, and the run goes
+-- on when it is done.
+
+-- The run waits for a person to decide a call. `p_attached`: the worker's CLI waits too, for a while.
+create function private.await_approval(
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.fence(p_run_id, p_fencing_token);
+  perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
+  if not found then
+    raise exception 'This call does not wait for a person.' using errcode = 'PT410';
+  end if;
+  update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
+  where id = p_run_id;
+  if p_event is not null then
+    perform private.append_event(p_run_id, p_event);
+  end if;
+end $$;
+
+-- The call that waits is shown anew, because what it would change has moved since it was shown.
+create function private.show_again(
+  p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_event json
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.runs
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
+  if found then
+    update public.tool_calls set changes = p_changes, target_hash = p_target_hash
+    where run_id = p_run_id and id = p_call_id and status = 'pending';
+  end if;
+  if not found then
+    raise exception 'This call waits no more.' using errcode = 'PT409';
+  end if;
+  if p_event is not null then
+    perform private.append_event(p_run_id, p_event);
+  end if;
+end $$;
+
+-- A person decides a call that waits: once, for their own run, and as they saw it (its arguments hash to `p_hash`).
+-- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
+-- call's. The run's status stays: private.resume_run lets it go on.
+create function private.begin_decision(
+  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
+  p_arguments_hash text
+) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_status text := case when p_approved then 'admitted' else 'refused' end;
+begin
+  perform from public.runs
+  where id = p_run_id and created_by = auth.uid() and status = 'awaiting_approval' and waiting_call = p_call_id
+  for no key update;
+  if not found then
+    return null;
+  end if;
+  update public.tool_calls set
+    status = v_status, admitted_by = case when p_approved then 'person' end, reason = p_reason,
+    decided_by = auth.uid(), decided_at = clock_timestamp(),
+    proposed = case when p_arguments is null then null else arguments end,
+    arguments = coalesce(p_arguments, arguments), arguments_hash = coalesce(p_arguments_hash, arguments_hash)
+  where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
+  if not found then
+    return null;
+  end if;
+  perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
+  return v_status;
+end $$;
+
+-- The run goes on after a decision: at once where the worker's CLI has waited and the organisation has room, else through
+-- the queue. Answers the status that it has now, which stays where the call has let it wait for other runs; null for a run
+-- that has ended or is out of sight.
+create function private.resume_run(p_run_id uuid) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+  v_limits public.credit_limits;
+  v_at_work bigint;
+  v_set_aside numeric;
+  v_status text := 'queued';
+begin
+  select * into v_run from public.runs
+  where id = p_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+  if not found or v_run.status <> 'awaiting_approval' then
+    return v_run.status;
+  end if;
+  perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
+  if found then
+    raise exception 'The call that the run waits for is not decided.' using errcode = 'PT409';
+  end if;
+  if v_run.attached then
+    perform private.lock_credit(v_run.org_id);
+    select * into v_limits from public.credit_limits where org_id = v_run.org_id;
+    select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
+    if v_at_work < coalesce(v_limits.max_concurrent_runs, 2147483647)
+      and coalesce(
+        v_limits.max_usd - private.spent_this_month(v_run.org_id) - v_set_aside >= v_run.reserved_usd, true)
+      and not private.is_blocked(v_run) then
+      v_status := 'running';
+    end if;
+    -- Its worker hears of either.
+    perform pg_notify('fieldmark_work', p_run_id::text);
+  end if;
+  update public.runs set status = v_status, attached = false, consecutive_failures = 0 where id = p_run_id;
+  return v_status;
+end $$;
+
+-- The worker's CLI is there no longer. A run that was decided meanwhile, or whose child runs have all ended, goes on
+-- through the queue. Answers the status that it has now.
+create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_status text;
+begin
+  update public.runs set
+    attached = false,
+    status = case
+      when status = 'running' then 'queued'
+      when status = 'awaiting_runs' and not private.has_open_children(id, waiting_call) then 'queued'
+      else status
+    end
+  where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
+  returning status into v_status;
+  if not found then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+  return v_status;
+end $$;
+
+-- The same for a run whose job has come again while it waits: its worker is dead, and may do nothing more should it only
+-- have seemed so.
+create function private.disown_run(p_run_id uuid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_token integer;
+begin
+  update public.runs set fencing_token = fencing_token + 1
+  where id = p_run_id and attached and status in ('awaiting_approval', 'awaiting_runs')
+  returning fencing_token into v_token;
+  if found then
+    perform private.detach_run(p_run_id, v_token);
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, json),
+  private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
+  private.detach_run(uuid, integer), private.disown_run(uuid)
+  to authenticated;

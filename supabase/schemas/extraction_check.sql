@@ -1,0 +1,143 @@
+-- The check of extractions: what every write into the table goes through, whoever writes and however.
+
+-- Security definer: what the agent may not write becomes a proposal, and nobody has the right to write those.
+create function private.check_extraction() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_old public.extractions;
+  v_author uuid;
+  v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_scores jsonb;
+  v_evidence jsonb;
+  v_nowhere text[];
+  v_removed text[];
+  v_held record;
+  v_kept text[];
+  v_alone boolean;
+  v_stale text[] := '{}';
+  v_longest integer;
+begin
+  if tg_op = 'UPDATE' then
+    v_old := old;
+    new.updated_at := now();
+  else
+    v_old.version := new.version;
+    v_old.extracted_fields := '{}';
+    v_old.confidence_scores := '{}';
+    v_old.evidence := '{}';
+    v_old.locks := '{}';
+    perform private.check_json(new.schema, 'A schema');
+  end if;
+  if new.version <> v_old.version then
+    raise exception 'The version of an extraction counts by itself.' using errcode = 'PT422';
+  end if;
+  new.document_type_by := v_old.document_type_by;
+  if new.document_type is distinct from v_old.document_type then
+    v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
+    if not private.is_agent() or v_old.document_type_by is null or v_old.document_type_by = v_author then
+      new.document_type_by := v_author;
+    else
+      new.document_type := v_old.document_type;
+    end if;
+  end if;
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction');
+  perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+  -- (The service writes a dozen values for each field, and whoever wrote the fields never saw them.)
+  perform private.check_json(
+    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence');
+  if exists (
+    select from jsonb_each(new.confidence_scores)
+    where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
+  ) then
+    raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
+  end if;
+
+  -- Scores and evidence that come with this change, of something that stands.
+  v_scores := private.given(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
+  v_evidence := private.given(v_old.evidence, new.evidence, v_said -> 'evidence');
+  if v_scores <> '{}' or v_evidence <> '{}' then
+    v_nowhere := array(
+      select key from jsonb_object_keys(v_scores || v_evidence) as key
+      except select name from private.nodes(new.extracted_fields)
+      order by key);
+    if v_said <> '{}' and cardinality(v_nowhere) > 0 then
+      raise exception 'There is no field at path % to score or to prove.', left(v_nowhere[1], 200)
+        using errcode = 'PT422';
+    end if;
+    v_scores := v_scores - v_nowhere;
+    v_evidence := v_evidence - v_nowhere;
+  end if;
+
+  -- One place that goes, with the items behind it closing up: else they would look like changed ones.
+  if v_said ? 'removed' then
+    v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
+    if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
+      v_removed := null;
+    end if;
+  end if;
+
+  -- What a person set stays as it is, with its score and proof, whatever an agent writes.
+  if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
+    v_kept := private.binding(old.locks);
+    for v_held in select * from private.held(old, new.extracted_fields, v_removed) loop
+      v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
+      perform private.propose(
+        old, v_held.path, v_held.name, v_held.old, v_held.new,
+        private.at_or_below(v_scores, v_held.name, v_alone), private.at_or_below(v_evidence, v_held.name, v_alone));
+      if v_removed is null then
+        new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
+      else
+        new.extracted_fields := old.extracted_fields;
+        v_removed := null;
+      end if;
+      if not v_alone then
+        v_kept := v_kept || array(select jsonb_object_keys(private.at_or_below(v_scores || v_evidence, v_held.name)));
+      end if;
+    end loop;
+    v_scores := v_scores - v_kept;
+    v_evidence := v_evidence - v_kept;
+  end if;
+
+  new.locks := private.locks_left(v_old.locks, new.locks);
+  if new.extracted_fields::text <> v_old.extracted_fields::text then
+    if tg_op = 'UPDATE' then
+      new.version := old.version + 1;
+      -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
+      if private.is_agent() and old.schema is not null and new.status = old.status then
+        new.status := 'in_progress';
+      end if;
+    end if;
+    select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
+    from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
+    if v_longest > 1000 then
+      raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+    end if;
+    new.locks := case
+      when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
+      else private.closed_up(
+        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
+    end;
+  end if;
+  if v_said ? 'set' and not private.is_agent() then
+    new.locks := private.locks_at(
+      new.extracted_fields, array(select jsonb_array_elements_text(v_said -> 'set'))) || new.locks;
+  end if;
+  -- What scores or proves a value goes with it.
+  new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  if v_removed is not null then
+    new.confidence_scores := private.closed_up(
+      new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
+    new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+  end if;
+  if tg_op = 'UPDATE' and new.version <> old.version then
+    perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
+  end if;
+  return new;
+end $$;
+
+create trigger check_extraction before insert or update on public.extractions
+  for each row execute function private.check_extraction();
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,280 @@
+-- Functions of the field: security invoker, so the caller's policies hold. They are also the RPCs of a Supabase front end.
+
+create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions;
+begin
+  select * into v_row from public.extractions where id = p_extraction_id for no key update;
+  if not found then
+    raise exception 'There is no such extraction.' using errcode = 'PT404';
+  end if;
+  return v_row;
+end $$;
+
+-- Writes fields with what scores and proves them, as the value that was meant for `p_set` or without what stood at
+-- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
+-- Answers the row as it then stands.
+create function private.written(
+  p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
+  p_removed text[] default null, p_set text[] default null
+) returns public.extractions
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions;
+begin
+  perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
+    'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
+    'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
+    'removed', to_jsonb(p_removed), 'set', to_jsonb(p_set)))::text, true);
+  update public.extractions set
+    extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+    evidence = evidence || p_evidence
+  where id = p_was.id
+  returning * into v_row;
+  perform set_config('fieldmark.change', '', true);
+  return v_row;
+end $$;
+
+-- What a writer is told: the version, each leaf that changed, and under `proposed` the names of what a person's lock kept.
+create function private.told(
+  p_was public.extractions, p_now public.extractions, p_wanted jsonb, p_removed text[] default null
+) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_changed jsonb;
+  v_proposed jsonb;
+begin
+  select coalesce(jsonb_agg(
+    case when c.new is null
+      then jsonb_build_object('path', c.name, 'value', null, 'confidence', null, 'evidence', null, 'removed', true)
+      else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
+    end order by c.path), '[]') into v_changed
+  from private.changes(p_was.extracted_fields, p_now.extracted_fields) as c
+  left join jsonb_each(p_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(p_now.evidence) as proof on proof.key = c.name
+  where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
+  select jsonb_agg(name) into v_proposed from private.held(p_was, p_wanted, p_removed);
+  return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
+    || jsonb_build_object('version', p_now.version, 'changed', v_changed);
+end $$;
+
+create function public.save_extraction_fields(
+  p_extraction_id uuid, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb;
+begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if p_fields is null or jsonb_typeof(p_fields) <> 'object' then
+    raise exception 'Fields must be an object.' using errcode = 'PT422';
+  end if;
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  perform private.check_json(p_fields, 'Fields');
+  v_wanted := private.merge(v_was.extracted_fields, p_fields);
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+end $$;
+
+-- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
+create function public.update_extraction_field(
+  p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
+  p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_wanted jsonb;
+  v_name text;
+begin
+  if p_value is null then
+    raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
+      left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
+  end if;
+  -- (NaN is greater than every number, so it is not between any two.)
+  if p_confidence not between 0 and 1 then
+    raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
+  end if;
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  perform private.check_json(p_value, 'A value');
+  v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
+  v_name := private.name_at(v_wanted, v_path);
+  v_row := private.written(
+    v_was, v_wanted,
+    case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
+    p_evidence, p_set => v_path);
+  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
+    || private.told(v_was, v_row, v_wanted);
+end $$;
+
+create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_wanted jsonb;
+  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_told jsonb;
+begin
+  if v_name is null then
+    raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
+  end if;
+  v_wanted := v_was.extracted_fields #- v_path;
+  v_row := private.written(v_was, v_wanted, p_removed => v_path);
+  v_told := private.told(v_was, v_row, v_wanted, v_path) - 'changed' || jsonb_build_object('path', v_name);
+  if v_told ? 'proposed' then
+    return v_told;
+  end if;
+  return v_told || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
+end $$;
+
+create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions := private.locked_extraction(p_extraction_id);
+begin
+  if p_document_type is null or char_length(p_document_type) not between 1 and 200 then
+    raise exception 'The document type must have 1 to 200 characters.' using errcode = 'PT422';
+  end if;
+  update public.extractions set document_type = p_document_type where id = v_row.id returning * into v_row;
+  return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
+end $$;
+
+create function public.complete_extraction(p_extraction_id uuid) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.extractions := private.locked_extraction(p_extraction_id);
+begin
+  update public.extractions set status = 'completed' where id = v_row.id returning * into v_row;
+  return jsonb_build_object('value', v_row.status, 'version', v_row.version);
+end $$;
+
+-- Confidences and evidence by path name, of what it brings back.
+create function public.restore_extraction(
+  p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb;
+begin
+  if p_version is null or p_version not between 0 and v_was.version then
+    raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
+      using errcode = 'PT422';
+  end if;
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  v_wanted := private.fields_at(v_was.id, p_version);
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+end $$;
+
+create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_path text[] := private.checked_path(p_field_path);
+  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_locks text[] := array(
+    select key from jsonb_object_keys(private.at_or_below(v_was.locks, v_name)) as key order by key);
+begin
+  if v_name is null or cardinality(v_locks) = 0 then
+    raise exception 'Nothing at path % is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)
+      using errcode = 'PT422';
+  end if;
+  if private.is_agent() then
+    raise exception 'A person takes a lock away.' using errcode = 'PT422';
+  end if;
+  update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
+  return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
+end $$;
+
+-- A person decides a proposal, once. Accepted, it is written as theirs. Security definer, because nobody may write proposals.
+create function public.decide_extraction_proposal(p_extraction_id uuid, p_proposal_id uuid, p_accepted boolean)
+returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions;
+  v_row public.extractions;
+  v_proposal public.extraction_proposals;
+begin
+  select * into v_was from public.extractions
+  where id = p_extraction_id and org_id in (select private.my_org_ids()) for no key update;
+  if not found then
+    raise exception 'There is no such extraction.' using errcode = 'PT404';
+  end if;
+  select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
+  if not found then
+    raise exception 'There is no such proposal.' using errcode = 'PT404';
+  end if;
+  if p_accepted is null or private.is_agent() then
+    raise exception 'A person accepts a proposal or rejects it.' using errcode = 'PT422';
+  end if;
+  if v_proposal.status <> 'pending' then
+    raise exception 'The proposal for % is % already.', left(v_proposal.name, 200), v_proposal.status
+      using errcode = 'PT409';
+  end if;
+  update public.extraction_proposals set
+    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
+    decided_at = clock_timestamp()
+  where id = v_proposal.id;
+  v_row := case
+    when not p_accepted then v_was
+    when v_proposal.new is null
+      then private.written(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
+    else private.written(
+      v_was, jsonb_set(v_was.extracted_fields, v_proposal.path, v_proposal.new), v_proposal.confidence_scores,
+      v_proposal.evidence)
+  end;
+  return jsonb_build_object(
+    'path', v_proposal.name, 'value', v_row.extracted_fields #> v_proposal.path, 'version', v_row.version);
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], text[]),
+  private.told(public.extractions, public.extractions, jsonb, text[])
+  to authenticated;
+revoke execute on function
+  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.identify_document(uuid, text), public.complete_extraction(uuid),
+  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
+  public.decide_extraction_proposal(uuid, uuid, boolean)
+  from public, anon;
+grant execute on function
+  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.identify_document(uuid, text), public.complete_extraction(uuid),
+  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
+  public.decide_extraction_proposal(uuid, uuid, boolean)
+  to authenticated;

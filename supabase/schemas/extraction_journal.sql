@@ -1,0 +1,96 @@
+-- The journal of extractions: every change of a leaf, which no write escapes.
+
+create table public.extraction_journal (
+  id bigint generated always as identity primary key,
+  org_id uuid not null,
+  extraction_id uuid not null,
+  version integer not null,
+  -- One entry a changed leaf: a scalar, or an empty object or list. `steps` has a letter a step, k for an object's key
+  -- and i for a list's index, because {items,0} alone does not tell the two apart.
+  path text[] not null,
+  steps text not null check (steps ~ '^[ki]+$'),
+  -- SQL null: there was, or is, no leaf at this path. (JSON null is a value.)
+  old jsonb,
+  new jsonb,
+  actor text not null check (actor in ('agent', 'user')),
+  run_id uuid,
+  call_id text,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
+select private.protect_table('public.extraction_journal');
+grant select on public.extraction_journal to authenticated;
+
+create policy "members read their journals" on public.extraction_journal
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Security definer: nobody has the right to write the journal, so nobody but this trigger does.
+create function private.keep_journal() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_before jsonb := case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end;
+  v_run text := nullif(current_setting('fieldmark.run_id', true), '');
+  v_call text := nullif(current_setting('fieldmark.call_id', true), '');
+  v_agent boolean := private.is_agent();
+begin
+  insert into public.extraction_journal
+    (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
+  select new.org_id, new.id, new.version, c.path, c.steps,
+    case when private.is_leaf(c.old) then c.old end, case when private.is_leaf(c.new) then c.new end,
+    case when v_agent then 'agent' else 'user' end,
+    case when v_agent then v_run::uuid end, case when v_agent then v_call end, auth.uid()
+  from private.changes(v_before, new.extracted_fields) as c
+  where private.is_leaf(c.old) or private.is_leaf(c.new)
+  order by c.path;
+  return null;
+end $$;
+
+create trigger keep_journal_of_insert after insert on public.extractions
+  for each row when (new.extracted_fields <> '{}') execute function private.keep_journal();
+create trigger keep_journal_of_update after update on public.extractions
+  for each row when (new.version <> old.version) execute function private.keep_journal();
+
+-- A document as it stood at a version, from its journal: the latest leaf of each path, then level by level upwards, the
+-- objects and lists that held them. (Putting leaf after leaf would copy the whole document for each.)
+create type private.node as (path text[], steps text, value jsonb);
+
+create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_nodes private.node[];
+  v_level integer;
+begin
+  select array_agg(row(latest.path, latest.steps, latest.new)::private.node), max(length(latest.steps))
+  into v_nodes, v_level
+  from (
+    select distinct on (path, steps) path, steps, new
+    from public.extraction_journal
+    where extraction_id = p_extraction_id and version <= p_version
+    order by path, steps, version desc, id desc
+  ) as latest
+  where latest.new is not null;
+  while v_level > 0 loop
+    select array_agg(row(up.path, up.steps, up.value)::private.node) into v_nodes
+    from (
+      select path, steps, value from unnest(v_nodes) where length(steps) < v_level
+      union all
+      select path[:v_level - 1], left(steps, v_level - 1),
+        case right(steps, 1)
+          when 'i' then jsonb_agg(value order by lpad(path[v_level], 9, '0') collate "C")
+          else jsonb_object_agg(path[v_level], value)
+        end
+      from unnest(v_nodes)
+      where length(steps) = v_level
+      group by path[:v_level - 1], left(steps, v_level - 1), right(steps, 1)
+    ) as up;
+    v_level := v_level - 1;
+  end loop;
+  return coalesce(v_nodes[1].value, '{}');
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.fields_at(uuid, integer) to authenticated;

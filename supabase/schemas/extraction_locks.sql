@@ -1,0 +1,161 @@
+-- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
+
+-- The names of the locks that bind whoever writes here. None binds a person. An agent is bound by a lock unless it writes
+-- that leaf in the name of whose lock it is.
+create function private.binding(p_locks jsonb) returns text[]
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
+  where (select private.is_agent())
+    and value ->> 'by' <> coalesce((select private.person_behind())::text, '')
+    and not (
+      key = any ((select private.spoken_for())::text[]) and value ->> 'by' = (select private.speaker())::text)
+$$;
+
+-- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
+-- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
+create function private.shifted(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
+returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  with change as materialized (
+    select * from private.changes(p_old, p_new)
+  ), below as (
+    select c.path[:n] as path, left(c.steps, n) as steps, count(*) as leaves, bool_or(
+      private.is_leaf(c.old) and c.old not in ('null', '""', '{}', '[]') and c.old is distinct from c.new
+      and c.name not in (select unnest(p_kept))) as gives_way
+    from change as c
+    cross join lateral generate_series(1, length(c.steps)) as n
+    where substr(c.steps, n, 1) = 'i' and (private.is_leaf(c.old) or private.is_leaf(c.new))
+    group by c.path[:n], left(c.steps, n)
+  ), item as (
+    select path, c.name, c.old, gives_way, count(*) over list as items, sum(leaves) over list as leaves
+    from below
+    join change as c using (path, steps)
+    window list as (partition by path[:cardinality(path) - 1], left(steps, -1))
+  )
+  select path, name, old, items, leaves::bigint from item where gives_way
+$$;
+
+-- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back:
+-- - a leaf by itself;
+-- - a list as a whole, if anything else of it would change, also where the two read alike: an old cell must not end up in
+--   a new row;
+-- - an object or list as a whole that would go with a leaf in it;
+-- - the outermost for more than 500 leaves.
+create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
+returns table (path text[], name text, old jsonb, new jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_binding text[] := private.binding(p_was.locks);
+  v_name text;
+begin
+  if cardinality(v_binding) = 0 then
+    return;
+  end if;
+  if p_removed is not null then
+    v_name := private.name_at(p_was.extracted_fields, p_removed);
+    if private.at_or_below(p_was.locks, v_name) ?| v_binding then
+      return query select p_removed, v_name, p_was.extracted_fields #> p_removed, null::jsonb;
+    end if;
+    return;
+  end if;
+  return query
+    with change as materialized (
+      select * from private.changes(p_was.extracted_fields, p_wanted)
+    ), prefix as materialized (
+      -- Each change beside itself and all that it stands in, which changes with it. (Not the values: the whole document would
+      -- stand beside each leaf.)
+      select below.name as below, length(below.steps) as depth, above.name, length(above.steps) as level,
+        jsonb_typeof(above.old) = 'array' as list,
+        jsonb_typeof(above.old) is distinct from jsonb_typeof(above.new) as replaced
+      from change as below
+      cross join lateral generate_series(1, length(below.steps)) as n
+      join change as above on above.path = below.path[:n] and above.steps = left(below.steps, n)
+    ), shifted as (
+      -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
+      select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
+      from private.shifted(p_was.extracted_fields, p_wanted, v_binding) as item
+      cross join lateral private.nodes(item.old) as node
+      join unnest(v_binding) as lock
+        on lock = item.name || case when starts_with(node.name, '[') then '' else '.' end || node.name
+      where item.items > 1
+    ), touched as (
+      select name from change where name in (select unnest(v_binding))
+      union
+      select name from shifted
+    ), free as (
+      -- Leaves that change and that no lock keeps.
+      select name from change
+      where (private.is_leaf(old) or private.is_leaf(new))
+        and name not in (select name from prefix where below in (select name from touched))
+        and name not in (select below from prefix where name in (select name from touched))
+    ), mixed as (
+      -- Lists that have such a leaf in them.
+      select name from prefix
+      where below in (select name from free) and level < depth and list
+      union
+      select list from shifted
+    ), kept as (
+      select distinct on (below) name
+      from prefix
+      where below in (select name from touched)
+        and (
+          name = below or name in (select name from mixed) or replaced
+          -- Each place is put back by itself in the whole document.
+          or (level = 1 and (select count(*) from touched) > 500))
+      order by below, level
+    )
+    select path, name, old, new from change where name in (select name from kept)
+    order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
+end $$;
+
+-- Of the locks those that are left to it: a person may take some away, nobody may add one or change whose it is.
+create function private.locks_left(p_before jsonb, p_now jsonb) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
+  where key in (select jsonb_object_keys(p_now)) or private.is_agent()
+$$;
+
+-- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their name. With a
+-- leaf that is gone its lock goes.
+create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_by uuid := case when private.is_agent() then private.person_behind() else auth.uid() end;
+  v_spoken text[] := private.spoken_for();
+  v_speaker uuid := private.speaker();
+begin
+  return (
+    select
+      p_locks - coalesce(array_agg(name) filter (where private.is_leaf(c.new) is not true), '{}')
+      || coalesce(
+        jsonb_object_agg(name, jsonb_build_object('by', author, 'at', now()))
+          filter (where private.is_leaf(c.new) and author is not null), '{}')
+    from private.changes(p_old, p_new) as c
+    cross join lateral (select coalesce(v_by, case when c.name = any (v_spoken) then v_speaker end) as author) as a);
+end $$;
+
+-- A person's locks on what they wrote at a path, for where it stood there before: by writing it they say that it is right.
+create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
+  from private.name_at(p_fields, p_path) as above
+  cross join lateral (
+    select above as name, p_fields #> p_path as value
+    union all
+    select above || case when starts_with(node.name, '[') then '' else '.' end || node.name, node.value
+    from private.nodes(p_fields #> p_path) as node
+  ) as leaf
+  where private.is_leaf(leaf.value) and auth.uid() is not null
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.binding(jsonb), private.held(public.extractions, jsonb, text[]), private.shifted(jsonb, jsonb, text[])
+  to authenticated;

@@ -1,0 +1,96 @@
+-- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
+
+create table public.extraction_proposals (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  extraction_id uuid not null,
+  -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.
+  path text[] not null,
+  name text not null,
+  -- While it is pending or rejected, `old` is what stands there. SQL null as `new`: the agent would remove it. (JSON null is
+  -- a value.)
+  old jsonb not null,
+  new jsonb,
+  -- By path name, as those of the extraction: what the agent gave for the path and for what stands below it.
+  confidence_scores jsonb not null,
+  evidence jsonb not null,
+  -- Superseded: another proposal took its place, or what stands there has changed since, also after it was rejected.
+  status text not null default 'pending' check (status in ('pending', 'accepted', 'rejected', 'superseded')),
+  run_id uuid,
+  call_id text,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  decided_by uuid,
+  decided_at timestamptz,
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index extraction_proposals_extraction_id on public.extraction_proposals (extraction_id, name);
+select private.protect_table('public.extraction_proposals');
+grant select on public.extraction_proposals to authenticated;
+
+create policy "members read the proposals for their extractions" on public.extraction_proposals
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Keeps what an agent would have written; not again what waits already, or was rejected: both are for the value that stands.
+create function private.propose(
+  p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (
+    select from public.extraction_proposals
+    where extraction_id = p_extraction.id and name = p_name and status in ('pending', 'rejected')
+      and new::text is not distinct from p_new::text
+  ) then
+    return;
+  end if;
+  update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+  where extraction_id = p_extraction.id and status = 'pending'
+    and (name = p_name or starts_with(name, p_name || '.') or starts_with(name, p_name || '['));
+  insert into public.extraction_proposals
+    (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, call_id)
+  values (
+    p_extraction.org_id, p_extraction.id, p_path, p_name, p_old, p_new, p_scores, p_evidence,
+    nullif(current_setting('fieldmark.run_id', true), '')::uuid, current_setting('fieldmark.call_id', true));
+end $$;
+
+-- After the fields changed: proposals for items that closed up go with them, those that are remembered as rejected too. One
+-- for another value than now stands, or for what may be another row now, is none any more. (That other row may hold the
+-- same value.)
+create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_step integer := cardinality(p_removed);
+begin
+  if jsonb_typeof(p_was #> p_removed[:v_step - 1]) = 'array' then
+    update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed;
+    update public.extraction_proposals set
+      path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
+      name = private.name_at(
+        p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
+      confidence_scores = private.closed_up(confidence_scores, confidence_scores, p_was, p_removed),
+      evidence = private.closed_up(evidence, evidence, p_was, p_removed)
+    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step - 1] = p_removed[:v_step - 1]
+      and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
+  elsif p_removed is null and exists (
+    select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
+  ) then
+    -- A single leaf that changes makes no other row: two proposals for one row are accepted one after the other.
+    update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+    where id in (
+      select proposal.id
+      from public.extraction_proposals as proposal
+      cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
+      join private.shifted(p_was, p_now.extracted_fields) as item on item.path = proposal.path[:n]
+      where proposal.extraction_id = p_now.id and proposal.status in ('pending', 'rejected') and item.leaves > 1);
+  end if;
+  update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
+  where extraction_id = p_now.id and status in ('pending', 'rejected') and (
+    private.name_at(p_now.extracted_fields, path) is distinct from name
+    or (p_now.extracted_fields #> path)::text <> old::text);
+end $$;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,49 @@
+-- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
+
+create table public.extractions (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  document_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  document_type text check (char_length(document_type) between 1 and 200),
+  -- The person whose word it is, if it is one's. No agent says otherwise without that person's word.
+  document_type_by uuid,
+  status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
+  -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
+  schema jsonb check (jsonb_typeof(schema) = 'object'),
+  -- Nested as the document is.
+  extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
+  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
+  confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
+  evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
+  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
+  -- themselves and can only be taken away.
+  locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
+  -- Rises by one with each change of extracted_fields.
+  version integer not null default 0,
+  unique (id, document_id, org_id),
+  unique (id, org_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
+create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+select private.protect_table('public.extractions');
+grant select, delete, insert (id, org_id, document_id, schema),
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
+
+create policy "members read their extractions" on public.extractions
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "members begin extractions of their own" on public.extractions
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "members change their extractions" on public.extractions
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()));
+create policy "owners delete extractions, members their own" on public.extractions
+  for delete to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
+  );

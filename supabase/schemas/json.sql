@@ -1,0 +1,305 @@
+-- Paths in JSON: their names, what stands at them, and how two documents differ. Pure functions.
+
+-- The name of one key below a parent's name: `a` + b → `a.b`. Keys that would not read back stand quoted: `["a.b"]`.
+-- Twin of fieldmark.domain.paths. (A body that is parsed now needs no search_path, and can be inlined without one.)
+create function private.child_name(p_parent text, p_key text) returns text
+language sql immutable
+return
+  case
+    when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
+      then case when p_parent = '' then p_key else p_parent || '.' || p_key end
+    else p_parent || '[' || to_jsonb(p_key)::text || ']'
+  end;
+
+-- Every node below the root of a document. What lies beyond the bounds of private.check_json is not followed further:
+-- there a long key would be repeated for each of its children.
+create function private.nodes(p_doc jsonb)
+returns table (path text[], steps text, name text, value jsonb)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive node as (
+    select array[]::text[] as path, '' as steps, '' as name, p_doc as value
+    union all
+    select
+      node.path || child.key,
+      node.steps || child.step,
+      case child.step
+        when 'k' then private.child_name(node.name, child.key)
+        else node.name || '[' || child.key || ']'
+      end,
+      child.value
+    from node
+    cross join lateral (
+      select e.key, 'k' as step, e.value
+      from jsonb_each(case jsonb_typeof(node.value) when 'object' then node.value else '{}'::jsonb end) as e
+      union all
+      select (a.position - 1)::text, 'i', a.value
+      from jsonb_array_elements(case jsonb_typeof(node.value) when 'array' then node.value else '[]'::jsonb end)
+        with ordinality as a (value, position)
+    ) as child
+    where length(node.steps) <= 32 and char_length(node.name) <= 1000
+  )
+  select path, steps, name, value from node where steps <> ''
+$$;
+
+-- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
+-- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
+-- 12.50 are the same, and to a reader they are not. Bounded as private.nodes is.
+create function private.changes(p_old jsonb, p_new jsonb)
+returns table (path text[], steps text, name text, old jsonb, new jsonb)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive node as (
+    select array[]::text[] as path, '' as steps, '' as name, p_old as old, p_new as new
+    union all
+    select
+      node.path || child.key,
+      node.steps || child.step,
+      case child.step
+        when 'k' then private.child_name(node.name, child.key)
+        else node.name || '[' || child.key || ']'
+      end,
+      child.old, child.new
+    from node
+    cross join lateral (
+      select key, 'k' as step, o.value as old, n.value as new
+      from jsonb_each(case jsonb_typeof(node.old) when 'object' then node.old else '{}'::jsonb end) as o
+      full join jsonb_each(case jsonb_typeof(node.new) when 'object' then node.new else '{}'::jsonb end) as n using (key)
+      where o.value::text is distinct from n.value::text
+      union all
+      select (position - 1)::text, 'i', o.value, n.value
+      from jsonb_array_elements(case jsonb_typeof(node.old) when 'array' then node.old else '[]'::jsonb end)
+        with ordinality as o (value, position)
+      full join jsonb_array_elements(case jsonb_typeof(node.new) when 'array' then node.new else '[]'::jsonb end)
+        with ordinality as n (value, position) using (position)
+      where o.value::text is distinct from n.value::text
+    ) as child
+    where length(node.steps) <= 32 and char_length(node.name) <= 1000
+  )
+  select path, steps, name, old, new from node where steps <> ''
+$$;
+
+create function private.is_leaf(p_value jsonb) returns boolean
+language sql immutable
+return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
+
+-- Refuses what would be small to send and ruinous to keep: more than 4 MB, 32 levels or 100,000 values, and numbers of more
+-- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
+create function private.check_json(p_value jsonb, p_what text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_values integer;
+begin
+  if pg_column_size(p_value) > 4194304 then
+    raise exception '% may not exceed 4 MB.', p_what using errcode = 'PT422';
+  end if;
+  if jsonb_path_exists(p_value, 'strict $.**{33}') then
+    raise exception '% may be nested at most 32 deep.', p_what using errcode = 'PT422';
+  end if;
+  -- (jsonb_path_query would take a time that grows with the square of the number.)
+  v_values := jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()'));
+  if v_values > 100000 then
+    raise exception '% may hold at most 100,000 values.', p_what using errcode = 'PT422';
+  end if;
+  if exists (
+    select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
+    where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
+  ) then
+    raise exception '%: a number may have at most 100 digits before and after its point.', p_what using errcode = 'PT422';
+  end if;
+end $$;
+
+-- A path as a plain list of 1 to 32 steps. (An array of SQL may also have two dimensions, or begin at index 0.)
+create function private.checked_path(p_path text[]) returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if coalesce(cardinality(p_path), 0) = 0 then
+    raise exception 'The path is empty.' using errcode = 'PT422';
+  end if;
+  if array_ndims(p_path) > 1 or array_position(p_path, null) is not null then
+    raise exception 'A path is a list of texts; a step of this one is not a text.' using errcode = 'PT422';
+  end if;
+  if cardinality(p_path) > 32 then
+    raise exception 'A path may have at most 32 steps.' using errcode = 'PT422';
+  end if;
+  if (select sum(char_length(step)) from unnest(p_path) as step) > 1000 then
+    raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+  end if;
+  return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
+end $$;
+
+-- Puts a value at a path: makes missing objects on the way, appends to a list only at its end, refuses everything else.
+-- (jsonb_set would do nothing where a parent is missing, append for [999999999], prepend for [-999], and lose the whole
+-- column for a SQL null.)
+create function private.put(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_key text := p_path[1];
+  v_rest text[] := p_path[2:];
+  v_name text;
+  v_index integer;
+  v_length integer;
+  v_child jsonb;
+begin
+  if coalesce(array_length(p_path, 1), 0) = 0 then
+    return p_value;
+  end if;
+  -- What does not exist yet becomes a list where its first step is 0, else an object.
+  if p_doc is null then
+    p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
+  end if;
+  case jsonb_typeof(p_doc)
+    when 'object' then
+      v_name := private.child_name(p_name, v_key);
+      v_child := p_doc -> v_key;
+      if v_child is null and v_rest[1] ~ '^[0-9]+$' and v_rest[1] <> '0' then
+        raise exception
+          'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
+          v_name || '[' || v_rest[1] || ']', v_name, v_rest[1], v_name
+          using errcode = 'PT422';
+      end if;
+      return p_doc || jsonb_build_object(v_key, private.put(v_child, v_rest, p_value, v_name));
+    when 'array' then
+      v_length := jsonb_array_length(p_doc);
+      v_name := p_name || '[' || v_key || ']';
+      if v_key !~ '^(0|[1-9][0-9]{0,8})$' then
+        raise exception 'Path %: % is a list, its items are counted 0 to %.', v_name, p_name, v_length
+          using errcode = 'PT422';
+      end if;
+      v_index := v_key::integer;
+      if v_index > v_length then
+        raise exception 'Path % is past the end of %: the next item is [%].', v_name, p_name, v_length
+          using errcode = 'PT422';
+      end if;
+      v_child := private.put(p_doc -> v_index, v_rest, p_value, v_name);
+      return jsonb_set(p_doc, array[v_key], v_child, true);
+    else
+      raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
+        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
+        using errcode = 'PT422';
+  end case;
+end $$;
+
+-- The name of a path as it stands in a document, or null where nothing stands there.
+create function private.name_at(p_doc jsonb, p_path text[]) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name text := '';
+  v_step text;
+begin
+  foreach v_step in array p_path loop
+    case jsonb_typeof(p_doc)
+      when 'object' then
+        v_name := private.child_name(v_name, v_step);
+        p_doc := p_doc -> v_step;
+      when 'array' then
+        if v_step !~ '^(0|[1-9][0-9]{0,8})$' then
+          return null;
+        end if;
+        v_name := v_name || '[' || v_step || ']';
+        p_doc := p_doc -> v_step::integer;
+      else
+        return null;
+    end case;
+    if p_doc is null then
+      return null;
+    end if;
+  end loop;
+  return v_name;
+end $$;
+
+-- Objects merge key by key. Every other value, lists included, replaces what stood there.
+create function private.merge(p_old jsonb, p_new jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
+      p_old || coalesce(
+        (
+          select jsonb_object_agg(
+            key, case jsonb_typeof(value) when 'object' then private.merge(p_old -> key, value) else value end)
+          from jsonb_each(p_new)
+        ), '{}'::jsonb)
+    else p_new
+  end
+$$;
+
+-- Entries by name -----------------------------------------------------------------------------------------------------
+-- Scores, evidence and locks are objects keyed by path name. (What may be a stored column is taken apart once: a look into
+-- it for each of thousands of keys would decompress it each time.)
+
+-- The entries that come with a change: those that differ, and those that the writer names, since what proves another value
+-- may read as before.
+create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(key, n.value), '{}')
+  from jsonb_each(p_now) as n left join jsonb_each(p_before) as b using (key)
+  where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
+$$;
+
+-- Of the entries those that remain: as they were, where the value is too.
+create function private.still_true(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
+  where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
+$$;
+
+-- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
+create function private.at_or_below(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_alone then
+    return case when p_entries ? p_name then jsonb_build_object(p_name, p_entries -> p_name) else '{}' end;
+  end if;
+  return (
+    select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_entries)
+    where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
+end $$;
+
+-- After `p_path` was removed: if it was an item of a list, what stood behind it has moved up by one, and so do its entries.
+-- They are taken as they were before, since the items now hold other values than under the same name before.
+create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_list_path text[] := p_path[:cardinality(p_path) - 1];
+  v_opening text;
+  v_index integer;
+begin
+  if jsonb_typeof(p_was #> v_list_path) <> 'array' then
+    return p_now;
+  end if;
+  v_opening := private.name_at(p_was, v_list_path) || '[';
+  v_index := p_path[cardinality(p_path)]::integer;
+  return (
+    with item as (
+      select key, value, substring(substr(key, length(v_opening) + 1) from '^([0-9]{1,9})\]')::integer as index
+      from jsonb_each(p_before)
+      where starts_with(key, v_opening)
+    )
+    select coalesce(jsonb_object_agg(key, value), '{}'::jsonb) from (
+      select key, value from jsonb_each(p_now) where not starts_with(key, v_opening)
+      union all
+      select
+        case when index > v_index
+          then v_opening || (index - 1)::text || substr(key, length(v_opening || index::text) + 1)
+          else key
+        end, value
+      from item
+      where index <> v_index
+    ) as kept);
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.child_name(text, text), private.nodes(jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb),
+  private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
+  private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.at_or_below(jsonb, text, boolean)
+  to authenticated;

@@ -1,0 +1,61 @@
+-- Roles and schemas: the service's login role, where functions live, and what protects every table.
+
+-- The service logs in as fieldmark_app: no owner, no superuser, no BYPASSRLS. It may only become what PostgREST becomes.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'fieldmark_app') then
+    create role fieldmark_app login noinherit;
+  end if;
+end $$;
+grant authenticated, anon to fieldmark_app;
+
+-- `private` holds what policies and the service call. PostgREST does not expose it. `queue` holds procrastinate's tables.
+create schema if not exists private;
+create schema if not exists queue;
+revoke all on schema private, queue from public;
+grant usage on schema private to authenticated, fieldmark_app;
+grant usage on schema queue to fieldmark_app;
+
+-- Postgres looks for tables and types in pg_temp first, unless the search_path names it later. A temporary domain named
+-- `text` would run its check inside our functions, as their owner. So every function here sets its search_path to
+-- `pg_catalog, pg_temp`, and nobody who logs in may create temporary objects. A database's own rights are not copied with
+-- it, so `fieldmark migrate` takes the right away each time.
+do $$
+begin
+  execute format('revoke temporary on database %I from public', current_database());
+exception when insufficient_privilege then
+  raise notice 'Only the owner of this database can take the right to create temporary tables away.';
+end $$;
+
+-- Whether this is a connection of the service, and not one of PostgREST's: `set role` does not change session_user.
+create function private.is_service() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
+
+-- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
+-- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
+-- nor BYPASSRLS gets a policy, because security definer functions act as the owner.
+create function private.protect_table(p_table regclass) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_sequence regclass;
+begin
+  execute format('alter table %s enable row level security', p_table);
+  execute format('alter table %s force row level security', p_table);
+  execute format('revoke all on table %s from public, anon, authenticated', p_table);
+  for v_sequence in
+    select d.objid::regclass from pg_depend as d join pg_class as c on c.oid = d.objid and c.relkind = 'S'
+    where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_class'::regclass and d.refobjid = p_table
+  loop
+    execute format('revoke all on sequence %s from public, anon, authenticated', v_sequence);
+  end loop;
+  if not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
+    execute format(
+      'create policy "definer functions act as the owner" on %s to %I using (true) with check (true)',
+      p_table, current_user);
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.is_service() to authenticated, fieldmark_app;

@@ -1,0 +1,71 @@
+-- Run events: what happened in a run, in order, for whoever follows it.
+
+create table public.run_events (
+  run_id uuid not null,
+  -- 1, 2, 3 … without a gap, in the order of commit.
+  number integer not null check (number > 0),
+  org_id uuid not null,
+  -- One flat object of the stream, as text: it is only ever passed on.
+  body json not null check (json_typeof(body) = 'object'),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, number),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+select private.protect_table('public.run_events');
+grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
+
+create policy "members read the events of their runs" on public.run_events
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
+create policy "the service adds events" on public.run_events
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
+-- commits, so a reader that has seen number n has seen all before it.
+create function private.append_event(p_run_id uuid, p_body json) returns integer
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+  v_number integer;
+begin
+  select org_id into v_org from public.runs where id = p_run_id for no key update;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
+  select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
+  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
+  perform pg_notify('fieldmark_run_events', p_run_id::text);
+  return v_number;
+end $$;
+
+-- Whoever follows a run that is deleted, or works on it, hears of it.
+create function private.tell_of_deletion() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_work', old.id::text);
+  return null;
+end $$;
+
+create trigger tell_of_deletion after delete on public.runs
+  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
+
+-- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
+create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.runs set status = 'failed', error = p_error, error_code = p_code, finished_at = now()
+  where id = p_run_id and status in ('queued', 'running');
+  if found then
+    perform private.append_event(
+      p_run_id, json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id));
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.append_event(uuid, json) to authenticated;
+grant execute on function private.fail_run(uuid, text, text) to fieldmark_app;

@@ -1,0 +1,204 @@
+-- Runs: one agent at work on one task. A run may be part of another, which waits for it.
+
+create table public.runs (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  agent text not null,
+  task text not null,
+  -- What the task needs to know: an extraction's instructions, the message of a correction. At most 256 kB.
+  input jsonb not null default '{}' check (jsonb_typeof(input) = 'object'),
+  -- What it is about. private.agent_tasks says which of these a task has.
+  thread_id uuid,
+  document_id uuid,
+  extraction_id uuid,
+  -- The run that it is part of, the call there that waits for it, and the first of them all, which has the budget.
+  parent_run_id uuid,
+  parent_call_id text check (char_length(parent_call_id) between 1 and 200),
+  root_run_id uuid not null,
+  -- Of runs with one lock key one is at work at a time, the oldest first. It begins with the organisation.
+  lock_key text not null,
+  -- The agent's own, where nothing is said.
+  approval text not null check (approval in ('auto', 'ask')),
+  auto_approved_tools text[] not null default '{}'
+    check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
+  model text check (char_length(model) between 1 and 200),
+  -- For it and for all runs that are part of it. (NaN counts as greater than every number: without the upper bound it
+  -- would be a budget without end.)
+  max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
+  -- Fewer than the service allows. More are not had.
+  max_turns integer check (max_turns between 1 and 1000),
+  -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
+  background boolean not null default false,
+  idempotency_key text check (char_length(idempotency_key) between 1 and 200),
+  status text not null default 'queued' check (
+    status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
+  -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
+  fencing_token integer not null default 0,
+  -- How often in a row it was taken up without getting a call done.
+  consecutive_failures integer not null default 0,
+  -- The conversation that the run is led in, and the call that it waits for or was resumed for.
+  session_id uuid,
+  waiting_call text,
+  -- While it waits for a person or for child runs: whether a worker's CLI is still there.
+  attached boolean not null default false,
+  -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
+  pages_read int4multirange not null default '{}',
+  -- While it is queued: since when it waits for another run of its organisation to end.
+  held_at timestamptz,
+  -- While it is running: how much of the organisation's credit is set aside for its next step.
+  reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
+  started_at timestamptz,
+  finished_at timestamptz,
+  answer text,
+  error text,
+  error_code text,
+  unique (id, org_id),
+  unique (org_id, created_by, idempotency_key),
+  check (extraction_id is null or document_id is not null),
+  check (parent_call_id is null or parent_run_id is not null),
+  check (status <> 'failed' or error is not null),
+  check (error is null or status in ('failed', 'cancelled')),
+  check (status not in ('awaiting_approval', 'awaiting_runs') or waiting_call is not null),
+  check (not attached or status in ('awaiting_approval', 'awaiting_runs')),
+  foreign key (org_id) references public.organisations (id) on delete cascade,
+  foreign key (agent, task) references private.agent_tasks (agent, task),
+  foreign key (thread_id, org_id) references public.threads (id, org_id) on delete cascade,
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (extraction_id, document_id, org_id)
+    references public.extractions (id, document_id, org_id) on delete cascade,
+  foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+create index runs_org_id on public.runs (org_id, created_at desc, id desc);
+create index runs_created_by on public.runs (org_id, created_by, status, created_at desc, id desc);
+create index runs_thread_id on public.runs (thread_id);
+create index runs_document_id on public.runs (document_id);
+create index runs_extraction_id on public.runs (extraction_id);
+create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
+create index runs_session_id on public.runs (session_id);
+create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
+create index runs_at_work on public.runs (org_id) where status = 'running';
+create index runs_held on public.runs (org_id, created_at) where held_at is not null;
+create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
+select private.protect_table('public.runs');
+-- A front end may start a run by inserting it. Every column that tells of its course is the service's.
+grant select, insert (
+  id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
+  auto_approved_tools, model, max_cost_usd, idempotency_key, background, max_turns
+) on public.runs to authenticated;
+grant update (
+  status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
+  started_at, finished_at, answer, error, error_code
+) on public.runs to authenticated;
+
+-- A run in a thread is seen by whoever sees the thread.
+create policy "members read their runs" on public.runs
+  for select to authenticated
+  using (
+    org_id in (select private.my_org_ids())
+    and (thread_id is null or exists (select from public.threads as t where t.id = thread_id))
+  );
+create policy "members start runs of their own, and the service their parts" on public.runs
+  for insert to authenticated
+  with check (
+    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    and (parent_run_id is null or (select private.is_service()))
+  );
+create policy "the service records the course of runs" on public.runs
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Fills in what follows from the rest of a new run, and refuses one that fits no task.
+-- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
+create function private.fill_run() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task private.agent_tasks;
+  v_has text[] := array_remove(array[
+    case when new.document_id is not null then 'document_id' end,
+    case when new.extraction_id is not null then 'extraction_id' end,
+    case when new.thread_id is not null then 'thread_id' end], null);
+  v_wrong text;
+  v_thread public.threads;
+  v_parent public.runs;
+begin
+  select * into v_task from private.agent_tasks where agent = new.agent and task = new.task;
+  if not found then
+    raise exception 'There is no agent % with a task %.', left(new.agent, 80), left(new.task, 80)
+      using errcode = 'PT422';
+  end if;
+  select name into v_wrong from unnest(v_task.needs) as name where name <> all (v_has) limit 1;
+  if found then
+    raise exception 'A run of the task % needs a %.', new.task, v_wrong using errcode = 'PT422';
+  end if;
+  select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
+  if found then
+    raise exception 'A run of the task % has no %.', new.task, v_wrong using errcode = 'PT422';
+  end if;
+  if pg_column_size(new.input) > 262144 then
+    raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
+  end if;
+  new.approval := coalesce(new.approval, (select approval from private.agents where name = new.agent));
+
+  if new.thread_id is not null then
+    update public.threads set updated_at = clock_timestamp()
+    where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
+    returning * into v_thread;
+    if not found then
+      raise exception 'There is no such thread of this user.' using errcode = 'PT422';
+    end if;
+    if v_thread.agent <> new.agent then
+      raise exception 'The thread is one with the agent %.', v_thread.agent using errcode = 'PT422';
+    end if;
+  end if;
+
+  new.root_run_id := new.id;
+  if new.parent_run_id is not null then
+    select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
+    if not found then
+      raise exception 'There is no such run of which it could be a part.' using errcode = 'PT422';
+    end if;
+    if v_parent.status in ('completed', 'failed', 'cancelled') then
+      raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
+    end if;
+    new.root_run_id := v_parent.root_run_id;
+  end if;
+
+  new.lock_key := new.org_id || case
+    when new.extraction_id is not null then '/extraction/' || new.extraction_id
+    when new.thread_id is not null then '/thread/' || new.thread_id
+    else '/run/' || new.id
+  end;
+  return new;
+end $$;
+
+create trigger fill_run before insert on public.runs
+  for each row execute function private.fill_run();
+
+-- Holds a run for this transaction, if whoever has this fencing token is the one at work on it, or waits with it.
+create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.runs
+  where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
+  if not found then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+end $$;
+
+-- Whose run it is. A worker asks before it acts as that user.
+create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select created_by, org_id from public.runs where id = p_run_id $$;
+
+-- How many runs wait for a person, of all tenants: the number and no more.
+create function private.waiting_runs() returns bigint
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.fence(uuid, integer) to authenticated;
+grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;

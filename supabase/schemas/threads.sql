@@ -1,0 +1,59 @@
+-- Threads: conversations of a person with an agent, which outlive their runs.
+
+create table public.threads (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- Also when a run of it begins: by this time its conversation is forgotten one day.
+  updated_at timestamptz not null default now(),
+  agent text not null references private.agents (name),
+  document_id uuid,
+  title text check (char_length(title) between 1 and 500),
+  -- Whether the other members of the organisation may read it.
+  shared boolean not null default false,
+  -- The conversation that its runs share, what they keep between turns, and what was said so far in short.
+  session_id uuid,
+  working_state jsonb not null default '{}'
+    check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
+  summary text check (char_length(summary) <= 100000),
+  unique (id, org_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index threads_org_id on public.threads (org_id, created_at desc, id desc);
+create index threads_document_id on public.threads (document_id);
+select private.protect_table('public.threads');
+grant select, delete, insert (org_id, agent, document_id, title),
+  update (title, shared, session_id, working_state, summary) on public.threads to authenticated;
+
+create policy "members read their own threads and shared ones" on public.threads
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
+create policy "members begin threads of their own" on public.threads
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "members change their own threads" on public.threads
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+create policy "members delete their own threads" on public.threads
+  for delete to authenticated
+  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+
+-- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
+create function private.check_thread() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not private.is_service() and current_user = 'authenticated'
+    and (new.session_id, new.working_state, new.summary)
+      is distinct from (old.session_id, old.working_state, old.summary) then
+    raise exception 'What the runs of a thread keep in it, only the service writes.' using errcode = '42501';
+  end if;
+  new.updated_at := clock_timestamp();
+  return new;
+end $$;
+
+create trigger check_thread before update on public.threads
+  for each row execute function private.check_thread();
+
+revoke execute on all functions in schema private from public;

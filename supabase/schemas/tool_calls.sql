@@ -1,0 +1,128 @@
+-- Tool calls: the ledger. The permission hook enters a call, the tool's transaction claims it and finishes it.
+
+create table public.tool_calls (
+  run_id uuid not null,
+  -- The model's own id of the tool call.
+  id text not null check (char_length(id) between 1 and 200),
+  org_id uuid not null,
+  tool text not null,
+  arguments jsonb not null,
+  -- SHA-256 of the arguments' canonical JSON: what was admitted is what may run.
+  arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
+  -- `waiting`: the runs that it started have not all ended.
+  status text not null check (status in ('pending', 'admitted', 'waiting', 'refused', 'done', 'failed')),
+  -- Who let it pass, or why not.
+  admitted_by text check (admitted_by in ('policy', 'person')),
+  reason text,
+  -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
+  decided_by uuid,
+  decided_at timestamptz,
+  proposed jsonb,
+  -- What a call that waits for a person would change, as it was shown, and the hash of what must still stand then.
+  changes jsonb,
+  target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
+  -- The tool's answer to the model, repeated word for word if the call comes again; and the same for programs.
+  result text,
+  code text check (char_length(code) between 1 and 100),
+  data jsonb,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  finished_at timestamptz,
+  primary key (run_id, id),
+  check ((status in ('pending', 'refused')) = (admitted_by is null)),
+  check ((status in ('done', 'failed')) = (result is not null)),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+select private.protect_table('public.tool_calls');
+grant select,
+  insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash),
+  update (
+    status, result, code, data, finished_at, admitted_by, reason, decided_by, decided_at, arguments, arguments_hash,
+    proposed, changes, target_hash
+  ) on public.tool_calls to authenticated;
+
+create policy "members read the calls of their runs" on public.tool_calls
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
+create policy "the service enters calls" on public.tool_calls
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+create policy "the service records the results of calls" on public.tool_calls
+  for update to authenticated
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Enters a call. One that is there already stays as it is.
+-- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
+-- too. A crash in between leaves no entry and no write.
+create function private.enter_call(
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
+  p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
+  if not exists (
+    select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token
+  ) then
+    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
+  end if;
+  if p_status <> 'pending' then  -- what a person is asked must not be forgotten
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  insert into public.tool_calls
+    (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash)
+  values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash, p_status,
+    case p_status when 'admitted' then 'policy' end, p_reason, p_changes, p_target_hash)
+  on conflict (run_id, id) do nothing;
+end $$;
+
+-- Locks the entry of exactly this call, and says for whom this transaction writes: the journal's trigger reads it. No
+-- row where no such call was entered.
+create function private.claim_call(
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
+) returns table (status text, result text, code text, data jsonb)
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.fence(p_run_id, p_fencing_token);
+  perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
+  return query
+    select c.status, c.result, c.code, c.data from public.tool_calls as c
+    where c.run_id = p_run_id and c.id = p_call_id and c.tool = p_tool and c.arguments_hash = p_arguments_hash
+    for no key update;
+end $$;
+
+-- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
+-- array, in order.
+create function private.finish_call(
+  p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
+  p_events json default null
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_event json;
+begin
+  update public.tool_calls set
+    status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
+    finished_at = clock_timestamp()
+  where run_id = p_run_id and id = p_call_id and status in ('admitted', 'waiting');
+  if not found then
+    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
+      using errcode = 'PT409';
+  end if;
+  if not p_failed then
+    update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
+  end if;
+  for v_event in select value from json_array_elements(p_events) loop
+    perform private.append_event(p_run_id, v_event);
+  end loop;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text, jsonb, text),
+  private.claim_call(uuid, integer, text, text, text),
+  private.finish_call(uuid, text, text, boolean, text, jsonb, json)
+  to authenticated;

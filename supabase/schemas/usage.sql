@@ -1,0 +1,105 @@
+-- Usage: what each of the model's messages cost, and what an organisation may spend.
+
+-- No foreign key to the run: what was spent stays spent when its document is deleted.
+create table public.usage (
+  run_id uuid not null,
+  -- The id that the model's service gave its message: the same message is charged once.
+  message_id text not null check (char_length(message_id) between 1 and 200),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
+  root_run_id uuid not null,
+  agent text not null,
+  model text not null check (char_length(model) between 1 and 200),
+  input_tokens bigint not null check (input_tokens >= 0),
+  output_tokens bigint not null check (output_tokens >= 0),
+  cache_write_5m_tokens bigint not null check (cache_write_5m_tokens >= 0),
+  cache_write_1h_tokens bigint not null check (cache_write_1h_tokens >= 0),
+  cache_read_tokens bigint not null check (cache_read_tokens >= 0),
+  -- US dollars by our own price table; null where it does not know the model.
+  cost_usd numeric(18, 10) check (cost_usd >= 0 and cost_usd < 1000000),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, message_id)
+);
+create index usage_org_id on public.usage (org_id, created_at) include (cost_usd);
+create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
+select private.protect_table('public.usage');
+grant select, insert (
+  run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+  cache_read_tokens, cost_usd
+) on public.usage to authenticated;
+
+create policy "members read what their organisations used" on public.usage
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service charges what was used" on public.usage
+  for insert to authenticated
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- The root of a run that is gone already is the run itself.
+create function private.fill_usage() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.root_run_id := coalesce(
+    (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id), new.run_id);
+  return new;
+end $$;
+
+create trigger fill_usage before insert on public.usage
+  for each row execute function private.fill_usage();
+
+-- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
+-- and null is none either.
+create table public.credit_limits (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  -- For a calendar month in UTC.
+  max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
+  max_concurrent_runs integer check (max_concurrent_runs >= 1),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp()
+);
+select private.protect_table('public.credit_limits');
+grant select on public.credit_limits to authenticated;
+
+create policy "members read their organisations' limits" on public.credit_limits
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
+-- used that is deleted counts for the root.
+create function private.cost_of_run(p_run_id uuid) returns numeric
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive tree as (
+    select p_run_id as id
+    union all
+    select r.id from public.runs as r join tree on r.parent_run_id = tree.id
+  )
+  select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0) end
+  from (
+    select cost_usd from public.usage where root_run_id = p_run_id
+    union all
+    select cost_usd from public.usage where run_id in (select id from tree) and root_run_id <> p_run_id
+  ) as message
+$$;
+
+-- What a run itself has used.
+create function private.usage_of_run(p_run_id uuid) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select jsonb_build_object(
+    'turns', count(*), 'input_tokens', coalesce(sum(input_tokens), 0), 'output_tokens', coalesce(sum(output_tokens), 0),
+    'cache_creation_input_tokens', coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0),
+    'cache_read_input_tokens', coalesce(sum(cache_read_tokens), 0))
+  from public.usage where run_id = p_run_id
+$$;
+
+create function private.spent_this_month(p_org_id uuid) returns numeric
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(sum(cost_usd), 0) from public.usage
+  where org_id = p_org_id and created_at >= date_trunc('month', now() at time zone 'utc') at time zone 'utc'
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.cost_of_run(uuid), private.usage_of_run(uuid), private.spent_this_month(uuid)
+  to authenticated;

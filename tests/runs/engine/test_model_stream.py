@@ -1,0 +1,198 @@
+"""The SDK's messages as parts: whatever the service or the CLI says, what is read of it has the type it should."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from claude_agent_sdk import (
+    AssistantMessage,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+from claude_agent_sdk.types import DeferredToolUse
+
+from fieldmark.runs.engine.message_calls import MessageCalls
+from fieldmark.runs.engine.model_stream import model_stream, parts_of
+from fieldmark.runs.parts import (
+    AssistantSaid,
+    BlockDelta,
+    BlockStarted,
+    CheckEachPart,
+    MessageChanged,
+    MessageStarted,
+    MessageStopped,
+    Part,
+    ResultReached,
+    Said,
+    ServiceRetry,
+    Thought,
+    TokenCounts,
+    ToolCall,
+    ToolReturned,
+    show,
+)
+
+anyio = pytest.mark.anyio
+
+
+def piece(kind: str, **data) -> StreamEvent:
+    return StreamEvent("u", "s", {"type": kind, **data})
+
+
+def delta(**given) -> StreamEvent:
+    return piece("content_block_delta", delta=given)
+
+
+USAGE = {
+    "input_tokens": 1,
+    "output_tokens": 2,
+    "cache_creation_input_tokens": 30,
+    "cache_read_input_tokens": 4,
+    "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 10},
+}
+COUNTS = TokenCounts(1, 2, 30, 10, 4)
+
+
+@pytest.mark.parametrize(
+    ("message", "part"),
+    [
+        (piece("message_start", message={"id": "m", "model": "x", "usage": USAGE}), MessageStarted("m", "x", COUNTS)),
+        (piece("message_start"), MessageStarted(None, None)),
+        (piece("message_start", message=[7]), MessageStarted(None, None)),
+        (piece("message_start", message={"id": 7, "model": None, "usage": "?"}), MessageStarted(None, None)),
+        (piece("content_block_start", content_block={"type": "text", "text": ""}), BlockStarted()),
+        (piece("content_block_start", content_block={"type": "tool_use", "id": "c"}), BlockStarted("c")),
+        # Whoever counts the calls of a message must not overlook one for what it lacks.
+        (piece("content_block_start", content_block={"type": "tool_use"}), BlockStarted("None")),
+        (piece("content_block_start"), BlockStarted()),
+        (delta(type="text_delta", text="a"), BlockDelta("text", "a")),
+        (delta(type="thinking_delta", thinking="a"), BlockDelta("thinking", "a")),
+        (delta(type="input_json_delta", partial_json="{"), BlockDelta("arguments", "{")),
+        (piece("message_delta", delta={"stop_reason": "end_turn"}, usage=USAGE), MessageChanged("end_turn", COUNTS)),
+        (piece("message_delta", delta=None, usage=None), MessageChanged()),
+        (piece("message_stop"), MessageStopped()),
+        (SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529}), ServiceRetry(1.234, 529)),
+        (SystemMessage("api_retry", {"retry_delay_ms": None, "error_status": "?"}), ServiceRetry(0.0, None)),
+        (UserMessage([ToolResultBlock("c", "a", True)]), ToolReturned("c", "a", True)),
+        (UserMessage([ToolResultBlock("c")]), ToolReturned("c", "", False)),
+        (
+            UserMessage([ToolResultBlock("c", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]),
+            ToolReturned("c", "a\nb", False),
+        ),
+        (
+            AssistantMessage(
+                [TextBlock("a"), ThinkingBlock("b", "s"), ToolUseBlock("c", "mcp__fieldmark__read", {"d": 1})],
+                "x",
+                usage=USAGE,
+                message_id="m",
+                stop_reason="tool_use",
+            ),
+            AssistantSaid((Said("a"), Thought("b"), ToolCall("c", "read", {"d": 1})), "m", "x", COUNTS, "tool_use"),
+        ),
+        (
+            AssistantMessage([ToolUseBlock("c", "Bash", [7])], "x", error="unknown"),
+            AssistantSaid((ToolCall("c", "Bash", [7]),), None, "x", error="unknown"),
+        ),
+        (
+            ResultMessage(
+                "success", 1, 1, False, 1, "s", "tool_use", deferred_tool_use=DeferredToolUse("c", "read", {})
+            ),
+            ResultReached("success", False, None, "tool_use", deferred_call="c"),
+        ),
+        (
+            ResultMessage(
+                "error", 1, 1, True, 1, "s", result="a", api_error_status=500, terminal_reason="prompt_too_long"
+            ),
+            ResultReached("error", True, 500, None, "prompt_too_long", "a"),
+        ),
+    ],
+)  # fmt: skip
+def test_each_message_is_a_part(message, part):
+    assert list(parts_of(message)) == [part]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *[piece(kind) for kind in ("ping", "content_block_stop", "error", "unheard_of")],
+        StreamEvent("u", "s", {}),
+        *[delta(**given) for given in ({}, {"type": "text_delta", "text": 7}, {"type": "signature_delta"})],
+        piece("content_block_delta", delta="x"),
+        piece("content_block_delta", delta={"type": ["text_delta"], "text": "a"}),
+        SystemMessage("init", {}),
+        UserMessage("words"),
+        UserMessage([TextBlock("words")]),
+    ],
+)
+def test_all_else_says_nothing(message):
+    assert list(parts_of(message)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [
+        ({"input_tokens": -5, "output_tokens": "many"}, TokenCounts()),
+        ({"input_tokens": None, "cache_creation": "?"}, TokenCounts()),
+        ({"output_tokens": 10**30}, TokenCounts(output=1_000_000_000)),
+    ],
+)
+def test_figures_that_cannot_be_meant_are_no_figures(told, counts):
+    assert list(parts_of(piece("message_delta", usage=told))) == [MessageChanged(None, counts)]
+
+
+async def stream(*messages):
+    for message in messages:
+        yield message
+
+
+@anyio
+async def test_parts_come_in_the_order_of_their_messages():
+    results = UserMessage([ToolResultBlock("a"), TextBlock("words"), ToolResultBlock("b")])
+    parts = [part async for part in model_stream(stream(piece("ping"), results, piece("message_stop")))]
+    assert parts == [ToolReturned("a", "", False), ToolReturned("b", "", False), MessageStopped()]
+
+
+class Noting:
+    def __init__(self, name: str, noted: list[str]) -> None:
+        self._name = name
+        self._noted = noted
+
+    async def on_part(self, part: Part) -> None:
+        await asyncio.sleep(0.001)
+        self._noted.append(self._name)
+
+
+@anyio
+async def test_each_observer_has_done_with_a_part_before_the_next_is_shown_it():
+    noted: list[str] = []
+
+    def stop() -> None:
+        raise KeyError
+
+    first, last = Noting("first", noted), Noting("last", noted)
+    await show([first, CheckEachPart(lambda: noted.append("check")), last], MessageStopped())
+    with pytest.raises(KeyError):
+        await show([first, CheckEachPart(stop), last], MessageStopped())
+    assert noted == ["first", "check", "last", "first"]
+
+
+@anyio
+async def test_a_message_s_calls_are_known_once_it_is_whole():
+    calls = MessageCalls()
+    for part in (MessageStarted(None, None), BlockStarted(), BlockStarted("a"), BlockStarted("b")):
+        calls.on_part(part)
+    asked = asyncio.create_task(calls.calls_beside("a"))
+    await asyncio.sleep(0.01)
+    assert not asked.done()
+    calls.on_part(MessageStopped())
+    assert await asked == 2
+    for part in (MessageStarted(None, None), BlockStarted("c"), MessageStopped()):
+        calls.on_part(part)
+    assert await calls.calls_beside("c") == 1

@@ -1,0 +1,220 @@
+"""A person decides: once, as it was shown, in one transaction with what the call does; and the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from doors import Doors, House, become, furnish
+from ledger import Ledger
+
+
+@pytest.fixture
+def ledger(doors: Doors, house: House) -> Iterator[Ledger]:
+    with doors.as_service(house.owner, house.org) as connection:
+        yield Ledger(connection, house)
+
+
+# Waiting -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_a_run_waits_for_a_person_and_says_what_for(ledger: Ledger, attached: bool) -> None:
+    run = ledger.waiting(attached, {"type": "approval"})
+    assert ledger.row(run, "status, waiting_call, attached") == ("awaiting_approval", "call", attached)
+    assert ledger.events(run) == [{"type": "approval"}]
+    assert ledger.call(run, "status, changes, target_hash, result") == ("pending", [{"path": "a"}], "a" * 64, None)
+
+
+def test_only_the_worker_at_work_lets_it_wait_and_only_for_what_waits(ledger: Ledger) -> None:
+    run = ledger.run()
+    ledger.refused("PT410", lambda: ledger.await_approval(run))  # there is no such call
+    ledger.enter(run, "admitted")
+    ledger.refused("PT410", lambda: ledger.await_approval(run))  # nor does it wait
+    other = ledger.run()
+    ledger.enter(other, "pending")
+    ledger.refused("PT410", lambda: ledger.await_approval(other, token=ledger.token - 1))
+    assert ledger.status(run) == ledger.status(other) == "running"
+
+
+def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
+    run = ledger.waiting()
+    show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, \'{"type": "approval"}\')'
+    ledger.connection.execute(show, [run, "call", "b" * 64])
+    assert ledger.call(run, "status, changes, target_hash") == ("pending", [{"path": "b"}], "b" * 64)
+    assert ledger.status(run) == "awaiting_approval" and ledger.events(run) == [{"type": "approval"}]
+    ledger.refused("PT409", lambda: ledger.connection.execute(show, [run, "another", "b" * 64]))
+    ledger.decide(run)
+    ledger.refused("PT409", lambda: ledger.connection.execute(show, [run, "call", "c" * 64]))
+
+
+# Deciding ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_and_what_it_does_are_one_transaction(ledger: Ledger) -> None:
+    run = ledger.waiting()
+    assert ledger.decide(run) == "admitted"
+    # The run still waits: it goes on when the call is carried out.
+    assert ledger.status(run) == "awaiting_approval"
+    assert ledger.call(run, "status, admitted_by, decided_by, reason") == (
+        *("admitted", "person", ledger.house.owner),
+        "Because.",
+    )
+    changed = "select update_extraction_field(%s, '{total}', '77') -> 'version'"
+    ledger.connection.execute(changed, [ledger.house.extraction])
+    entry = ledger.connection.execute(
+        "select actor, run_id, call_id, created_by from extraction_journal where extraction_id = %s "
+        "order by id desc limit 1",
+        [ledger.house.extraction],
+    ).fetchone()
+    assert entry == ("agent", run, "call", ledger.house.owner)
+    # With the person's word: what they have approved is theirs.
+    lock = "select locks -> 'total' ->> 'by' from extractions where id = %s"
+    assert ledger.ask(lock, ledger.house.extraction) == str(ledger.house.owner)
+    ledger.finish(run, {"type": "changed"}, {"type": "tool"})
+    assert ledger.call(run, "status, result, code, data") == ("done", "Done.", "ok", {"n": 1})
+    assert ledger.events(run) == [{"type": "changed"}, {"type": "tool"}]
+    assert ledger.resume(run) == "queued"
+    assert ledger.row(run, "status, waiting_call, consecutive_failures") == ("queued", "call", 0)
+
+
+def test_a_refusal_lets_the_run_go_on_and_is_nobody_s_word(ledger: Ledger) -> None:
+    run = ledger.waiting()
+    assert ledger.decide(run, approved=False) == "refused"
+    assert ledger.ask("select private.person_behind()") is None
+    assert ledger.call(run, "status, admitted_by, result") == ("refused", None, None)
+    ledger.refused("PT409", lambda: ledger.finish(run))
+    assert ledger.resume(run) == "queued"
+
+
+def test_what_a_person_changes_is_what_runs(ledger: Ledger) -> None:
+    run = ledger.waiting(attached=True)
+    assert ledger.decide(run, arguments={"a": 2}) == "admitted"
+    assert ledger.call(run, "arguments, proposed, arguments_hash") == ({"a": 2}, {}, "2" * 64)
+    assert ledger.resume(run) == "running"
+    assert ledger.claim(run) is None
+    assert ledger.claim(run, hash="2" * 64) == ("admitted", None, None, None)
+
+
+def test_a_decision_is_of_the_run_s_own_person_of_what_they_saw_and_counts_once(ledger: Ledger) -> None:
+    run = ledger.waiting()
+    become(ledger.connection, "authenticated", {"sub": str(ledger.house.member), "org_id": str(ledger.house.org)})
+    assert ledger.decide(run) is None
+    become(ledger.connection, "authenticated", {"sub": str(ledger.house.owner), "org_id": str(ledger.house.org)})
+    assert ledger.decide(run, seen="3" * 64) is None
+    assert ledger.call(run, "status") == ("pending",)
+    # None of these has said for whom this transaction writes.
+    assert ledger.ask("select coalesce(current_setting('fieldmark.call_id', true), '')") == ""
+    assert ledger.decide(run, approved=False) == "refused"
+    assert ledger.decide(run) is None
+    assert ledger.call(run, "status") == ("refused",)
+
+
+def test_a_front_end_decides_nothing_past_the_service(doors: Doors, house: House) -> None:
+    """It may call what is in `private` only where PostgREST shows it; the rows are closed to it as well."""
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        run = Ledger(connection, house).waiting()
+        connection.execute("set local session authorization authenticator")
+        become(connection, "authenticated", {"sub": str(house.owner)})
+        assert Ledger(connection, house).decide(run) is None
+
+
+# Going on ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_goes_on_before_it_is_decided(ledger: Ledger) -> None:
+    run = ledger.waiting(attached=True)
+    ledger.refused("PT409", lambda: ledger.resume(run))
+    assert ledger.row(run, "status, attached") == ("awaiting_approval", True)
+
+
+@pytest.mark.parametrize("status", ["running", "queued", "awaiting_runs"])
+def test_what_waits_for_no_person_stays_as_it_is(ledger: Ledger, status: str) -> None:
+    run = ledger.run()
+    ledger.connection.execute("update runs set status = %s, waiting_call = 'call' where id = %s", [status, run])
+    assert ledger.resume(run) == ledger.status(run) == status
+    ledger.cancel(run)
+    assert ledger.resume(run) is None
+
+
+def test_a_run_whose_cli_has_waited_goes_on_at_once_and_its_worker_hears_of_it(clone: Any) -> None:
+    with psycopg.connect(clone.owner_url, autocommit=True) as watch, psycopg.connect(clone.app_url) as app:
+        house = furnish(watch)
+        watch.execute("listen fieldmark_work")
+        become(app, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        ledger = Ledger(app, house)
+        run = ledger.waiting(attached=True)
+        watch.execute("delete from credit_limits")
+        ledger.decide(run)
+        assert ledger.resume(run) == "running"
+        assert ledger.row(run, "status, attached, fencing_token") == ("running", False, ledger.token)
+        app.commit()
+        assert [note.payload for note in watch.notifies(timeout=60, stop_after=1)] == [str(run)]
+        # When it was inserted: to go on it needs no job.
+        jobs = watch.execute("select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = %s", [str(run)])
+        assert jobs.fetchone() == (1,)
+
+
+@pytest.mark.parametrize("room", [1, 2])
+def test_it_goes_through_the_queue_where_its_organisation_has_no_room(doors: Doors, house: House, room: int) -> None:
+    with doors.as_owner() as connection:
+        connection.execute("update credit_limits set max_concurrent_runs = %s", [room])
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        ledger = Ledger(connection, house)
+        run = ledger.waiting(attached=True)
+        ledger.run()  # another takes the place that it has left
+        ledger.decide(run)
+        assert ledger.resume(run) == ("queued" if room == 1 else "running")
+        assert ledger.row(run, "attached") == (False,)
+
+
+def test_it_goes_through_the_queue_where_another_with_its_lock_key_is_at_work(ledger: Ledger) -> None:
+    ledger.cancel(ledger.house.thread_run)
+    run, other = (ledger.run(task="talk", thread_id=ledger.house.thread) for _ in range(2))
+    ledger.enter(run, "pending")
+    ledger.await_approval(run, attached=True)
+    ledger.decide(run)
+    assert (ledger.status(other), ledger.resume(run)) == ("running", "queued")
+
+
+def test_a_worker_that_waits_no_longer_leaves_the_run_waiting_or_in_the_queue(ledger: Ledger) -> None:
+    waits, decided, elsewhere, ended = (ledger.waiting(attached=True) for _ in range(4))
+    assert ledger.detach(waits) == "awaiting_approval"
+    assert ledger.row(waits, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
+    ledger.connection.execute("update runs set status = 'running', attached = false where id = %s", [decided])
+    assert ledger.detach(decided) == ledger.status(decided) == "queued"
+    assert ledger.detach(decided) == "queued"
+    ledger.refused("PT410", lambda: ledger.detach(elsewhere, ledger.token + 1))
+    ledger.cancel(ended)
+    assert ledger.row(ended, "status, attached") == ("cancelled", False)
+    ledger.refused("PT410", lambda: ledger.detach(ended))
+
+
+def test_only_a_run_that_waits_for_a_person_has_a_cli_that_waits(ledger: Ledger) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation):
+        ledger.connection.execute("update runs set attached = true where id = %s", [ledger.run()])
+
+
+# The ledger ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_answered_once(ledger: Ledger) -> None:
+    run = ledger.run()
+    ledger.refused("PT409", lambda: ledger.finish(run))
+    ledger.enter(run)
+    assert ledger.claim(run) == ("admitted", None, None, None)
+    ledger.finish(run, code="stored")
+    assert ledger.claim(run) == ("done", "Done.", "stored", {"n": 1})
+    ledger.refused("PT409", lambda: ledger.finish(run))
+    assert ledger.row(run, "consecutive_failures") == (0,)
+
+
+def test_a_call_that_failed_is_no_progress(ledger: Ledger) -> None:
+    run = ledger.run()
+    ledger.enter(run)
+    ledger.finish(run, failed=True, code="invalid")
+    assert ledger.call(run, "status, code") == ("failed", "invalid")
+    assert ledger.row(run, "consecutive_failures") == (2,)

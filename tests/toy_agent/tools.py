@@ -1,0 +1,113 @@
+"""The toy agent's tools: one of each effect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import Field
+
+from fieldmark.agents.registry import find_task
+from fieldmark.db.pool import Connection
+from fieldmark.stores import extractions, threads
+from fieldmark.stores.runs import RunRow, Subject
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult
+
+
+@dataclass(frozen=True)
+class ToyDeps:
+    """The two documents that are compared, and the thread."""
+
+    documents: tuple[UUID, UUID]
+    thread_id: UUID
+
+
+class FindValue(ToolInput):
+    """Find where a value stands in one of the two documents."""
+
+    document: Annotated[int, Field(ge=1, le=2)]
+    value: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class WaitForOthers(ToolInput):
+    """Wait for somebody outside."""
+
+    seconds: Annotated[float, Field(ge=0, le=60)]
+
+
+class Note(ToolInput):
+    """Keep a note in the thread."""
+
+    text: Annotated[str, Field(max_length=2000)]
+
+
+class ReadFields(ToolInput):
+    """Have the fields of one of the documents read by the agent for that."""
+
+    document: Annotated[int, Field(ge=1, le=2)]
+
+
+async def find_value(conn: Connection, context: RunContext[ToyDeps], args: FindValue) -> ToolResult:
+    index = await context.indexes.of(conn, context.deps.documents[args.document - 1])
+    place = index.find(args.value)
+    if place is None:
+        raise ModelRetry(f"Document {args.document} does not print {args.value!r}.", "not_found")
+    return ToolResult(f"It stands on page {place.page}.", "found", {"page": place.page, "quote": place.quote})
+
+
+async def wait(context: RunContext[ToyDeps], args: WaitForOthers) -> float:
+    await asyncio.sleep(args.seconds)
+    return args.seconds
+
+
+async def waited(conn: Connection, context: RunContext[ToyDeps], seconds: float) -> ToolResult:
+    return ToolResult(f"Waited {seconds} seconds.", "waited")
+
+
+async def note(conn: Connection, context: RunContext[ToyDeps], args: Note) -> ToolResult:
+    await threads.remember(conn, context.deps.thread_id, {"note": args.text})
+    return ToolResult("Noted.", "noted")
+
+
+async def read_fields(conn: Connection, context: RunContext[ToyDeps], args: ReadFields) -> ToolResult:
+    agent, task = find_task("extract")
+    document_id = context.deps.documents[args.document - 1]
+    extraction_id = await extractions.add(conn, org_id=context.scope.org_id, document_id=document_id, schema=None)
+    subject = Subject(document_id, extraction_id)
+    await context.start_run(conn, context, agent.name, task.name, task.input(), subject)
+    return RunsStarted("Reading the fields.")
+
+
+async def fields_read(
+    conn: Connection, context: RunContext[ToyDeps], args: ReadFields, runs: Sequence[RunRow]
+) -> ToolResult:
+    (child,) = runs
+    assert child.extraction_id is not None
+    extraction: Any = await extractions.get(conn, child.extraction_id)
+    fields = extraction.extracted_fields
+    return ToolResult(f"The run {child.status}.", "fields_read", {"status": child.status, "fields": fields})
+
+
+FIND_VALUE = Tool("find_value", FindValue, find_value, summary=lambda args: f"Looking for {args.value}")
+WAIT = Tool(
+    "wait_for_others",
+    WaitForOthers,
+    waited,
+    summary=lambda args: "Waiting for others",
+    effect=ToolEffect.EXTERNAL,
+    prepare=wait,
+)
+NOTE = Tool("note", Note, note, summary=lambda args: "Keeping a note", effect=ToolEffect.WRITE)
+READ_FIELDS = Tool(
+    "read_fields",
+    ReadFields,
+    read_fields,
+    summary=lambda args: f"Reading the fields of document {args.document}",
+    effect=ToolEffect.WRITE,
+    collect=fields_read,
+)
