@@ -33,6 +33,7 @@ from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import is_day
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid, InvalidPath
 
 KEYWORD: Final = "x-fieldmark"
@@ -74,16 +75,16 @@ def check_rules(schema: Mapping[str, Any]) -> None:
                 raise _wrong(index, f"the schema has no field {_name(path)}")
 
 
-def broken(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> list[str]:
-    """Which rules `fields` break, a sentence each with the exact difference, the first twenty. Raises Invalid for rules
+def broken_rules(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> list[Violation]:
+    """Which rules `fields` break, with the exact difference each, the first twenty. Raises Invalid for rules
     that cannot be used, or that would look at more than 500,000 values."""
     look = _Look()
-    found: list[str] = []
+    found: list[Violation] = []
     with localcontext(_EXACT):
         for rule in _read(schema):
             check = _CHECKS[rule.kind]
             for place, item in look.every(fields, rule.each) if rule.each else [((), cast(JsonValue, fields))]:
-                found.extend(check(rule, _At(look, place, item)))
+                found.extend(Violation(place, rule.kind, said) for said in check(rule, _At(look, place, item)))
                 if len(found) >= MAX_BROKEN:
                     return found[:MAX_BROKEN]
     return found
