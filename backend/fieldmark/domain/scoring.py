@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissin
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, Nothing
-from fieldmark.domain.folding import bones_of
+from fieldmark.domain.folding import fold_alphanumeric
 
 Steps: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = JsonValue | Nothing
@@ -163,7 +163,7 @@ def folded(value: Found) -> str:
     if number is not None:
         return f"{number.normalize():f}"
     text = " ".join(str(value).split())
-    return bones_of(text) or text
+    return fold_alphanumeric(text) or text
 
 
 def _worth(value: str | int | float) -> Decimal | None:
