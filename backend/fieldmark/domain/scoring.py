@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from difflib import SequenceMatcher
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from pydantic import JsonValue
+from rapidfuzz.distance import Indel
 from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from fieldmark.domain import paths
@@ -24,6 +24,8 @@ MAX_PAIRS = 250_000
 """Items of two lists that are compared with each other at most: 500 with 500. Longer ones are paired as they stand."""
 LONGEST_TEXT = 500
 """Characters of a text that its likeness is judged by."""
+LEAST_ALIKE = 0.6
+"""How alike two different texts must be to count as alike at all, 0..1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +224,7 @@ def _likeness(one: Mapping[str, str], other: Mapping[str, str]) -> float:
 def _alike(one: str, other: str) -> float:
     if one == other:
         return 1.0
-    matcher = SequenceMatcher(None, one[:LONGEST_TEXT], other[:LONGEST_TEXT], autojunk=False)
-    # (An upper bound first: most pairs are nothing like each other, and finding out how little takes long.)
-    return 0.4 * matcher.ratio() if matcher.quick_ratio() > 0.6 else 0.0
+    return 0.4 * Indel.normalized_similarity(one[:LONGEST_TEXT], other[:LONGEST_TEXT], score_cutoff=LEAST_ALIKE)
 
 
 def _located(leaf: Leaf, gold_evidence: Mapping[str, Any], evidence: Mapping[str, Any]) -> bool:

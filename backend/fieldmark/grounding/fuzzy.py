@@ -1,10 +1,16 @@
-"""Fuzzy search: text that OCR misread, by at most one edit in ten characters and none in its digits."""
+"""Fuzzy search: text that OCR misread, by at most one edit in ten characters and none in its digits.
+
+rapidfuzz counts the edits. Which spans are compared is decided here: rapidfuzz's own search for a part of a text knows
+nothing of words, and answers one place alone.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+
+from rapidfuzz.distance.Levenshtein import distance
 
 # One character in so many may be inserted, lost or replaced. A shorter text must be printed as it is.
 CHARACTERS_AN_EDIT = 10
@@ -30,14 +36,11 @@ def occurrences(needle: str, text: str, starts: Sequence[int]) -> list[tuple[int
 
     `starts` are the offsets in the text at which its words begin.
     """
-    length, edits = len(needle), allowed_edits(needle)
-    if not edits or length > MAX_NEEDLE_CHARACTERS:
+    length, least = len(needle), allowed_edits(needle)
+    if not least or length > MAX_NEEDLE_CHARACTERS:
         return []
-    masks: dict[str, int] = {}
-    for at, character in enumerate(needle):
-        masks[character] = masks.get(character, 0) | 1 << at
+    edits = least
     best: list[tuple[int, int]] = []
-    least = edits
     seen: set[int] = set()
     for offset in _likely_offsets(needle, text, edits):
         first = bisect_left(starts, offset - edits)
@@ -46,20 +49,20 @@ def occurrences(needle: str, text: str, starts: Sequence[int]) -> list[tuple[int
             if start in seen:
                 continue
             seen.add(start)
-            away = _distances(masks, length, text[start : start + length + least])
+            # An end moved by one character changes the distance by one at the most.
+            if distance(needle, text[start : start + length], score_cutoff=2 * least) > 2 * least:
+                continue
             ends = [
-                (edited, start + size)
-                for size, edited in enumerate(away, 1)
-                if edited <= least and _is_word_end(start + size, text, starts)
+                (edited, end)
+                for end in _word_ends(start + length - least, start + length + least, text, starts)
+                if (edited := distance(needle, text[start:end], score_cutoff=least)) <= least
             ]
-            fitting = [
-                one for one in sorted(ends)[:_MAX_ENDS_A_START] if has_same_digits(needle, text[start : one[1]])
-            ][:1]
-            for edited, end in fitting:
+            ends = [one for one in sorted(ends)[:_MAX_ENDS_A_START] if has_same_digits(needle, text[start : one[1]])]
+            if ends:
+                edited, end = ends[0]
                 if edited < least:
                     best, least = [], edited
                 best.append((start, end))
-            if fitting:
                 break
     return best
 
@@ -73,6 +76,23 @@ def has_same_digits(wanted: str, printed: str) -> bool:
         for a, b in zip(wanted, printed, strict=True)
         if a.isdigit() or b.isdigit()
     )
+
+
+def most_similar(needle: str, text: str, starts: Sequence[int]) -> tuple[float, int, int] | None:
+    """The (edits a character, start, end) of the whole words most similar to the needle, or None if more than half of
+    it differs everywhere. At most _MAX_STARTS words are tried as the first."""
+    length = len(needle)
+    least = length // 2
+    best: tuple[int, int] | None = None
+    for start in starts[:_MAX_STARTS]:
+        for end in _word_ends(
+            start + max(1, length - least), start + length + min(least, length // 4 + 1), text, starts
+        ):
+            # Of equally similar words the first are kept.
+            edited = distance(needle, text[start:end], score_cutoff=least)
+            if edited < least or (edited == least and best is None):
+                least, best = edited, (start, end)
+    return (least / length, *best) if best else None
 
 
 def _likely_offsets(needle: str, text: str, edits: int) -> Iterator[int]:
@@ -95,49 +115,13 @@ def _likely_offsets(needle: str, text: str, edits: int) -> Iterator[int]:
         yield likely
 
 
-def _distances(masks: dict[str, int], length: int, text: str) -> list[int]:
-    """The edits from the needle to text[:1], text[:2], …, by bit-parallel dynamic programming."""
-    every, last = (1 << length) - 1, 1 << (length - 1)
-    plus, minus, score = every, 0, length
-    away: list[int] = []
-    for character in text:
-        equal = masks.get(character, 0)
-        vertical = equal | minus
-        horizontal = (((equal & plus) + plus) ^ plus) | equal
-        up = minus | (every & ~(horizontal | plus))
-        down = plus & horizontal
-        if up & last:
-            score += 1
-        elif down & last:
-            score -= 1
-        up = up << 1 | 1
-        down <<= 1
-        plus = (down | ~(vertical | up)) & every
-        minus = up & vertical & every
-        away.append(score)
-    return away
-
-
-def _is_word_end(end: int, text: str, starts: Sequence[int]) -> bool:
-    index = bisect_left(starts, end)
-    return end == len(text) or (index < len(starts) and starts[index] == end)
-
-
-def most_similar(needle: str, text: str, starts: Sequence[int]) -> tuple[float, int, int] | None:
-    """The (edits a character, start, end) of the whole words most similar to the needle, or None if more than half of
-    it differs everywhere. At most _MAX_STARTS words are tried as the first."""
-    length = len(needle)
-    masks: dict[str, int] = {}
-    for at, character in enumerate(needle):
-        masks[character] = masks.get(character, 0) | 1 << at
-    best: tuple[float, int, int] | None = None
-    for start in starts[:_MAX_STARTS]:
-        away = _distances(masks, length, text[start : start + length + length // 4 + 1])
-        for size, edits in enumerate(away, 1):
-            if (
-                2 * edits <= length
-                and (best is None or edits / length < best[0])
-                and _is_word_end(start + size, text, starts)
-            ):
-                best = (edits / length, start, start + size)
-    return best
+def _word_ends(low: int, high: int, text: str, starts: Sequence[int]) -> Iterator[int]:
+    """The offsets low..high at which a word of the text ends, each once."""
+    first = bisect_left(starts, low)
+    previous = -1
+    for end in starts[first : bisect_right(starts, high, lo=first)]:
+        if end != previous:  # two words begin at one offset if the first has no letters or digits
+            yield end
+        previous = end
+    if low <= len(text) <= high and previous != len(text):
+        yield len(text)
