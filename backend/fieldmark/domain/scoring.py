@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissin
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, Nothing
 from fieldmark.domain.folding import fold_alphanumeric
+from fieldmark.domain.numbers import canonical_decimal, is_number
 
 Steps: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = JsonValue | Nothing
@@ -26,6 +26,8 @@ LONGEST_TEXT = 500
 """Characters of a text that its likeness is judged by."""
 LEAST_ALIKE = 0.6
 """How alike two different texts must be to count as alike at all, 0..1."""
+
+_NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Leaf:
         if self.gold is None and self.got is NOTHING:
             return True
         same = type(self.gold) is type(self.got) and self.gold == self.got
-        return same or (_is_number(self.gold) and _is_number(self.got) and self.gold == self.got)
+        return same or (is_number(self.gold) and is_number(self.got) and self.gold == self.got)
 
     @property
     def normalised(self) -> bool:
@@ -161,26 +163,18 @@ def folded(value: Found) -> str:
     """A value as a reader takes it: texts as grounding compares them, by letters and digits; numbers by their worth."""
     if isinstance(value, bool) or value is None or isinstance(value, Nothing | dict | list):
         return str(value)
-    number = _worth(value)
+    number = _number(value)
     if number is not None:
-        return f"{number.normalize():f}"
+        return number
     text = " ".join(str(value).split())
     return fold_alphanumeric(text) or text
 
 
-def _worth(value: str | int | float) -> Decimal | None:
-    if isinstance(value, str) and not re.fullmatch(r"\s*[-+]?\d{1,40}(\.\d{1,40})?\s*", value):
+def _number(value: str | int | float) -> str | None:
+    """The canonical spelling of a number, or of a text that is one: `12.50`, but neither `12,50` nor `007`."""
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         return None
-    if isinstance(value, str) and re.match(r"\s*[-+]?0\d", value):
-        return None  # 007 is a name and no number
-    try:
-        return Decimal(str(value).strip())
-    except InvalidOperation:
-        return None
-
-
-def _is_number(value: Found) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return canonical_decimal(value)
 
 
 def _is_leaf(node: Found) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
+from fieldmark.domain.numbers import MAX_DIGITS
+
 MAX_DEPTH = 32
 MAX_BYTES = 256 * 1024
 MAX_KEY_CHARACTERS = 200
-MAX_DIGITS = 40
 
 # A Postgres text cannot hold NUL, and UTF-8 cannot hold half of a surrogate pair.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from fieldmark.domain import folding
+from fieldmark.domain.numbers import canonical_decimal
 from fieldmark.grounding import dates, numbers
 from fieldmark.grounding.evidence import Claim
 from fieldmark.grounding.places import Candidates, covered
@@ -37,7 +38,7 @@ class CandidateFinder:
         return self._found[key]
 
     def _number(self, value: int | float) -> Candidates | None:
-        name = numbers.canonical(value)
+        name = canonical_decimal(value)
         spans = [self._index.folded_stream.span(*hit) for hit in self._number_hits([name])] if name else []
         return Candidates("number", spans, str(value)) if spans else None
 

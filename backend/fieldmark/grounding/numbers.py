@@ -1,6 +1,6 @@
 """Numbers in any locale's spelling: which values a printed number may have, and where a text has numbers.
 
-Values are canonical decimals: `1250`, `-0.5`, without an exponent, without leading and trailing zeros.
+Values are canonical decimals, as `domain.numbers` spells them.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
-
-MAX_DIGITS = 40  # of a number; a longer run of digits is something else
+from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
 
 # Letters that may be glued to a number: currencies and units.
 _CURRENCIES = """
@@ -52,38 +50,24 @@ class Number(NamedTuple):
     values: tuple[str, ...]
 
 
-def canonical(value: int | float | Decimal) -> str | None:
-    """A value as index keys have it; None for what is no finite number of at most MAX_DIGITS digits."""
-    try:
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    except InvalidOperation:
-        return None
-    if not number.is_finite() or abs(number.adjusted()) > MAX_DIGITS:
-        return None
-    text = format(number, "f")
-    negative, text = text.startswith("-"), text.lstrip("-")
-    whole, _, part = text.partition(".")
-    return _signed(_join(whole, part), negative)
-
-
 @lru_cache(maxsize=8192)
 def magnitudes(body: str) -> tuple[str, ...]:
     """The values that digits with separators may have: `1.250` is 1.25 or 1250, `1.250,00` only 1250. No signs."""
     if len(body) > MAX_DIGITS:
         return ()
     if body.isdigit():
-        return () if len(body) > 2 and body.startswith("0") else (_join(body, ""),)  # 0123 is an identifier
+        return () if len(body) > 2 and body.startswith("0") else (decimal(body, ""),)  # 0123 is an identifier
     found: list[str] = []
     last = max(body.rfind(mark) for mark in ".,'·")
     whole, part = body[:last], body[last + 1 :]
     if last >= 0 and part.isdigit():
         mark = body[last]
         if whole.isdigit() or not whole:
-            found.append(_join(whole, part))
+            found.append(decimal(whole, part))
         elif mark not in whole and _is_grouped(whole):
-            found.append(_join(_GROUPS.sub("", whole), part))
+            found.append(decimal(_GROUPS.sub("", whole), part))
     if _is_grouped(body):
-        found.append(_join(_GROUPS.sub("", body), ""))
+        found.append(decimal(_GROUPS.sub("", body), ""))
     return tuple(dict.fromkeys(found))
 
 
@@ -189,7 +173,7 @@ def readings_at(text: str, start: int, end: int, values: tuple[str, ...]) -> lis
     tail = text[end : end + 12]
     if before in ".," and not head[-2:-1].isalnum() and head[-2:-1] != before:
         # ".50": a decimal point without a zero before it.
-        values = (_join("", values[0]),) if text[start:end].isdigit() else values
+        values = (decimal("", values[0]),) if text[start:end].isdigit() else values
         start -= 1
         head, before = head[:-1], head[-2:-1] or "\n"
     if not (_may_precede(head, before) and _may_follow(tail, after)):
@@ -202,7 +186,7 @@ def readings_at(text: str, start: int, end: int, values: tuple[str, ...]) -> lis
     if tail.startswith("-") or beyond.startswith("-"):
         negative = True
         end += 1 if tail.startswith("-") else 0
-    minus = tuple(_signed(value, True) for value in values)
+    minus = tuple(signed(value, True) for value in values)
     if negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
         values = minus
     elif negative or head.endswith("\n-\n"):
@@ -258,23 +242,14 @@ def _is_grouped(whole: str) -> bool:
     return bool(_THOUSANDS.fullmatch(whole) or _LAKHS.fullmatch(whole))
 
 
-def _join(whole: str, part: str) -> str:
-    whole, part = whole.lstrip("0") or "0", part.rstrip("0")
-    return f"{whole}.{part}" if part else whole
-
-
-def _signed(value: str, negative: bool) -> str:
-    return f"-{value}" if negative and value != "0" else value
-
-
 def _hundredfold(value: str) -> str:
     whole, _, part = value.partition(".")
     part = part.ljust(2, "0")
-    return _join(whole + part[:2], part[2:])
+    return decimal(whole + part[:2], part[2:])
 
 
 def _hundredth(value: str) -> str:
     negative, text = value.startswith("-"), value.lstrip("-")
     whole, _, part = text.partition(".")
     whole = whole.rjust(3, "0")
-    return _signed(_join(whole[:-2], whole[-2:] + part), negative)
+    return signed(decimal(whole[:-2], whole[-2:] + part), negative)

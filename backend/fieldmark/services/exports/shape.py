@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import walk
+from fieldmark.domain.numbers import is_number
 
 STATES = ("found", "blank", "not_found")
 MAX_TABLES = 50  # lists of objects that get a table of their own; the leaves of all others are listed all the same
@@ -141,15 +142,11 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
 def _boxes(given: Any) -> list[Box]:
     """Only what is a box on the page: evidence may have been written past the tools."""
     boxes: list[Box] = []
     for box in given[:MAX_BOXES] if isinstance(given, list) else ():  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(box, list) and len(box) == 4 and all(_is_number(side) for side in box):  # pyright: ignore
+        if isinstance(box, list) and len(box) == 4 and all(is_number(side) for side in box):  # pyright: ignore
             x0, y0, x1, y1 = (float(side) for side in box)  # pyright: ignore
             if 0 <= x0 <= x1 <= 1 and 0 <= y0 <= y1 <= 1:
                 boxes.append((x0, y0, x1, y1))

@@ -9,6 +9,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fieldmark.domain.folding import HARD_SPACE, fold
+from fieldmark.grounding.numbers import magnitudes
+
 Keys = tuple[str, ...]
 Schema = dict[str, Any]
 Labels = dict[str, list[tuple[Keys, str, int]]]  # the fields a label may stand for, their kinds, and 0 if it is usual
@@ -69,13 +72,14 @@ def document_type(text: str) -> tuple[str, float]:
 
 
 def amount(printed: str) -> float | None:
-    """The number that is printed, in whatever locale; None if anything else is."""
+    """The number that is printed, in any locale's spelling, or None if it is not one amount alone."""
     if len(printed) > 100 or not (found := _AMOUNT.fullmatch(printed)):
         return None
-    number = re.sub(r"[^\d.,]", "", found[1])
-    last = re.search(r"([.,])(?:\d{1,2}|\d{4})$", number)  # three digits are thousands: money has no three decimals
-    point = last.start() if last and number.count(last[1]) == 1 else len(number)
-    value = float(re.sub("[.,]", "", number[:point]) + "." + number[point + 1 :])
+    digits = re.sub(r"\s?([.,'])\s?", r"\1", fold(found[1]))
+    readings = magnitudes(re.sub(r"\s+", HARD_SPACE, digits))
+    if not readings:
+        return None
+    value = float(readings[-1])  # 1.250 is 1250: money has no three decimals
     return -value if value and re.search(r"^\D*[-−(]|-$", printed) else value
 
 
