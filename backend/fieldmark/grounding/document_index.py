@@ -65,8 +65,8 @@ class DocumentIndex:
         return self._row_grounder.ground(leaves, claims)
 
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
-        """The place of the text that is most similar to a quote which is not printed, or None if at least half of every
-        text differs. Without a page, the pages that share the most words with the quote are searched."""
+        """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
+        quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
         return self._best_place(self._text_search.most_similar(quote, page), (), NO_CLAIM)
 
     def _best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:

@@ -114,8 +114,8 @@ class TextSearch:
         return Candidates("normalised", spans, text) if spans else None
 
     def most_similar(self, quote: str, page: int | None) -> Candidates | None:
-        """The one span on the page with this number that is most similar to a text, or None if at least half of every
-        span differs. Without a page, the pages that share the most words with the text are searched."""
+        """The one span on the page with this number that is most similar to a text, or None if more than half of the
+        text differs everywhere. Without a page, the pages that share the most words with the text are searched."""
         index = self._index
         needle = folding.fold_alphanumeric(quote[:MAX_VALUE_CHARACTERS])[:_SIMILAR_CHARACTERS]
         if not needle:
