@@ -28,7 +28,7 @@ from fieldmark.documents.reading.sandbox import read_file  # noqa: E402
 
 
 def repeated(pages: int, path: Path) -> int:
-    """Write a PDF of at least so many pages; answers how many."""
+    """The number of pages of the PDF written: at least `pages`."""
     whole = pypdfium2.PdfDocument.new()
     samples = [pypdfium2.PdfDocument(sample) for sample in sorted((ROOT / "docs" / "samples").glob("*.pdf"))]
     while len(whole) < pages:
@@ -46,7 +46,7 @@ def with_ours(path: Path) -> int:
     return sum(len(page.words) for number in range(1, pdf.page_count + 1) if (page := pdf.read_page(number)))
 
 
-def with_ours_sealed(path: Path) -> int:
+def with_ours_in_sandbox(path: Path) -> int:
     return sum(len(page.words) for page in asyncio.run(read_file(path, path.name, Limits())).pages)
 
 
@@ -61,13 +61,13 @@ def with_pdfplumber(path: Path) -> int:
 
 
 def measured(reader: Callable[[Path], int], path: Path, pages: int, times: int) -> float:
-    """Pages a second, the best of some times."""
+    """Pages a second: the best of `times` attempts."""
     best, words = 0.0, 0
     for _ in range(times):
         started = time.perf_counter()
         words = reader(path)
         best = max(best, pages / (time.perf_counter() - started))
-    print(f"{reader.__name__.removeprefix('with_').replace('_', ' '):12} {best:8.1f} pages/s  ({words:,} words)")
+    print(f"{reader.__name__.removeprefix('with_').replace('_', ' '):16} {best:8.1f} pages/s  ({words:,} words)")
     return best
 
 
@@ -82,9 +82,9 @@ def main() -> None:
         pages = repeated(wanted, path)
         print(f"{pages} pages, {path.stat().st_size / 2**20:.1f} MiB, one core")
         ours = measured(with_ours, path, pages, 3)
-        sealed = measured(with_ours_sealed, path, pages, 3)
+        sandboxed = measured(with_ours_in_sandbox, path, pages, 3)
         other = measured(with_pdfplumber, path, pages, 1)
-    print(f"ours / pdfplumber: {ours / other:.1f}, in the subprocess: {sealed / other:.1f}")
+    print(f"ours / pdfplumber: {ours / other:.1f}, in the sandbox: {sandboxed / other:.1f}")
 
 
 if __name__ == "__main__":

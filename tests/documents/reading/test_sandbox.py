@@ -17,7 +17,7 @@ from made_files import archive, encoded, pdf, picture, show
 from desk import until
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.sandbox import _checked, read_file
+from fieldmark.documents.reading.sandbox import _checked_page, read_file
 from fieldmark.errors import Unreadable
 from living import children, command_line, is_alive
 from receipt import receipt, together
@@ -196,11 +196,11 @@ def slow(folder: Path) -> Path:
     return saved(folder, "slow.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 99))
 
 
-async def started(sealed: bool = False) -> psutil.Process:
+async def started(locked_down: bool = False) -> psutil.Process:
     """The subprocess, once it is there; or once it has given up what it may."""
     # Another process sets no event of ours.
     (child,) = await until(
-        lambda: [child for child in readers() if not sealed or child.uids().real != 0], seconds=PATIENCE
+        lambda: [child for child in readers() if not locked_down or child.uids().real != 0], seconds=PATIENCE
     )
     return child
 
@@ -253,7 +253,7 @@ async def test_the_reader_of_root_runs_as_nobody(tmp_path: Path) -> None:
     task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
     child = await started()
     assert child.environ().keys() <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
-    child = await started(sealed=True)
+    child = await started(locked_down=True)
     assert child.uids().real == child.uids().effective == 65_534
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -295,8 +295,8 @@ def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, o
     honest: dict[str, object] = {
         "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1]], "engine": "pdf"
     }  # fmt: skip
-    assert _checked(Page.unpack(honest), 1).text == "a"
-    hiding = _checked(Page.unpack(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
+    assert _checked_page(Page.from_json(honest), 1).text == "a"
+    hiding = _checked_page(Page.from_json(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
     assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
     with pytest.raises((ValueError, TypeError)):
-        _checked(Page.unpack(honest | packed), 1)
+        _checked_page(Page.from_json(honest | packed), 1)

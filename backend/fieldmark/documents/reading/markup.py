@@ -8,8 +8,8 @@ from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.grid import Part, align
 from fieldmark.documents.reading.pages import clean
+from fieldmark.documents.reading.pagination import Part, align
 from fieldmark.documents.reading.style import Look, Styles
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Unreadable
