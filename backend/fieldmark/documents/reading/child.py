@@ -18,10 +18,11 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox_lockdown import die_with_parent, lock_down, lower_limit
 from fieldmark.errors import FieldmarkError, NotFound
@@ -52,8 +53,8 @@ _NAMES = {
 
 def main() -> None:
     """Do the job. The last line says how it ended; the exit code does not."""
-    job: dict[str, Any] = json.loads(sys.argv[1])
-    die_with_parent(job["parent"])
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    die_with_parent(given["parent"])
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the lines
     kind = ""
@@ -63,16 +64,17 @@ def main() -> None:
         out.flush()
 
     try:
-        limits = Limits(**job["limits"])
+        limits = Limits(**given["limits"])
         data = sys.stdin.buffer.read(limits.max_bytes + 1)
-        kind = job["media_type"] or sniff.media_type(data, job["filename"])
+        job = job_from_json(given)
+        kind = job.media_type or sniff.media_type(data, job.filename if isinstance(job, ReadJob) else "")
         task = _prepare(job, kind, limits, send, out)
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
-        by_ocr = job["task"] == "read" and (kind in sniff.IMAGES or bool(job["scans"]))
+        by_ocr = isinstance(job, ReadJob) and (kind in sniff.IMAGES or bool(job.scans))
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
         cpu = limits.seconds + limits.seconds_per_page * limits.max_pages
-        lock_down(memory, OCR_THREADS * math.ceil(cpu), job["parent"])
+        lock_down(memory, OCR_THREADS * math.ceil(cpu), given["parent"])
         task(data)
     except FieldmarkError as error:
         send({"error": str(error), "not_found": isinstance(error, NotFound)})
@@ -86,7 +88,7 @@ def main() -> None:
         send({"error": f"The {name} is damaged or cut off: its content cannot be read.", "detail": detail})
 
 
-def _prepare(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
+def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
     """The job as a function of the file's bytes. All that it needs is imported and loaded now."""
 
     def begin(page_count: int) -> None:
@@ -99,8 +101,8 @@ def _prepare(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: Bi
         out.write(png)
         out.flush()
 
-    if job["task"] == "draw":
-        drawing = _prepare_drawing(job["numbers"], job["dpi"], job["longest_side"], kind, limits, begin, send_png)
+    if isinstance(job, DrawJob):
+        drawing = _prepare_drawing(job, kind, limits, begin, send_png)
 
         def draw(data: bytes) -> None:
             drawing(data)
@@ -108,7 +110,7 @@ def _prepare(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: Bi
 
         return draw
     if kind == sniff.PDF:
-        return _prepare_pdf(job["scans"], limits, begin, send)
+        return _prepare_pdf(job.scans, limits, begin, send)
     if kind in sniff.IMAGES:
         return _prepare_images(kind, limits, begin, send)
     make_pages = _prepare_pagination(kind, limits)
@@ -123,7 +125,7 @@ def _prepare(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: Bi
     return read_text
 
 
-def _prepare_pdf(scans: list[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
+def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
     """Reads the text layer of every page. If `scans` is given, recognises the text of those pages instead."""
     from fieldmark.documents.reading.pdf import Pdf
 
@@ -225,9 +227,7 @@ def _load_encodings() -> None:
 
 
 def _prepare_drawing(
-    numbers: list[int],
-    dpi: float,
-    longest_side: int,
+    job: DrawJob,
     kind: str,
     limits: Limits,
     begin: Callable[[int], None],
@@ -240,6 +240,7 @@ def _prepare_drawing(
     from fieldmark.documents.reading.pdf import Pdf
 
     Image.init()
+    numbers, dpi, longest_side = job.numbers, job.dpi, job.longest_side
     make_pages = None if kind == sniff.PDF or kind in sniff.IMAGES else _prepare_pagination(kind, limits)
 
     def check(page_count: int) -> None:

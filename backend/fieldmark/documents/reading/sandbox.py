@@ -12,11 +12,11 @@ import stat
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Any
 
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_to_json
 from fieldmark.documents.reading.pages import ENGINES, MAX_EXCERPT, MIB, DocumentContent, Limits, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.errors import NotFound, Unreadable
@@ -45,7 +45,7 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
     async with _Deadline(limits) as deadline:
         scans: list[int] | None = None
         while scans is None or scans:
-            job = {"task": "read", "filename": Path(filename).name, "media_type": media_type or None, "scans": scans}
+            job = ReadJob(Path(filename).name, media_type or None, scans)
             async with _subprocess(path, job, limits) as process:
                 async for message in _messages(process, limits):
                     with _rejecting_nonsense():
@@ -83,14 +83,7 @@ async def draw_pages(
     """
     if media_type not in MEDIA_TYPES:
         raise NotFound(f"A file of type {media_type} has no page images.")
-    job = {
-        "task": "draw",
-        "filename": "",
-        "media_type": media_type,
-        "numbers": list(numbers),
-        "dpi": dpi,
-        "longest_side": longest_side,
-    }
+    job = DrawJob(media_type, list(numbers), dpi, longest_side)
     drawn: list[bytes] = []
     async with _Deadline(limits) as deadline, _subprocess(path, job, limits) as process:
         async for message in _messages(process, limits):
@@ -135,15 +128,15 @@ class _Deadline:
 
 
 @asynccontextmanager
-async def _subprocess(path: Path, job: dict[str, Any], limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
     """The child process that works on the file, in a process group of its own. The group is killed at the end."""
-    job |= {"limits": asdict(limits), "parent": os.getpid()}
+    argument = json.dumps(job_to_json(job, limits, os.getpid()))
     # The file is handed over open: the child's user need not be able to reach it.
     file = await asyncio.to_thread(_open_checked, path, limits)
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-B", "-X", "utf8", "-c", _START, json.dumps(job), str(_ROOT)),
+            *("-I", "-B", "-X", "utf8", "-c", _START, argument, str(_ROOT)),
             stdin=file,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
