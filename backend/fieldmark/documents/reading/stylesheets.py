@@ -309,11 +309,12 @@ def _compiled(selector: str) -> list[Any]:
     try:
         parsed = _parser.parse(_with_stand_ins(css.parse_component_value_list(selector)))
         return [_Selector(each) for each in parsed]
-    except (selectors.SelectorError, NotImplementedError, SyntaxError, TypeError, UnboundLocalError):
-        # cssselect2 turns a selector into Python and does not foresee all of them: `:has(:hover)` is a SyntaxError.
-        return []
     except (RecursionError, MemoryError):
         raise _too_complex("a selector nested too deeply") from None
+    except Exception:  # noqa: BLE001
+        # Mostly a SelectorError. But cssselect2 does not foresee every selector: `:has(:hover)` is a SyntaxError (it
+        # turns selectors into Python), and `p > |` an AttributeError.
+        return []
 
 
 class _Selector(_CompiledSelector):
@@ -374,7 +375,7 @@ _STEPS_OF_AN_ELEMENT = 12
 
 
 class _Budget:
-    """The steps that matching may still take."""
+    """The steps that matching may still take. Raises Unreadable when they are used up."""
 
     def __init__(self) -> None:
         self._left = MAX_STEPS
@@ -400,7 +401,11 @@ class _CountingMatcher(_Matcher):
         for test, specificity, order, pseudo, rule in selectors:
             if rule.ancestors <= around:
                 spend()
-                if test(element):
+                try:
+                    is_match = test(element)
+                except ValueError:  # `:local-link` of an address that is none
+                    is_match = False
+                if is_match:
                     spend(_STEPS_OF_A_MATCH)
                     relevant_selectors.append((specificity, order, pseudo, rule))
 
