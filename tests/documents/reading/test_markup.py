@@ -207,6 +207,7 @@ def test_the_cascade_decides_between_rules(hiding: str, showing: str) -> None:
     ("hidden", "shown"),
     [
         ("--d:none;display:var(--d)", "--d:block;display:var(--d)"),
+        ("--D:NONE;--d:block;DISPLAY:VAR(--D)", "--d:none;--D:block;display:var(--D)"),
         ("display:var(--unset, none)", "display:none;display:var(--unset)"),
         ("--a:var(--b);--b:none;display:var(--a)", "--a:var(--a);display:none;display:var(--a)"),
         ("font-size:calc(1px * 0)", "font-size:calc(2px * 6)"),

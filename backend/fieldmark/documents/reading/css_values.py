@@ -110,7 +110,6 @@ def substituted(value: str, variables: Mapping[str, str]) -> str:
 
 
 def _variable(match: re.Match[str], variables: Mapping[str, str]) -> str:
-    # Values are kept in lower case, and so is the name here; names of two cases are as good as never used.
     found = variables.get(match[1])
     return found if found is not None else (match[2] or "").strip()
 

@@ -49,6 +49,7 @@ PROPERTIES = frozenset(
 )
 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
+_CUSTOM_NAME = re.compile(r"(--[^\s,()]+)")
 _DATA_URL = re.compile(r"\s*data:([^,]*),(.*)", re.S | re.I)
 # Pseudo-classes that browsers know and cssselect2 does not. The stand-in has the same specificity.
 _NEVER, _ALWAYS = ":hover", ":not(:hover)"
@@ -65,7 +66,7 @@ _STAND_INS = {
 
 
 class Declaration(NamedTuple):
-    """A property and its value, in lower case. Custom properties (`--name`) keep the case of their names."""
+    """A property and its value, in lower case. Names of custom properties (`--name`) keep their case, which counts."""
 
     name: str
     value: str
@@ -265,9 +266,11 @@ def _inline(text: str) -> tuple[Declaration, ...]:
 def _declarations(nodes: Iterable[Any]) -> Iterator[Declaration]:
     for node in nodes:
         if node.type == "declaration" and (node.lower_name in PROPERTIES or node.name.startswith("--")):
-            name = node.name if node.name.startswith("--") else node.lower_name
-            value = " ".join(_text(node.value).lower().split())
+            value = " ".join(_text(node.value).split())
             if len(value) <= MAX_VALUE_CHARACTERS:
+                parts = _CUSTOM_NAME.split(value)
+                value = "".join(part if at % 2 else part.lower() for at, part in enumerate(parts))
+                name = node.name if node.name.startswith("--") else node.lower_name
                 yield Declaration(name, value, bool(node.important))
 
 

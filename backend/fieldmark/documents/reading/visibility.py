@@ -144,11 +144,18 @@ class VisibilityDetector:
 
     def _doubtful_words(self, words: Sequence[LayerWord]) -> list[int]:
         """The indexes of the words that the two drawings do not prove to be visible."""
+        self._show(self._texts, False)
+        bare = self._drawn((0, 0, self._columns, self._rows), "bare")
+        ink = ImageChops.difference(self._full, bare).tobytes()
+        lines, doubtful = self._in_lines(words, ink)
+        doubtful += self._doubtful_among_others(words, lines, ink)
+        return sorted(set(doubtful))
+
+    def _in_lines(self, words: Sequence[LayerWord], ink: bytes) -> tuple[dict[tuple[int, int], _Line], list[int]]:
+        """The words by the rows of pixels that they take, and the indexes of those that show a gap."""
         scale = self._scale
         columns, rows = self._columns, self._rows
         layer = self._layer
-        self._show(self._texts, False)
-        ink = ImageChops.difference(self._full, self._drawn((0, 0, columns, rows), "bare")).tobytes()
         found: list[int] = []
         # Most words of a line are equally high: the ink of their rows is summed up once, over the page's width.
         lines: dict[tuple[int, int], _Line] = {}
@@ -178,6 +185,14 @@ class VisibilityDetector:
             line.taken_twice |= line.taken & here
             line.taken |= here
             line.members.append((index, x0, x1, gap, here, pieces))
+        return lines, found
+
+    def _doubtful_among_others(
+        self, words: Sequence[LayerWord], lines: dict[tuple[int, int], _Line], ink: bytes
+    ) -> list[int]:
+        """The indexes of the words that show a gap once the ink in places of several words is left out."""
+        columns, rows = self._columns, self._rows
+        found: list[int] = []
         taken = [0] * rows
         contested = [0] * rows
         for (y0, y1), line in lines.items():
@@ -211,7 +226,7 @@ class VisibilityDetector:
                     seen = whole[x0:x1]
                     if gap in seen or not any(seen) or not (pieces is None or _all_inked(whole, pieces)):
                         found.append(index)
-        return sorted(set(found))
+        return found
 
     def _pieces(self, word: LayerWord) -> list[tuple[int, int]]:
         """The columns of each character of a word that several objects make. None if characters stand on each other."""
