@@ -6,8 +6,6 @@ create table public.usage (
   -- The id that the model's service gave its message: the same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
-  root_run_id uuid not null,
   agent text not null,
   model text not null check (char_length(model) between 1 and 200),
   input_tokens bigint not null check (input_tokens >= 0),
@@ -19,6 +17,8 @@ create table public.usage (
   cost_usd numeric(18, 10) check (cost_usd >= 0 and cost_usd < 1000000),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
+  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
+  root_run_id uuid not null,
   primary key (run_id, message_id)
 );
 create index usage_org_id on public.usage (org_id, created_at) include (cost_usd);

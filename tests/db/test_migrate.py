@@ -198,6 +198,25 @@ async def test_the_services_role_gets_its_password(postgres: Embedded, clone: Cl
     assert _ask(clone.app_url, "select current_user::text") == "fieldmark_app"
 
 
+async def test_nobody_may_create_temporary_objects_and_no_copy_of_a_database_forgets_it(
+    postgres: Embedded, empty: str, folder: Path
+) -> None:
+    """A database's own rights are not copied with it, so each migration takes the right away."""
+    right = "select has_database_privilege('fieldmark_app', current_database(), 'temporary')"
+    await migrate(empty)
+    assert _ask(empty, right) is False
+    copy = f"copy_{uuid4().hex}"
+    with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
+        connection.execute(f"create database {copy} template {urlsplit(empty).path[1:]}".encode())
+        try:
+            url = urlsplit(empty)._replace(path=f"/{copy}").geturl()
+            assert _ask(url, right) is True
+            assert await migrate(url) == []
+            assert _ask(url, right) is False
+        finally:
+            connection.execute(f"drop database {copy} with (force)".encode())
+
+
 async def test_another_version_of_the_queue_is_refused(empty: str, folder: Path) -> None:
     await migrate(empty, folder=folder)
     installed = importlib.metadata.version("procrastinate")
@@ -288,6 +307,20 @@ async def test_an_owner_that_is_no_superuser_can_migrate_ours(postgres: Embedded
             ],
         ),
         ("begin; select 1; end", ["begin", "select 1", "end"]),
+        (
+            "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; select 3",
+            ["CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END", "select 3"],
+        ),
+        (
+            "do $BODY$ begin; $body$; end $BODY$; select 2",
+            ["do $BODY$ begin; $body$; end $BODY$", "select 2"],
+        ),
+        ("select 1 /* a /* b; */ c; */; select 2", ["select 1 /* a /* b; */ c; */", "select 2"]),
+        ("select '\\'; select E'\\'; 2'; select 3", ["select '\\'", "select E'\\'; 2'", "select 3"]),
+        (
+            "create table t (begin int, declare int); create trigger u before update of begin on t; select 2",
+            ["create table t (begin int, declare int)", "create trigger u before update of begin on t", "select 2"],
+        ),
     ],
 )
 def test_semicolons_part_statements_only_where_postgres_sees_them(text: str, expected: list[str]) -> None:

@@ -117,18 +117,25 @@ def _read(folder: Path) -> list[_Migration]:
     return list(migrations.values())
 
 
+# Postgres nests comments; three deep are told here.
+_COMMENT: Final = r"/\* (?: (?!/\*|\*/) . )* \*/"
+_COMMENTS: Final = rf"/\* (?: (?!/\*|\*/) . | /\* (?: (?!/\*|\*/) . | {_COMMENT} )* \*/ )* \*/"
+
+# Our own and no library: sqlparse (0.6) splits our files alike, but takes more than ten times as long, at every start.
+# It takes `begin` and `declare` for the opening of a block where they name a column or an argument, and joins what
+# follows. And it says neither where a statement begins nor what of it is a comment.
 _TOKEN: Final = re.compile(
-    r"""
-      (?P<comment> --[^\n]* | /\*.*?\*/ )
+    rf"""
+      (?P<comment> --[^\n]* | {_COMMENTS} )
     | (?P<quoted> \$(?P<tag>(?:[^\W\d]\w*)?)\$ .*? \$(?P=tag)\$
                 | [eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" )
-    | (?P<atomic> \bbegin\s+atomic\b )
+    | (?P<atomic> \b(?i:begin\s+atomic)\b )
     | (?P<word> [^\W\d][\w$]* )
     | (?P<end> ; )
     | (?P<space> \s+ )
     | .
     """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL,
 )
 
 
