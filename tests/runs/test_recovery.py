@@ -47,7 +47,9 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
 
 async def test_what_is_said_after_the_run_was_lost_is_not_in_its_conversation(desk):
     run_id = await desk.run()
-    await desk.work(script(desk, "update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id), run_id=run_id)
+    await desk.work(
+        script(desk, "update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id), run_id=run_id
+    )
     assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 
 
