@@ -1,0 +1,202 @@
+"""An agent of another kind runs as it is: a folder, registered by the test, and nothing changed above `agents/`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from uuid import UUID
+
+import pytest
+
+from desk import events, sql, until
+from fieldmark.agents.registry import registered
+from fieldmark.offline_model.messages import call, items, text
+from fieldmark.testing.script import Script
+from living import clis
+from toy_agent.agent import ROWS, TOY
+
+pytestmark = pytest.mark.anyio
+
+CHILD = Script(
+    [
+        [call("get_document_text")],
+        [call("extract_fields", {"fields": {"total": 20}, "confidences": {"total": 0.9}})],
+        [call("complete_extraction")],
+        [text("Read.")],
+    ]
+)
+
+
+def model(*turns):
+    """The toy agent follows the turns, and the agent that reads fields its own script."""
+    toy = Script(turns)
+
+    async def answer(body):
+        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+        return await (toy if "find_value" in names else CHILD)(body)
+
+    return answer
+
+
+@pytest.fixture
+def toy(clone):
+    sql(clone.owner_url, ROWS.split(";")[0])
+    sql(clone.owner_url, ROWS.split(";")[1])
+    with registered(TOY):
+        yield
+
+
+async def two_documents(served) -> list[str]:
+    """Two documents that print different totals."""
+    ids = []
+    for name, total in (("first.txt", "10.00"), ("second.txt", "20.00")):
+        file = {"file": (name, f"Invoice {name}\nTotal: {total} EUR\n".encode())}
+        uploaded = (await served.http.post("/api/documents", files=file)).json()
+        ids.append(uploaded["id"])
+    for one in ids:
+        await until(lambda one=one: _is_read(served, one))
+    return ids
+
+
+async def _is_read(served, document_id: str) -> bool:
+    return (await served.http.get(f"/api/documents/{document_id}")).json()["status"] == "ready"
+
+
+async def turn(served, documents: list[str], message: str, **more) -> dict:
+    answer = await served.http.post("/api/agent/compare", json={"documents": documents, "message": message, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def thread_of(served, result: dict) -> str:
+    return (await served.http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
+
+
+@pytest.mark.long
+async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, clone, toy):
+    steps = [
+        [call("find_value", {"document": 1, "value": "10.00"})],
+        [call("find_value", {"document": 2, "value": "20.00"})],
+        [call("find_value", {"document": 1, "value": "20.00"})],
+        [call("wait_for_others", {"seconds": 0.2})],
+        [call("read_fields", {"document": 2})],
+        [call("note", {"text": "20 is more"})],
+        [text("The second costs more.")],
+    ]
+    async with serve(model(*steps), max_live_agents=1) as served:
+        sql(
+            clone.owner_url,
+            "insert into public.credit_limits (org_id, max_concurrent_runs) values (%s, 1)",
+            served.scope.org_id,
+        )
+        documents = await two_documents(served)
+        result = await asyncio.wait_for(turn(served, documents, "Which costs more?"), 90)
+        assert (result["status"], result["answer"]) == ("completed", "The second costs more."), result
+        assert result["extraction"] is None
+        codes = [
+            (one["tool"], one["code"])
+            for one in sql(
+                clone.owner_url,
+                "select tool, code from public.tool_calls where run_id = %s order by created_at",
+                UUID(result["run_id"]),
+            )
+        ]
+        assert codes == [("wait_for_others", "waited"), ("read_fields", "fields_read"), ("note", "noted")]
+        told = events(clone.owner_url, result["run_id"])
+        found = [one.get("output") or one.get("error") for one in told if one.get("tool") == "find_value"]
+        assert ["stands on page 1" in one for one in found if one] == [True, True, False]
+        ends = [one["call_id"] for one in told if one["type"] == "tool" and one["status"] != "running"]
+        assert len(ends) == len(set(ends)) == 6
+        (child,) = sql(
+            clone.owner_url,
+            "select status, parent_run_id, root_run_id from public.runs where parent_run_id is not null",
+        )
+        assert child["status"] == "completed"
+        assert str(child["parent_run_id"]) == str(child["root_run_id"]) == result["run_id"]
+        (thread,) = sql(clone.owner_url, "select working_state from public.threads")
+        assert thread["working_state"] == {"note": "20 is more"}
+        # The parent answers for what its child has cost.
+        (sums,) = sql(
+            clone.owner_url,
+            "select private.cost_of_run(%s) as all, (select sum(cost_usd) from public.usage) as each",
+            UUID(result["run_id"]),
+        )
+        assert sums["all"] == sums["each"] > 0
+
+
+async def test_a_cancel_takes_effect_at_once_while_a_tool_takes_its_time(serve, clone, toy):
+    async with serve(model([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as served:
+        documents = await two_documents(served)
+        asking = asyncio.create_task(turn(served, documents, "Wait."))
+        query = "select run_id from public.tool_calls where status = 'admitted'"
+        ((run,),) = [await until(lambda: sql(clone.owner_url, query))]
+        await asyncio.sleep(0.5)  # the tool is at work
+        before = time.monotonic()
+        cancelled = await served.http.post(f"/api/runs/{run['run_id']}/cancel")
+        assert cancelled.json()["status"] == "cancelled"
+        result = await asyncio.wait_for(asking, 15)
+        assert result["status"] == "cancelled"
+        await until(lambda: clis() == [], seconds=15)
+        assert time.monotonic() - before < 15  # far below the 20 seconds that the tool would have taken
+
+
+async def test_cancelling_a_parent_cancels_its_child(serve, clone, toy):
+    reading = asyncio.Event()
+
+    async def silent(body):
+        reading.set()
+        await asyncio.sleep(600)
+        return []
+
+    toy_script = Script([[call("read_fields", {"document": 1})], [text("Done.")]])
+
+    async def answer(body):
+        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+        return await (toy_script if "find_value" in names else silent)(body)
+
+    async with serve(answer) as served:
+        documents = await two_documents(served)
+        asking = asyncio.create_task(turn(served, documents, "Read the first."))
+        await asyncio.wait_for(reading.wait(), 60)
+        (parent,) = sql(clone.owner_url, "select id, status from public.runs where parent_run_id is null")
+        assert parent["status"] == "awaiting_runs"
+        await served.http.post(f"/api/runs/{parent['id']}/cancel")
+        assert (await asyncio.wait_for(asking, 30))["status"] == "cancelled"
+        states = sql(clone.owner_url, "select status from public.runs")
+        assert [one["status"] for one in states] == ["cancelled", "cancelled"]
+        await until(lambda: clis() == [])
+
+
+@pytest.mark.long
+async def test_the_third_turn_remembers_the_first_after_a_restart_of_the_service(serve, clone, toy, quick_path):
+    def answer(body):
+        return [text(f"Turn {sum(message['role'] == 'user' for message in body['messages'])}.")]
+
+    async with serve(answer, home=quick_path) as served:
+        documents = await two_documents(served)
+        first = await turn(served, documents, "Remember the word heron.")
+        thread_id = await thread_of(served, first)
+        second = await turn(served, documents, "And the word kestrel.", thread_id=thread_id)
+        assert await thread_of(served, second) == thread_id
+        scope = served.scope
+    async with serve(answer, home=quick_path) as served, served.client(scope.user_id) as http:
+        body = {"documents": documents, "message": "Which words?", "thread_id": thread_id}
+        third = (await http.post("/api/agent/compare", json=body)).json()
+        assert third["status"] == "completed", third
+        sent = json.dumps(served.model.requests[-1]["messages"])
+        assert sent.index("heron") < sent.index("kestrel") < sent.index("Which words?")
+        runs = sql(clone.owner_url, "select distinct session_id from public.runs")
+        assert len(runs) == 1
+
+
+async def test_a_thread_s_turns_come_one_after_the_other_in_their_order(serve, clone, toy):
+    async with serve(lambda body: [text("Yes.")]) as served:
+        documents = await two_documents(served)
+        thread_id = await thread_of(served, await turn(served, documents, "One."))
+        results = await asyncio.gather(
+            *(turn(served, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
+        )
+        assert {one["status"] for one in results} == {"completed"}
+        sent = json.dumps(served.model.requests[-1]["messages"])
+        assert "One." in sent and "Two." in sent and "Three." in sent
