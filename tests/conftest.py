@@ -231,6 +231,7 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 "anthropic_api_key": "test-key",
                 "anthropic_base_url": model.base_url,
                 "log_level": "error",
+                "approval_wait_seconds": 0,
                 "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }

@@ -20,6 +20,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from fieldmark.domain import paths
+from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.violations import Violation
@@ -220,7 +221,7 @@ def is_day(text: str) -> bool:
 
 def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Keyword:
     def keyword(validator: Any, bound: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-        if _is_number(instance) and not holds(instance, bound):
+        if is_number(instance) and not holds(instance, bound):
             yield ValidationError(f"{shown(instance)} stands there, but {what} {shown(bound)} is wanted")
 
     return keyword
@@ -228,7 +229,7 @@ def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Keyword:
 
 def _multiple_of(validator: Any, step: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
     # In fractions of what is printed: to binary floats 19.99 is no multiple of 0.01.
-    if _is_number(instance) and Fraction(repr(instance)) % Fraction(repr(step)) != 0:
+    if is_number(instance) and Fraction(repr(instance)) % Fraction(repr(step)) != 0:
         yield ValidationError(f"{shown(instance)} stands there, but a multiple of {shown(step)} is wanted")
 
 
@@ -472,10 +473,6 @@ def _further_properties(
     validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
     return _additional_properties(validator, wanted, instance, schema) if isinstance(wanted, dict) else iter(())
-
-
-def _is_number(instance: Any) -> bool:
-    return isinstance(instance, int | float) and not isinstance(instance, bool)
 
 
 def _kind(keywords: Mapping[str, Keyword]) -> Any:
