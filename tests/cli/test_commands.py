@@ -36,7 +36,7 @@ def test_another_postgres_is_migrated_by_its_owner_and_served_by_nobody_stronger
     first = home.run("migrate", **empty)
     assert first.code == 0, first.err
     applied = first.out.splitlines()
-    assert len(applied) >= 4 and all(name.endswith(".sql") for name in applied)
+    assert applied and all(name.endswith(".sql") for name in applied)
     again = home.run("migrate", **empty)
     assert (again.code, again.out) == (0, "") and "up to date" in again.err
 
