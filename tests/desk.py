@@ -62,9 +62,11 @@ class Desk:
             added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=None)
         return replace(self, extraction_id=added)
 
-    async def run(self, task: str = "extract", message: str = "Put it right.", **columns: Any) -> UUID:
-        """A run that waits for a worker."""
-        given = {"message": message} if task == "correct" else {}
+    async def run(self, task: str = "extract", instructions: str | None = None, **columns: Any) -> UUID:
+        """A run that waits for a worker. `instructions` are the message of a correction."""
+        given = {"message" if task == "correct" else "instructions": instructions} if instructions else {}
+        if task == "correct":
+            given.setdefault("message", "Put it right.")
         async with self.database.as_user(self.scope) as conn:
             return await runs.add(
                 conn,

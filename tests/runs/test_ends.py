@@ -84,10 +84,10 @@ async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk, numb
         cli.send_signal(number)
         with pytest.raises(Unavailable):
             await asyncio.wait_for(task, 60)
-        assert (desk.state(run_id)["status"], desk.state(run_id)["tries"]) == ("running", 1)
+        assert (desk.state(run_id)["status"], desk.state(run_id)["consecutive_failures"]) == ("running", 1)
         assert clis() == [] and not home.exists()
     worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
-    assert (worked.state["status"], worked.state["attempt"]) == ("completed", 2)
+    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 2)
 
 
 async def test_a_worker_that_stops_hands_its_run_back(desk):
@@ -95,7 +95,7 @@ async def test_a_worker_that_stops_hands_its_run_back(desk):
         home = home_of(cli)
         task.cancel()
         worked = await asyncio.wait_for(task, 60)
-        assert (worked.state["status"], worked.state["tries"]) == ("queued", 0)
+        assert (worked.state["status"], worked.state["consecutive_failures"]) == ("queued", 0)
         assert clis() == [] and not home.exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from desk import at_work, sql, until, update
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
-from fieldmark.runs.engine.runner import MAX_ATTEMPTS, MAX_TRIES
+from fieldmark.runs.lifecycle.runner import MAX_CLAIMS, MAX_CONSECUTIVE_FAILURES
 from fieldmark.testing.script import Script, endless
 from living import clis
 
@@ -37,7 +37,7 @@ async def test_undisturbed_both_writes_happen(desk):
 async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk):
     run_id = await desk.run()
     worked = await desk.work(
-        script(desk, "update public.runs set attempt = attempt + 1 where id = %s", run_id), run_id=run_id
+        script(desk, "update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id), run_id=run_id
     )
     assert desk.extraction()["extracted_fields"] == {"first": 1}
     assert worked.state["status"] == "running"  # the other worker's to end
@@ -47,7 +47,7 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
 
 async def test_what_is_said_after_the_run_was_lost_is_not_in_its_conversation(desk):
     run_id = await desk.run()
-    await desk.work(script(desk, "update public.runs set attempt = attempt + 1 where id = %s", run_id), run_id=run_id)
+    await desk.work(script(desk, "update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id), run_id=run_id)
     assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 
 
@@ -55,7 +55,7 @@ async def test_a_worker_that_lost_the_run_stops_asking_the_model(desk):
     run_id = await desk.run()
 
     async def lose(body):
-        await asyncio.to_thread(desk.sql, "update public.runs set attempt = 9 where id = %s", run_id)
+        await asyncio.to_thread(desk.sql, "update public.runs set fencing_token = 9 where id = %s", run_id)
         return [call("get_document_text")]
 
     worked = await desk.work(Script([lose, endless([call("get_document_text")])]), run_id=run_id, max_turns=40)
@@ -66,7 +66,7 @@ async def test_a_worker_that_lost_the_run_at_its_very_end_does_not_end_it(desk):
     run_id = await desk.run()
 
     async def lose(body):
-        await asyncio.to_thread(desk.sql, "update public.runs set attempt = 9 where id = %s", run_id)
+        await asyncio.to_thread(desk.sql, "update public.runs set fencing_token = 9 where id = %s", run_id)
         return []  # no word that an event would tell of
 
     worked = await desk.work(Script([lose, []]), run_id=run_id)
@@ -117,7 +117,7 @@ async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
     run_id = await desk.run()
     await desk.context(run_id)  # a first worker took it up and died
     worked = await desk.work(Script([[update("first")], [text("Done.")]]), run_id=run_id)
-    assert worked.state["attempt"] == 2 and worked.state["status"] == "completed"
+    assert worked.state["fencing_token"] == 2 and worked.state["status"] == "completed"
     assert "begun before" in str(worked.requests[0]["messages"])
 
 
@@ -137,12 +137,12 @@ async def test_a_run_that_is_broken_off_before_its_first_word_was_kept_begins_an
     desk.sql("delete from public.agent_sessions where number >= %s", first)
     await break_off()
     worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
-    assert (worked.state["status"], worked.state["attempt"]) == ("completed", 3)
+    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 3)
 
 
 async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):
     run_id = await desk.run()
-    for _ in range(MAX_TRIES):
+    for _ in range(MAX_CONSECUTIVE_FAILURES):
         await desk.context(run_id)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
     assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
@@ -150,16 +150,16 @@ async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):
 
 async def test_a_run_that_gets_something_done_each_time_is_not_given_up(desk):
     run_id = await desk.run()
-    for number in range(MAX_TRIES + 1):
+    for number in range(MAX_CONSECUTIVE_FAILURES + 1):
         context = await desk.context(run_id)
         await desk.call(context, "update_field", path=f"items[{number}]", value=number, confidence=1.0)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert (worked.state["status"], worked.state["attempt"]) == ("completed", MAX_TRIES + 2)
+    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", MAX_CONSECUTIVE_FAILURES + 2)
 
 
 async def test_a_run_that_gets_something_done_for_ever_is_given_up_in_the_end(desk):
     run_id = await desk.run()
-    desk.sql("update public.runs set attempt = %s where id = %s returning 1", MAX_ATTEMPTS, run_id)
+    desk.sql("update public.runs set fencing_token = %s where id = %s returning 1", MAX_CLAIMS, run_id)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
     assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
 

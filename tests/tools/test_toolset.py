@@ -71,7 +71,7 @@ async def test_an_entry_for_one_tool_admits_no_other(desk, context):
 async def test_a_refused_call_does_not_run(desk, context):
     async with desk.database.as_user(desk.scope) as conn:
         await tool_calls.enter(
-            conn, run_id=context.run_id, attempt=context.attempt, org_id=desk.scope.org_id, call_id="call-1",
+            conn, run_id=context.run_id, fencing_token=context.fencing_token, org_id=desk.scope.org_id, call_id="call-1",
             tool="update_field", arguments=TOTAL, arguments_hash=hash_of(TOTAL), status="refused", reason="No.",
         )  # fmt: skip
     assert "refused" in (await call(context)).text and desk.extraction()["version"] == 0

@@ -134,7 +134,7 @@ async def test_no_answer_is_longer_than_the_cli_takes(desk, context):
 
 def test_what_is_left_out_of_the_words_for_a_call_is_not_left_unsaid():
     def saying(*keys: str) -> str:
-        return EXTRACTION.toolset.says("extract_fields", {"fields": dict.fromkeys(keys, 1), "confidences": {}})
+        return EXTRACTION.toolset.summary("extract_fields", {"fields": dict.fromkeys(keys, 1), "confidences": {}})
 
     assert saying("a", "b") == "Saving a, b"
     assert saying(*"abcdefgh") == "Saving a, b, c, d, e, f and 2 more"

@@ -155,7 +155,7 @@ async def test_every_attempt_at_a_run_charges_its_own_messages(desk):
     run_id = await desk.run()
     for attempt in (1, 2):
         context = await desk.context(run_id)
-        assert context.attempt == attempt
+        assert context.fencing_token == attempt
         async with Meter(context, "extraction", Prices(), "claude-sonnet-5", 50) as meter:
             await meter.on_part(whole("a", input=5, output=2))
     assert len(rows(desk, run_id)) == 2
@@ -395,7 +395,7 @@ async def test_a_run_for_which_there_is_no_room_waits_in_the_queue_without_being
         await desk.runner(model).execute(second)
         assert model.requests == []
     state = desk.state(second)
-    assert (state["status"], state["attempt"], state["tries"]) == ("queued", 0, 0) and state["held_at"] is not None
+    assert (state["status"], state["fencing_token"], state["consecutive_failures"]) == ("queued", 0, 0) and state["held_at"] is not None
     assert desk.events(second) == []
     desk.sql("update public.runs set status = 'completed' where id = %s", first)
     jobs = desk.sql("select args from queue.procrastinate_jobs where args ->> 'run_id' = %s", str(second))

@@ -10,7 +10,8 @@ import pytest
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.runs.engine.binding import MAX_EARLY_BATCHES, RunBinding, RunHandlers
-from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
+from fieldmark.runs.engine.permission_hook import PermissionHook
+from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.engine.session_store import Sessions
 
 pytestmark = pytest.mark.anyio
@@ -21,13 +22,13 @@ WHOSE = contextvars.ContextVar("whose", default="nobody")
 
 def work_of(desk, context) -> RunHandlers:
     told = []
-    gate = PermissionHook(EXTRACTION.toolset, context)
+    hook = PermissionHook(EXTRACTION.toolset, context)
 
     async def before(call_id: str) -> None:
         told.append(WHOSE.get())
 
-    calls = ToolExecutor(gate, EXTRACTION.toolset, context, before=before)
-    work = RunHandlers(gate, calls, Sessions(desk.database, desk.scope))
+    calls = ToolExecutor(hook, EXTRACTION.toolset, context, before=before)
+    work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
     return SimpleNamespace(work=work, told=told)
 
 
@@ -37,14 +38,14 @@ def decision(verdict) -> str:
 
 async def test_between_runs_calls_are_denied_and_answered_with_nothing(desk):
     holder = RunBinding(uuid4())
-    assert decision(await holder.gate(READ, "a", {})) == "deny" and holder.spoilt
+    assert decision(await holder.hook(READ, "a", {})) == "deny" and holder.spoilt
     holder.spoilt = False
     one = work_of(desk, await desk.context())
     holder.take(one.work)
-    assert decision(await holder.gate(READ, "a", {})) == "allow"
+    assert decision(await holder.hook(READ, "a", {})) == "allow"
     assert "Acme" in (await holder.answer("get_document_text", "a", {})).text and not holder.spoilt
     holder.leave()
-    assert decision(await holder.gate(READ, "b", {})) == "deny" and holder.spoilt
+    assert decision(await holder.hook(READ, "b", {})) == "deny" and holder.spoilt
     holder.spoilt = False
     answer = await holder.answer("get_document_text", "a", {})
     assert answer.is_error and "Acme" not in answer.text and holder.spoilt
@@ -57,7 +58,7 @@ async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(des
         one = work_of(desk, await desk.context(await (await desk.beside()).run()))
         WHOSE.reset(token)
         holder.take(one.work)
-        await holder.gate(READ, "a", {})
+        await holder.hook(READ, "a", {})
         await holder.answer("get_document_text", "a", {})
         seen += one.told
         holder.leave()

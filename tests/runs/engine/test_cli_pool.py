@@ -68,10 +68,10 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(de
     assert len(sessions) == 4 and len({prefix(request) for run in worked for request in run.requests}) == 1
     for run, own in zip(worked, ("Canary-one", "Canary-two", "Canary-three", "Canary-one"), strict=True):
         assert run.state["status"] == "completed" and len(run.requests) == 3
-        asked_for = run.state["instructions"]
+        asked_for = run.state["input"]["instructions"]
         for told in (run.sent, kept_of(run.desk, run.run_id)):
             assert own in told and not [word for word in WORDS if word != own and word in told]
-            assert [other.state["instructions"] in told for other in worked] == [other is run for other in worked]
+            assert [other.state["input"]["instructions"] in told for other in worked] == [other is run for other in worked]
             assert asked_for in told
         assert run.state["session_id"] in sessions
         assert json.loads(run.requests[0]["metadata"]["user_id"])["session_id"] == str(run.state["session_id"])
@@ -212,14 +212,14 @@ async def test_a_cli_that_holds_much_memory_or_has_nothing_to_do_ends(desks, rea
 async def test_one_that_is_not_fit_for_a_run_is_not_kept_in_advance_and_not_replaced_at_once(desks):
     async with kept(Script([DONE]), spares=1, max_mb=1) as warm:
         await warm.work(desks[0])  # meanwhile one is connected, and after it there is a reason to look again
-        await until(lambda: not clis() and not warm.clients._connecting)
+        await until(lambda: not clis() and not warm.pool._connecting)
         assert warm.counted()["clis_taken_total", "new"] == 1 and warm.counted()["warm_clis", "spare"] == 0
 
 
 async def test_one_that_grows_while_it_waits_in_advance_is_used_no_more(desks):
     async with kept(Script([DONE]), spares=1) as warm:
         await until(lambda: warm.counted()["warm_clis", "spare"] == 1)
-        warm.clients._warmth = replace(warm.clients._warmth, max_mb=1)
+        warm.pool._settings = replace(warm.pool._settings, max_mb=1)
         await warm.work(desks[0])
         assert warm.counted()["clis_taken_total", "new"] == 1 and warm.counted()["clis_ended_total", "memory"] == 2
 
@@ -270,7 +270,7 @@ async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
         the_cli().kill()
         await until(lambda: clis() == [])
         worked = await warm.work(await desks[0].beside())
-        assert worked.state["status"] == "completed" and worked.state["attempt"] == 1
+        assert worked.state["status"] == "completed" and worked.state["fencing_token"] == 1
         assert warm.counted()["clis_ended_total", "died"] == 1
 
 
@@ -304,7 +304,7 @@ async def test_a_cli_that_does_something_without_a_run_is_used_no_more(desks):
     async with kept(Script([DONE])) as warm:
         await warm.work(desks[0])
         await until(lambda: warm.counted()["warm_clis", "idle"] == 1)
-        (idle,) = warm.clients._idle
+        (idle,) = warm.pool._idle
         assert (await idle.holder.answer("get_document_text", "call", {})).is_error
         await warm.work(await desks[0].beside())
         assert warm.counted()["clis_ended_total", "spoilt"] == 1 and warm.counted()["clis_taken_total", "new"] == 2

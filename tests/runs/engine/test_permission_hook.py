@@ -1,8 +1,9 @@
-"""The gate decides, records, and is not the lock; calls that did not pass it end the run."""
+"""The hook decides, records, and is not the lock; calls that did not pass it end the run."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -11,8 +12,9 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
 from fieldmark.errors import Fenced
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
-from fieldmark.runs.engine.permission_hook import PermissionHook, ToolExecutor
-from fieldmark.tools.toolset import ToolContext
+from fieldmark.runs.engine.permission_hook import PermissionHook
+from fieldmark.runs.engine.tool_executor import ToolExecutor
+from fieldmark.tools.context import RunContext
 
 pytestmark = pytest.mark.anyio
 
@@ -21,37 +23,37 @@ UPDATE = "mcp__fieldmark__update_field"
 
 
 async def ask(
-    gate: PermissionHook, name: str, arguments: dict, call_id: str | None = "call-1"
+    hook: PermissionHook, name: str, arguments: dict, call_id: str | None = "call-1"
 ) -> tuple[str, str | None]:
     given = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": arguments}
-    said = (await gate(given, call_id, {}))["hookSpecificOutput"]
+    said = (await hook(given, call_id, {}))["hookSpecificOutput"]
     return said["permissionDecision"], said.get("permissionDecisionReason")
 
 
 @pytest.fixture
-async def context(desk) -> ToolContext:
+async def context(desk) -> RunContext:
     return await desk.context()
 
 
 @pytest.fixture
-def gate(context) -> PermissionHook:
+def hook(context) -> PermissionHook:
     return PermissionHook(EXTRACTION.toolset, context)
 
 
 @pytest.fixture
-def calls(gate, context) -> ToolExecutor:
+def calls(hook, context) -> ToolExecutor:
     async def nothing(call_id: str) -> None: ...
 
-    return ToolExecutor(gate, EXTRACTION.toolset, context, before=nothing)
+    return ToolExecutor(hook, EXTRACTION.toolset, context, before=nothing)
 
 
-async def test_a_read_passes_and_stands_in_no_ledger(desk, gate, context):
-    assert await ask(gate, "mcp__fieldmark__get_document_text", {}) == ("allow", None)
-    assert gate.passed == {"call-1"} and desk.ledger(context.run_id) == []
+async def test_a_read_passes_and_stands_in_no_ledger(desk, hook, context):
+    assert await ask(hook, "mcp__fieldmark__get_document_text", {}) == ("allow", None)
+    assert hook.passed == {"call-1"} and desk.ledger(context.run_id) == []
 
 
-async def test_a_write_passes_and_is_recorded_with_who_admitted_it(desk, gate, context):
-    assert await ask(gate, UPDATE, TOTAL) == ("allow", None)
+async def test_a_write_passes_and_is_recorded_with_who_admitted_it(desk, hook, context):
+    assert await ask(hook, UPDATE, TOTAL) == ("allow", None)
     (entry,) = desk.ledger(context.run_id)
     assert (entry["id"], entry["tool"], entry["arguments"]) == ("call-1", "update_field", TOTAL)
     assert (entry["status"], entry["admitted_by"], entry["reason"]) == ("admitted", "policy", None)
@@ -70,89 +72,89 @@ async def test_a_write_passes_and_is_recorded_with_who_admitted_it(desk, gate, c
         ({}, "path: Field required."),
     ],
 )
-async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(desk, gate, context, arguments, reason):
-    decision, said = await ask(gate, UPDATE, arguments)
+async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(desk, hook, context, arguments, reason):
+    decision, said = await ask(hook, UPDATE, arguments)
     (entry,) = desk.ledger(context.run_id)
     assert decision == "deny" and reason in said
     assert (entry["status"], entry["admitted_by"], entry["reason"]) == ("refused", None, said)
-    assert gate.passed == set()
+    assert hook.passed == set()
 
 
 @pytest.mark.parametrize(
     "name", ["Read", "Bash", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field", "mcp__fieldmark__", ""]
 )
-async def test_what_is_no_tool_of_ours_is_denied(desk, gate, context, name):
-    decision, said = await ask(gate, name, TOTAL)
+async def test_what_is_no_tool_of_ours_is_denied(desk, hook, context, name):
+    decision, said = await ask(hook, name, TOTAL)
     assert decision == "deny" and "There is no tool" in said
-    assert gate.passed == set() and desk.ledger(context.run_id) == []
+    assert hook.passed == set() and desk.ledger(context.run_id) == []
 
 
-async def test_a_write_without_an_id_is_denied(gate):
-    assert (await ask(gate, UPDATE, TOTAL, None))[0] == "deny"
+async def test_a_write_without_an_id_is_denied(hook):
+    assert (await ask(hook, UPDATE, TOTAL, None))[0] == "deny"
 
 
 @pytest.mark.parametrize("call_id", ["", "x" * 201, "a\0b"])
-async def test_an_id_that_no_ledger_can_hold_is_denied(desk, gate, context, call_id):
-    assert (await ask(gate, UPDATE, TOTAL, call_id))[0] == "deny"
-    assert gate.passed == set() and desk.ledger(context.run_id) == []
+async def test_an_id_that_no_ledger_can_hold_is_denied(desk, hook, context, call_id):
+    assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"
+    assert hook.passed == set() and desk.ledger(context.run_id) == []
 
 
 async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
     context = await desk.context()
     async with Database(clone.app_url, size=2) as closed:
         pass
-    gate = PermissionHook(
-        EXTRACTION.toolset, ToolContext(closed, *[getattr(context, n) for n in list(context.__slots__)[1:]])
+    hook = PermissionHook(
+        EXTRACTION.toolset, replace(context, database=closed)
     )
-    assert await ask(gate, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
-    assert gate.passed == set()
+    assert await ask(hook, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
+    assert hook.passed == set()
 
 
-async def test_a_call_that_passed_is_answered(desk, gate, calls):
-    await ask(gate, UPDATE, TOTAL)
+async def test_a_call_that_passed_is_answered(desk, hook, calls):
+    await ask(hook, UPDATE, TOTAL)
     answer = await calls("update_field", "call-1", TOTAL)
     calls.check()
     assert not answer.is_error and desk.extraction()["extracted_fields"] == {"total": 1}
 
 
 @pytest.mark.parametrize("call_id", [None, "", "toolu_forged"])
-async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(gate, calls, call_id):
-    await ask(gate, "mcp__fieldmark__get_document_text", {})
+async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(hook, calls, call_id):
+    await ask(hook, "mcp__fieldmark__get_document_text", {})
     answer = await calls("get_document_text", call_id, {})
     assert answer.is_error and answer.text == "The run has ended."
     with pytest.raises(SandboxViolation):
         calls.check()
 
 
-async def test_after_one_call_past_the_gate_no_other_runs_either(desk, gate, calls):
-    await ask(gate, UPDATE, TOTAL)
+async def test_after_one_call_past_the_gate_no_other_runs_either(desk, hook, calls):
+    await ask(hook, UPDATE, TOTAL)
     await calls("get_document_text", "toolu_forged", {})
     assert (await calls("update_field", "call-1", TOTAL)).is_error
     assert desk.extraction()["version"] == 0
 
 
-async def test_a_passed_id_with_other_arguments_changes_nothing(desk, gate, calls):
-    await ask(gate, UPDATE, TOTAL)
+async def test_a_passed_id_with_other_arguments_changes_nothing(desk, hook, calls):
+    await ask(hook, UPDATE, TOTAL)
     answer = await calls("update_field", "call-1", TOTAL | {"value": 2})
     assert answer.is_error and "not admitted" in answer.text and desk.extraction()["version"] == 0
 
 
-async def test_losing_the_run_in_mid_call_ends_it(desk, gate, calls, context):
-    await ask(gate, UPDATE, TOTAL)
-    desk.sql("update public.runs set attempt = attempt + 1 where id = %s", context.run_id)
+async def test_losing_the_run_in_mid_call_ends_it(desk, hook, calls, context):
+    await ask(hook, UPDATE, TOTAL)
+    desk.sql("update public.runs set fencing_token = fencing_token + 1 where id = %s", context.run_id)
     assert (await calls("update_field", "call-1", TOTAL)).is_error
     with pytest.raises(Fenced):
         calls.check()
 
 
-async def test_what_was_said_before_a_call_is_written_before_it(gate, context):
+async def test_what_was_said_before_a_call_is_written_before_it(hook, context):
     order = []
 
     async def flush(call_id: str) -> None:
         await asyncio.sleep(0.02)
         order.append("said")
 
-    calls = ToolExecutor(gate, EXTRACTION.toolset, context, before=flush)
-    await ask(gate, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
+    calls = ToolExecutor(hook, EXTRACTION.toolset, context, before=flush)
+    await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})
     assert order == ["said"]

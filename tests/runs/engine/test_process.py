@@ -36,7 +36,7 @@ async def process():
                 service=ModelService(model.base_url, "test-key", None),
                 folder=folder,
                 server=tool_server(EXTRACTION.toolset, holder.answer),
-                gate=holder.gate,
+                hook=holder.hook,
                 sessions=holder,
                 session_id=session_id,
                 resumed=False,

@@ -58,14 +58,14 @@ async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
 @pytest.mark.parametrize(
     "lost",
     [
-        "update public.runs set attempt = attempt + 1 where id = %s",
+        "update public.runs set fencing_token = fencing_token + 1 where id = %s",
         "update public.runs set status = 'cancelled' where id = %s",
         "update public.runs set status = 'queued' where id = %s",
     ],
 )
 async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(desk, lost):
     context = await desk.context()
-    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
     await store.append(KEY, [{"type": "user", "uuid": "1"}])
     store.check()
     desk.sql(lost, context.run_id)
@@ -78,7 +78,7 @@ async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(desk,
 async def test_a_run_that_is_deleted_takes_its_conversation_along_and_what_comes_late(desk):
     context = await desk.context()
     key = {**KEY, "session_id": str(desk.state(context.run_id)["session_id"])}
-    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
     await store.append(key, [{"type": "user", "uuid": "1"}])
     assert len(desk.sql("select 1 from public.agent_sessions")) == 1
     desk.sql("delete from public.runs where id = %s", context.run_id)
@@ -88,7 +88,7 @@ async def test_a_run_that_is_deleted_takes_its_conversation_along_and_what_comes
 
 async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(desk):
     context = await desk.context()
-    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.attempt))
+    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
     with psycopg.connect(desk.owner_url) as conn:
         # What another attempt would have added last: what is appended now waits in the middle of its transaction.
         lock = f"{desk.scope.org_id}/runs/{KEY['session_id']}"

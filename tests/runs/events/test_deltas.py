@@ -163,7 +163,7 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
     draft = watched()
     async with desk.database.as_user(desk.scope) as conn:
         await runs.watch(conn, context.run_id, desk.database.own_channel)
-        assert await runs.watched(conn, context.run_id, context.attempt) > 20
+        assert await runs.watched(conn, context.run_id, context.fencing_token) > 20
     channels = (runs.EVENTS_CHANNEL, desk.database.own_channel)
     async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
