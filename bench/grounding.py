@@ -179,8 +179,8 @@ def is_right(value: Any, text: str, cut: bool) -> bool:
 def ours(all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], score: Score) -> None:
     for receipt, values in zip(all_receipts, wanted, strict=True):
         started = time.process_time()
-        grounds = DocumentIndex([PageWords(1, receipt.words)])
-        places = {name: grounds.find(value, label=(name,)) for name, value in values.items()}
+        index = DocumentIndex([PageWords(1, receipt.words)])
+        places = {name: index.find(value, label=(name,)) for name, value in values.items()}
         score.seconds += time.process_time() - started
         for name, value in values.items():
             place = places[name]
@@ -316,10 +316,10 @@ def on_pdfs(folder: Path, misses: bool) -> None:
             fields = fields[0]
         pdf = Pdf(path.read_bytes(), Limits())
         pages = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
-        grounds = DocumentIndex(
+        index = DocumentIndex(
             PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages
         )
-        findings = grounds.ground(fields, {})
+        findings = index.ground(fields, {})
         with pdfplumber.open(path) as other:
             texts = [page.extract_text() for page in other.pages]
             for name, value in leaves(fields):
@@ -387,20 +387,20 @@ def on_scans(folder: Path, misses: bool) -> None:
     for path in sorted(folder.glob("*.textract.json")):
         blocks = json.loads(path.read_text())
         blocks = blocks if isinstance(blocks, list) else blocks["Blocks"]
-        grounds = DocumentIndex([PageWords(1, [ocr_word(b) for b in blocks if b["BlockType"] == "WORD"])])
+        index = DocumentIndex([PageWords(1, [ocr_word(b) for b in blocks if b["BlockType"] == "WORD"])])
         text = "\n".join(block["Text"] for block in blocks if block["BlockType"] == "LINE")
         truth = json.loads((folder / path.name.replace("textract", "truth")).read_text())
         for name, value in truth.items():
             if is_printed(value, text):
                 values += 1
-                place = grounds.find(value, label=(name,))
+                place = index.find(value, label=(name,))
                 found += place is not None
                 complaints += [] if place else [f"    {path.name} {name}: {value!r}"]
         for block in blocks:
             if block["BlockType"] == "LINE" and folded(block["Text"]):
                 lines += 1
                 _, x0, y0, x1, y1, _ = ocr_word(block)
-                place = grounds.find(block["Text"])
+                place = index.find(block["Text"])
                 ok = place is not None and (place.places > 1 or inside(place, (x0, y0, x1, y1)))
                 there += ok
                 complaints += [] if ok else [f"    {path.name}: {block['Text']!r} -> {place}"]
@@ -430,16 +430,16 @@ def on_foreign_values(folder: Path, misses: bool) -> None:
     everything = list(receipts(folder))
     asked: dict[str, Score] = {"of other receipts": Score(), "with one digit changed": Score()}
     for at, receipt in enumerate(everything):
-        grounds = DocumentIndex([PageWords(1, receipt.words)])
+        index = DocumentIndex([PageWords(1, receipt.words)])
         for shift in (97, 194, 291):
             for name, value in as_schema(everything[(at + shift) % len(everything)].values).items():
-                sought(asked["of other receipts"], receipt, grounds, name, value)
+                sought(asked["of other receipts"], receipt, index, name, value)
         for name, value in receipt.values.items():
             digits = [n for n, character in enumerate(value) if character.isdigit()]
             if digits:
                 n = digits[at % len(digits)]
                 changed = value[:n] + str((int(value[n]) + 1 + at % 8) % 10) + value[n + 1 :]
-                sought(asked["with one digit changed"], receipt, grounds, name, as_schema({name: changed})[name])
+                sought(asked["with one digit changed"], receipt, index, name, as_schema({name: changed})[name])
     for name, score in asked.items():
         print(
             f"values {name}: {score.values}, of them {score.located} found, {score.wrong} of those not as they are "
@@ -449,8 +449,8 @@ def on_foreign_values(folder: Path, misses: bool) -> None:
             print("\n".join(score.misses))
 
 
-def sought(score: Score, receipt: Receipt, grounds: DocumentIndex, name: str, value: Any) -> None:
-    place = grounds.find(value, label=(name,))
+def sought(score: Score, receipt: Receipt, index: DocumentIndex, name: str, value: Any) -> None:
+    place = index.find(value, label=(name,))
     score.values += 1
     score.located += place is not None
     if place is not None and not is_printed(value, receipt.text):

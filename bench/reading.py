@@ -1,8 +1,10 @@
-"""Pages a second of text-layer PDFs on one core: our reader, with and without its subprocess, beside pdfplumber.
+"""Pages a second of text-layer PDFs on one core: our reader, with and without its sandbox, beside pdfplumber.
 
-    python bench/reading.py [--pages 300]
+    python bench/reading.py [--pages 300] [--against ../before]
 
-The test PDF repeats the pages of docs/samples/*.pdf. Every reader gives the text and the words with their boxes.
+The test PDF repeats the pages of docs/samples/*.pdf. Every reader gives the text and the words with their boxes. With
+`--against`, another checkout reads the same file in turn with this one, both through the sandbox: the ratio of the two
+then holds on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +31,7 @@ from fieldmark.documents.reading.sandbox import read_file  # noqa: E402
 
 
 def repeated(pages: int, path: Path) -> int:
-    """Write a PDF of at least so many pages; answers how many."""
+    """The number of pages of the PDF written: at least `pages`."""
     whole = pypdfium2.PdfDocument.new()
     samples = [pypdfium2.PdfDocument(sample) for sample in sorted((ROOT / "docs" / "samples").glob("*.pdf"))]
     while len(whole) < pages:
@@ -46,8 +49,33 @@ def with_ours(path: Path) -> int:
     return sum(len(page.words) for number in range(1, pdf.page_count + 1) if (page := pdf.read_page(number)))
 
 
-def with_ours_sealed(path: Path) -> int:
+def with_ours_in_sandbox(path: Path) -> int:
     return sum(len(page.words) for page in asyncio.run(read_file(path, path.name, Limits())).pages)
+
+
+IN_TURN = """
+import asyncio, resource, sys
+from pathlib import Path
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sandbox import read_file
+asyncio.run(read_file(Path(sys.argv[1]), "a.pdf", Limits()))
+used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(sum(each.ru_utime + each.ru_stime for each in used))
+"""
+
+
+def in_turn(other: Path, path: Path, pages: int, times: int) -> None:
+    """Print the pages per second of processor time of this checkout and another one, which take turns."""
+    best = {ROOT: 0.0, other: 0.0}
+    for _ in range(times):
+        for root in best:
+            environment = {**os.environ, "PYTHONPATH": str(root / "backend")}
+            command = [sys.executable, "-c", IN_TURN, str(path)]
+            seconds = float(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+            best[root] = max(best[root], pages / seconds)
+    for root, rate in best.items():
+        print(f"{root}: {rate:.1f} pages a second of processor time")
+    print(f"this / other: {best[ROOT] / best[other]:.2f}")
 
 
 def with_pdfplumber(path: Path) -> int:
@@ -61,30 +89,34 @@ def with_pdfplumber(path: Path) -> int:
 
 
 def measured(reader: Callable[[Path], int], path: Path, pages: int, times: int) -> float:
-    """Pages a second, the best of some times."""
+    """Pages a second: the best of `times` attempts."""
     best, words = 0.0, 0
     for _ in range(times):
         started = time.perf_counter()
         words = reader(path)
         best = max(best, pages / (time.perf_counter() - started))
-    print(f"{reader.__name__.removeprefix('with_').replace('_', ' '):12} {best:8.1f} pages/s  ({words:,} words)")
+    print(f"{reader.__name__.removeprefix('with_').replace('_', ' '):16} {best:8.1f} pages/s  ({words:,} words)")
     return best
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--pages", type=int, default=300)
-    wanted = arguments.parse_args().pages
+    arguments.add_argument("--against", type=Path, metavar="CHECKOUT", help="another one to compare this one with")
+    given = arguments.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # inherited by the subprocess: one core for both
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "repeated.pdf"
-        pages = repeated(wanted, path)
+        pages = repeated(given.pages, path)
         print(f"{pages} pages, {path.stat().st_size / 2**20:.1f} MiB, one core")
+        if given.against:
+            in_turn(given.against, path, pages, 5)
+            return
         ours = measured(with_ours, path, pages, 3)
-        sealed = measured(with_ours_sealed, path, pages, 3)
+        sandboxed = measured(with_ours_in_sandbox, path, pages, 3)
         other = measured(with_pdfplumber, path, pages, 1)
-    print(f"ours / pdfplumber: {ours / other:.1f}, in the subprocess: {sealed / other:.1f}")
+    print(f"ours / pdfplumber: {ours / other:.1f}, in the sandbox: {sandboxed / other:.1f}")
 
 
 if __name__ == "__main__":

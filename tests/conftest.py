@@ -29,7 +29,6 @@ import hanging
 from desk import desk as desk  # a fixture
 from fieldmark.agents.extraction.offline import rules
 from fieldmark.api.app import create_app
-from fieldmark.api.auth import enter
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
@@ -37,6 +36,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runtime import Runtime
+from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
 from standing import PATIENCE, Clone, Serve, Served
 
@@ -231,6 +231,7 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 "anthropic_api_key": "test-key",
                 "anthropic_base_url": model.base_url,
                 "log_level": "error",
+                "approval_wait_seconds": 0,
                 "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }
@@ -245,15 +246,14 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 await asyncio.sleep(0.01)
             await _workers_hear(_administration, clone)
             base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-            service: Runtime = app.state.service
+            service: Runtime = app.state.runtime
             user_id = uuid4()
-            org_id = await enter(service.database, user_id)
-            assert org_id is not None
+            scope = await enter(service.database, user_id)
             token = LocalTokens(chosen["home"]).sign(user_id)
             headers = {"Authorization": f"Bearer {token}"}
             try:
                 async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
-                    yield Served(http, base_url, service, Scope(user_id, org_id), model)
+                    yield Served(http, base_url, service, scope, model)
             finally:
                 server.should_exit = True
                 await running

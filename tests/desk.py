@@ -22,6 +22,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
+from fieldmark.domain.statuses import CallStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Call, call
 from fieldmark.offline_model.server import OfflineModel
@@ -35,8 +36,8 @@ from fieldmark.runs.engine.tool_server import tool_server
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
+from fieldmark.stores.rows import NewPage
 from fieldmark.stores.runs import Subject
-from fieldmark.domain.statuses import CallStatus
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import ToolOutcome, run_call
 from fieldmark.tools.toolset import hash_of
@@ -230,7 +231,7 @@ async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequ
             byte_size=1,
         )
         rows = [
-            {"number": n, "width": 600, "height": 800, "text": text, "words": words_of(text), "engine": "text"}
+            NewPage(number=n, width=600, height=800, text=text, words=words_of(text), engine="text")
             for n, text in enumerate(pages, 1)
         ]
         await documents.add_pages(conn, document_id, scope.org_id, rows)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import psutil
 
 _DYING_SECONDS: Final = 10
+
+# What sealed-cli.sh becomes before it becomes the CLI. The command lines of all of them end as the CLI's own.
+_LAUNCHERS = {"sh", "dash", "bash", "setpriv", "setsid", "env"}
 
 
 def is_alive(process: psutil.Process | int) -> bool:
@@ -31,10 +35,14 @@ def children(pid: int | None = None) -> list[psutil.Process]:
 
 def command_line(process: psutil.Process) -> str:
     """Its command line; empty once it has ended."""
+    return " ".join(_arguments(process))
+
+
+def _arguments(process: psutil.Process) -> list[str]:
     try:
-        return " ".join(process.cmdline())
+        return process.cmdline()
     except psutil.NoSuchProcess:
-        return ""
+        return []
 
 
 def clis(pid: int | None = None) -> list[psutil.Process]:
@@ -42,9 +50,16 @@ def clis(pid: int | None = None) -> list[psutil.Process]:
     return [process for process in children(pid) if "fieldmark-agent-" in str(environment_of(process))]
 
 
+def is_launched(cli: psutil.Process) -> bool:
+    """Whether it is the CLI itself by now, no more its launcher."""
+    arguments = _arguments(cli)
+    is_named = any(argument.endswith("fd/9") for argument in arguments)
+    return is_named and Path(arguments[0]).name not in _LAUNCHERS
+
+
 def started(pid: int | None = None) -> psutil.Process | None:
-    """One of them that is the CLI itself by now, no more its launcher."""
-    return next((cli for cli in clis(pid) if "fd/9" in command_line(cli)), None)
+    """One of them that is the CLI itself by now."""
+    return next((cli for cli in clis(pid) if is_launched(cli)), None)
 
 
 def all_gone(processes: Iterable[psutil.Process], seconds: float = 60) -> bool:

@@ -29,11 +29,11 @@ def words_of(text: str, confidence: float | None = None) -> list[list[Any]]:
     ]
 
 
-def grounds(*pages: str, confidence: float | None = None) -> DocumentIndex:
+def document_index(*pages: str, confidence: float | None = None) -> DocumentIndex:
     return DocumentIndex(PageWords(number, words_of(page, confidence)) for number, page in enumerate(pages, 1))
 
 
-def laid(*lines: Sequence[tuple[str, float]]) -> DocumentIndex:
+def laid_out(*lines: Sequence[tuple[str, float]]) -> DocumentIndex:
     """One page of (word, left edge) by line."""
     return DocumentIndex(
         [

@@ -8,10 +8,13 @@ FieldmarkError
 │   └── Gone             410  it was this caller's, and was deleted
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
+│   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
-│   └── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
+│   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
 ├── Unavailable          503  something the service needs does not answer
 └── Misconfigured        500  the settings cannot work; start-up refuses them
@@ -19,7 +22,8 @@ FieldmarkError
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 
 class FieldmarkError(Exception):
@@ -28,6 +32,11 @@ class FieldmarkError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
+
+    def __init__(self, sentence: str = "", details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(sentence)
+        self.details: Mapping[str, Any] = details or {}
+        """What programs are told besides: further members of the API's answer."""
 
 
 class Malformed(FieldmarkError):
@@ -58,6 +67,10 @@ class DocumentFailed(Conflict):
     code, title = "document_failed", "The document could not be read"
 
 
+class TargetChanged(Conflict):
+    code, title = "target_changed", "It changed since it was shown"
+
+
 class Fenced(Conflict):
     code, title = "fenced", "The run is in other hands"
 
@@ -72,6 +85,22 @@ class Invalid(FieldmarkError):
 
 class InvalidPath(Invalid):
     code, title = "invalid_path", "Invalid field path"
+
+
+class AtPaths(Invalid):
+    """Invalid in fields that it names: `paths` are their names."""
+
+    def __init__(self, sentence: str, paths: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.paths = tuple(paths)
+
+
+class QuoteNotPrinted(AtPaths):
+    code, title = "quote_not_printed", "The quote is not printed"
+
+
+class SchemaViolation(AtPaths):
+    code, title = "schema_violation", "The schema is not followed"
 
 
 class Unreadable(FieldmarkError):

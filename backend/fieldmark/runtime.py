@@ -14,7 +14,7 @@ from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, files_for
 from fieldmark.runs.billing.prices import Prices, said_price
-from fieldmark.services.ingest import Ingest
+from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.telemetry.traces import export_to
@@ -28,7 +28,7 @@ class Runtime:
     database: Database
     direct_url: str
     files: Files
-    ingest: Ingest
+    documents: DocumentService
     reading_limits: ReadingLimits
     metrics: Metrics
     prices: Prices
@@ -62,8 +62,8 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
         said = None if settings.model_price is None else said_price(settings.model_price)
         prices = Prices(settings.model, said, settings.offline)
-        ingest = Ingest(database, files, limits)
-        yield Runtime(settings, database, direct_url, files, ingest, limits, Metrics(), prices)
+        documents = DocumentService(database, files, limits)
+        yield Runtime(settings, database, direct_url, files, documents, limits, Metrics(), prices)
 
 
 async def migrate_as_owner(settings: Settings) -> list[str]:

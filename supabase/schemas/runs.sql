@@ -17,6 +17,8 @@ create table public.runs (
   parent_run_id uuid,
   parent_call_id text check (char_length(parent_call_id) between 1 and 200),
   root_run_id uuid not null,
+  -- The thread that the first of them is in: whoever sees that thread sees this run.
+  root_thread_id uuid,
   -- Of runs with one lock key one is at work at a time, the oldest first. It begins with the organisation.
   lock_key text not null,
   -- The agent's own, where nothing is said.
@@ -92,12 +94,12 @@ grant update (
   started_at, finished_at, answer, error, error_code
 ) on public.runs to authenticated;
 
--- A run in a thread is seen by whoever sees the thread.
+-- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
 create policy "members read their runs" on public.runs
   for select to authenticated
   using (
     org_id in (select private.my_org_ids())
-    and (thread_id is null or exists (select from public.threads as t where t.id = thread_id))
+    and (root_thread_id is null or exists (select from public.threads as t where t.id = root_thread_id))
   );
 create policy "members start runs of their own, and the service their parts" on public.runs
   for insert to authenticated
@@ -155,6 +157,7 @@ begin
   end if;
 
   new.root_run_id := new.id;
+  new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
     if not found then
@@ -164,6 +167,7 @@ begin
       raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
     end if;
     new.root_run_id := v_parent.root_run_id;
+    new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
   end if;
 
   new.lock_key := new.org_id || case

@@ -6,8 +6,6 @@ create table public.usage (
   -- The id that the model's service gave its message: the same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
-  root_run_id uuid not null,
   agent text not null,
   model text not null check (char_length(model) between 1 and 200),
   input_tokens bigint not null check (input_tokens >= 0),
@@ -19,6 +17,8 @@ create table public.usage (
   cost_usd numeric(18, 10) check (cost_usd >= 0 and cost_usd < 1000000),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
+  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
+  root_run_id uuid not null,
   primary key (run_id, message_id)
 );
 create index usage_org_id on public.usage (org_id, created_at) include (cost_usd);
@@ -35,13 +35,14 @@ create policy "the service charges what was used" on public.usage
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- The root of a run that is gone already is the run itself.
+-- A run that is gone already has the root that its messages had before, or is its own.
 create function private.fill_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   new.root_run_id := coalesce(
-    (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id), new.run_id);
+    (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id),
+    (select root_run_id from public.usage where run_id = new.run_id and org_id = new.org_id limit 1), new.run_id);
   return new;
 end $$;
 
@@ -65,20 +66,22 @@ create policy "members read their organisations' limits" on public.credit_limits
   for select to authenticated using (org_id in (select private.my_org_ids()));
 
 -- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
--- used that is deleted counts for the root.
+-- used that is deleted counts for the root. (For a root, which most are, the tree is not looked at.)
 create function private.cost_of_run(p_run_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  with recursive tree as (
-    select p_run_id as id
+  with recursive of_root as materialized (
+    select cost_usd from public.usage where root_run_id = p_run_id
+  ), tree as (
+    select p_run_id as id where not exists (select from of_root)
     union all
     select r.id from public.runs as r join tree on r.parent_run_id = tree.id
   )
   select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0) end
   from (
-    select cost_usd from public.usage where root_run_id = p_run_id
+    select cost_usd from of_root
     union all
-    select cost_usd from public.usage where run_id in (select id from tree) and root_run_id <> p_run_id
+    select u.cost_usd from tree join public.usage as u on u.run_id = tree.id
   ) as message
 $$;
 

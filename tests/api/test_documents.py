@@ -120,8 +120,14 @@ async def test_the_list_comes_in_pages_newest_first(serve):
                 break
             query = {"before": page["next"]}
         assert listed == names[::-1] and sizes == [2, 2, 1]
-        assert (await served.http.get("/api/documents", params={"before": str(uuid4())})).json()["items"] == []
-        for wrong in ("limit=0", "limit=201", "limit=x", "before=x"):
+        # A cursor names a place: it holds where the document that it was taken from is gone.
+        first = (await served.http.get("/api/documents", params={"limit": 2})).json()
+        assert (await served.http.delete(f"/api/documents/{first['items'][-1]['id']}")).status_code == 204
+        rest = (await served.http.get("/api/documents", params={"before": first["next"]})).json()
+        assert [item["filename"] for item in rest["items"]] == names[2::-1]
+        extractions = await served.http.get("/api/extractions", params={"before": first["next"]})
+        problem(extractions, 422)
+        for wrong in ("limit=0", "limit=201", "limit=x", "before=x", f"before={uuid4()}", "before=", "limti=3"):
             problem(await served.http.get(f"/api/documents?{wrong}"), 422)
 
 

@@ -107,9 +107,8 @@ async def test_setting_and_removing_fields(serve):
         assert (listed["items"][0]["version"], listed["items"][0]["proposals"]) == (6, 0)
         other = {"document_id": str(uuid4())}
         assert (await one.http.get("/api/extractions", params=other)).json() == {"items": [], "next": None}
-        page = (await one.http.get("/api/extractions", params={"limit": 1})).json()
-        assert page["next"] == one.id
-        assert (await one.http.get("/api/extractions", params={"before": one.id})).json()["items"] == []
+        whole = (await one.http.get("/api/extractions", params={"limit": 1})).json()
+        assert (len(whole["items"]), whole["next"]) == (1, None)
 
 
 SCHEMA = {

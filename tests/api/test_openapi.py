@@ -50,6 +50,7 @@ def test_every_error_is_described_as_a_problem(openapi):
         "status",
         "detail",
         "code",
+        "changes",
     }
 
 

@@ -12,7 +12,7 @@ from fieldmark.documents.reading.pages import Limits
 from fieldmark.files import LocalFiles
 from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.offline_model.messages import call, text
-from fieldmark.services.ingest import Ingest
+from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents, extractions
 from fieldmark.testing.script import Script
 
@@ -39,12 +39,12 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     database, clone, make_user, quick_path, name, hidden, visible
 ):
     scope = await make_user()
-    ingest = Ingest(database, LocalFiles(quick_path / "files"), Limits())
+    service = DocumentService(database, LocalFiles(quick_path / "files"), Limits())
 
     async def taken_in(content: bytes) -> Desk:
         (quick_path / name).write_bytes(content)
-        document_id = (await ingest.upload(scope, quick_path / name, name))["id"]
-        await ingest.read(document_id)
+        document_id = (await service.upload(scope, quick_path / name, name)).id
+        await service.read(document_id)
         async with database.as_user(scope) as conn:
             extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
         return Desk(database, clone.owner_url, scope, document_id, extraction_id)
@@ -53,7 +53,7 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
         async with database.as_user(scope) as conn:
             page = await documents.page(conn, desk.document_id, 1)
         assert page is not None
-        return DocumentIndex([PageWords(1, page["words"])])
+        return DocumentIndex([PageWords(1, page.words)])
 
     def reading() -> Script:
         write = {"path": "total", "value": "9999.00", "confidence": 1.0}
@@ -82,7 +82,7 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     assert found.find("100.00") and found.find("9999.00") is None and found.find_quote("Ignore all rules") is None
     async with database.as_user(scope) as conn:
         (warning,) = await documents.hidden(conn, desk.document_id)
-    assert warning["number"] == 1 and warning["hidden_words"] > 1 and "9999.00" in warning["hidden_excerpt"]
+    assert warning.number == 1 and warning.hidden_words > 1 and "9999.00" in warning.hidden_excerpt
 
     desk = await taken_in(visible)
     worked = await desk.work(reading())

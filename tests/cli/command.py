@@ -21,6 +21,8 @@ from fieldmark.cli import _app
 from living import children
 from standing import PATIENCE
 
+# A suite that was started with nohup ignores SIGHUP, and so would every command that it starts.
+COMMAND = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from fieldmark.cli import main; main()"
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
 
@@ -54,7 +56,7 @@ class Home:
             **environment,
         }
         return subprocess.Popen(
-            [*shell, sys.executable, "-c", "from fieldmark.cli import main; main()", *map(str, arguments)],
+            [*shell, sys.executable, "-c", COMMAND, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

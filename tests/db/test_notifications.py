@@ -1,4 +1,4 @@
-"""What Postgres calls out reaches the listeners it concerns, and a gap is told rather than passed over."""
+"""A notification reaches the subscriptions it concerns, and a gap is reported rather than passed over."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from standing import Clone
 pytestmark = pytest.mark.anyio
 
 
-async def _next(heard: AsyncIterator[str | None]) -> str | None:
-    return await asyncio.wait_for(anext(heard), 60)
+async def _next(notifications: AsyncIterator[str | None]) -> str | None:
+    return await asyncio.wait_for(anext(notifications), 60)
 
 
-async def _silent(heard: AsyncIterator[str | None]) -> bool:
+async def _silent(notifications: AsyncIterator[str | None]) -> bool:
     try:
-        await asyncio.wait_for(anext(heard), 0.1)
+        await asyncio.wait_for(anext(notifications), 0.1)
     except TimeoutError:
         return True
     return False
@@ -45,7 +45,7 @@ async def _listening(clone: Clone) -> list[int]:
         return [pid for (pid,) in await cursor.fetchall()]
 
 
-async def test_each_listener_hears_its_channel_in_order_and_nothing_else(clone: Clone, database: Database) -> None:
+async def test_each_subscription_gets_its_channel_in_order_and_nothing_else(clone: Clone, database: Database) -> None:
     async with database.listen("a") as a, database.listen("b") as b, database.listen("a", about="2") as only:
         await _notify(clone, ("a", "1"), ("c", "0"), ("a", "2"), ("b", "3"))
         assert [await _next(a), await _next(a)] == ["1", "2"]
@@ -56,44 +56,44 @@ async def test_each_listener_hears_its_channel_in_order_and_nothing_else(clone: 
 
 async def test_what_is_notified_once_the_context_is_entered_is_not_missed(clone: Clone, database: Database) -> None:
     for round_ in range(20):  # each with a channel that nobody listened to before
-        async with database.listen(f"channel_{round_}") as heard:
+        async with database.listen(f"channel_{round_}") as notifications:
             await _notify(clone, (f"channel_{round_}", "now"))
-            assert await _next(heard) == "now"
+            assert await _next(notifications) == "now"
 
 
-async def test_what_is_rolled_back_is_not_heard(clone: Clone, database: Database) -> None:
-    async with database.listen("a") as heard:
+async def test_what_is_rolled_back_is_not_notified(clone: Clone, database: Database) -> None:
+    async with database.listen("a") as notifications:
         async with await psycopg.AsyncConnection.connect(clone.app_url) as connection:
             await connection.execute("select pg_notify('a', 'undone')")
             await connection.rollback()
         await _notify(clone, ("a", "done"))
-        assert await _next(heard) == "done"
+        assert await _next(notifications) == "done"
 
 
-async def test_a_hundred_listeners_hold_one_connection_and_none_of_the_pool(clone: Clone) -> None:
+async def test_a_hundred_subscriptions_hold_one_connection_and_none_of_the_pool(clone: Clone) -> None:
     async with Database(clone.app_url, size=2) as database:
         contexts = [database.listen("a", about=str(number)) for number in range(100)]
-        heard = [await context.__aenter__() for context in contexts]
+        notifications = [await context.__aenter__() for context in contexts]
         assert len(await _listening(clone)) == 1
         async with database.as_service(), database.as_service():  # the whole pool is still there to be had
             await _notify(clone, *(("a", str(number)) for number in range(100)))
-            assert [await _next(each) for each in heard] == [str(number) for number in range(100)]
+            assert [await _next(each) for each in notifications] == [str(number) for number in range(100)]
         for context in contexts:
             await context.__aexit__(None, None, None)
 
 
-async def test_a_lost_connection_is_a_gap_and_then_it_hears_again(clone: Clone, database: Database) -> None:
+async def test_a_lost_connection_is_a_gap_and_then_notifications_come_again(clone: Clone, database: Database) -> None:
     async with database.listen("a") as a, database.listen("b", about="x") as b:
         (pid,) = await _listening(clone)
         async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
             await owner.execute("select pg_terminate_backend(%s, 5000)", [pid])
         assert (await _next(a), await _next(b)) == (None, None)
-        # Until it is connected again it may say so once more, and hears nothing.
-        for heard, note in ((a, ("a", "1")), (b, ("b", "x"))):
+        # Until it is connected again there may be one more gap, and no notification.
+        for notifications, note in ((a, ("a", "1")), (b, ("b", "x"))):
             payload = None
             while payload is None:
                 await _notify(clone, note)
-                payload = await _next(heard)
+                payload = await _next(notifications)
             assert payload == note[1]
 
 
@@ -113,18 +113,18 @@ async def test_a_reader_that_does_not_keep_up_is_told_of_a_gap(clone: Clone, dat
 async def test_closing_the_database_ends_every_iteration(clone: Clone) -> None:
     database = Database(clone.app_url)
     await database.__aenter__()
-    async with database.listen("a") as heard:
+    async with database.listen("a") as notifications:
         await _notify(clone, ("a", "last"))
-        assert await _next(heard) == "last"
-        waiting = asyncio.create_task(_collect(heard))
+        assert await _next(notifications) == "last"
+        waiting = asyncio.create_task(_collect(notifications))
         await asyncio.sleep(0)  # it begins to wait
         await database.__aexit__(None, None, None)
         assert await asyncio.wait_for(waiting, 60) == []
     await until(partial(_nobody_listens, clone))
 
 
-async def _collect(heard: AsyncIterator[str | None]) -> list[str | None]:
-    return [payload async for payload in heard]
+async def _collect(notifications: AsyncIterator[str | None]) -> list[str | None]:
+    return [payload async for payload in notifications]
 
 
 async def _nobody_listens(clone: Clone) -> bool:
@@ -133,9 +133,9 @@ async def _nobody_listens(clone: Clone) -> bool:
 
 async def test_a_channel_name_brings_no_sql_along(clone: Clone, database: Database) -> None:
     name = 'a"; drop table public.documents; --'
-    async with database.listen(name) as heard:
+    async with database.listen(name) as notifications:
         await _notify(clone, (name, "1"))
-        assert await _next(heard) == "1"
+        assert await _next(notifications) == "1"
 
 
 async def test_where_listening_is_not_possible_there_is_a_gap_each_second_until_it_is(clone: Clone) -> None:
@@ -148,24 +148,24 @@ async def test_where_listening_is_not_possible_there_is_a_gap_each_second_until_
     async with (
         AsyncExitStack() as ways,
         Database(clone.app_url, direct) as database,
-        database.listen("a") as heard,
+        database.listen("a") as notifications,
     ):
-        assert [await _next(heard), await _next(heard)] == [None, None]
+        assert [await _next(notifications), await _next(notifications)] == [None, None]
         await ways.enter_async_context(await _way_to(clone, way))
         await until(partial(_listening, clone))
         await _notify(clone, ("a", "1"))
-        while (payload := await _next(heard)) is None:
+        while (payload := await _next(notifications)) is None:
             pass
         assert payload == "1"
         await asyncio.sleep(1.2)
-        assert await _silent(heard)
+        assert await _silent(notifications)
 
 
 async def test_through_a_transaction_pooler_alone_there_is_a_gap_each_second(clone: Clone) -> None:
     async with Database(f"{clone.app_url}?pgbouncer=true") as database:
-        async with database.listen("a") as heard:
+        async with database.listen("a") as notifications:
             await _notify(clone, ("a", "1"))
-            assert [await _next(heard), await _next(heard)] == [None, None]
+            assert [await _next(notifications), await _next(notifications)] == [None, None]
         assert await _listening(clone) == []
 
 

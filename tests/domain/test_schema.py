@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.domain.schema import check_schema, problems, refusals
+from fieldmark.domain import paths
+from fieldmark.domain.schema import check_schema, violations, violations_of_write
 from fieldmark.errors import Invalid
 
 
@@ -12,12 +13,13 @@ def of(**properties) -> dict:
     return {"type": "object", "properties": properties}
 
 
-def test_fields_that_follow_have_no_problems_and_others_are_named_by_path():
+def test_fields_that_follow_have_no_violations_and_others_are_named_by_path():
     schema = {**of(total={"type": "number"}, vendor=of(name={"type": "string"})), "required": ["total"]}
     check_schema(schema)
-    assert problems(schema, {"total": 1.5, "vendor": {"name": "Acme"}}) == []
-    found = problems(schema, {"vendor": {"name": 3}})
-    assert found == [
+    assert violations(schema, {"total": 1.5, "vendor": {"name": "Acme"}}) == []
+    found = violations(schema, {"vendor": {"name": 3}})
+    assert [(one.code, one.path) for one in found] == [("required", ("total",)), ("type", ("vendor", "name"))]
+    assert [one.message for one in found] == [
         "total: is missing, and the schema requires it",
         "vendor.name: 3 stands there, but text is wanted: in quotes, as printed",
     ]
@@ -26,30 +28,30 @@ def test_fields_that_follow_have_no_problems_and_others_are_named_by_path():
 def test_a_pattern_counts():
     schema = of(number={"type": "string", "pattern": "^RE[0-9]+$"})
     check_schema(schema)
-    assert problems(schema, {"number": "RE1001"}) == []
-    assert len(problems(schema, {"number": "1001"})) == 1
+    assert violations(schema, {"number": "RE1001"}) == []
+    assert len(violations(schema, {"number": "1001"})) == 1
 
 
 def test_a_pattern_that_would_never_end_does():
     schema = of(number={"pattern": "^(a|a)*$"})
     check_schema(schema)
-    assert "takes too long" in problems(schema, {"number": "a" * 60 + "b"})[0]
+    assert "takes too long" in violations(schema, {"number": "a" * 60 + "b"})[0].message
 
 
 def test_references_inside_the_schema_are_followed():
     schema = {**of(total={"$ref": "#/$defs/amount"}), "$defs": {"amount": {"type": "number"}}}
     check_schema(schema)
-    assert problems(schema, {"total": 1}) == [] and len(problems(schema, {"total": "1"})) == 1
+    assert violations(schema, {"total": 1}) == [] and len(violations(schema, {"total": "1"})) == 1
 
 
 def test_a_schema_may_refer_to_itself_where_that_ends():
     schema = of(part={"$ref": "#"}, name={"type": "string"})
     check_schema(schema)
-    assert len(problems(schema, {"part": {"part": {"name": 3}}})) == 1
+    assert len(violations(schema, {"part": {"part": {"name": 3}}})) == 1
 
 
 def test_a_schema_that_was_never_checked_is_before_it_is_used():
-    for use in (lambda schema: problems(schema, {}), lambda schema: refusals(schema, {}, {}, [])):
+    for use in (lambda schema: violations(schema, {}), lambda schema: violations_of_write(schema, {}, {}, [])):
         with pytest.raises(Invalid, match="inside"):
             use(of(a={"$ref": "http://127.0.0.1:9/x"}))
 
@@ -59,15 +61,17 @@ def test_at_the_end_faults_and_broken_rules_are_told_together():
         **of(a={"type": "number"}, b={"type": "number"}, c={"type": "string"}),
         "x-fieldmark": {"rules": [{"equals": ["a", "b"]}]},
     }
-    assert problems(schema, {"a": 1, "b": 2, "c": 3}) == [
+    found = violations(schema, {"a": 1, "b": 2, "c": 3})
+    assert [one.code for one in found] == ["type", "equals"]
+    assert [one.message for one in found] == [
         "c: 3 stands there, but text is wanted: in quotes, as printed",
         "a says 1 but b says 2: 1 more",
     ]
 
 
 def test_only_twenty_are_told_and_how_many_more_there_are():
-    found = problems(of(a={"items": {"type": "string"}}), {"a": [1] * 30})
-    assert len(found) == 21 and found[-1] == "and 10 more"
+    found = violations(of(a={"items": {"type": "string"}}), {"a": [1] * 30})
+    assert len(found) == 21 and (found[-1].code, found[-1].message) == ("more", "and 10 more")
 
 
 GROUNDED = {
@@ -91,13 +95,13 @@ GROUNDED = {
 )
 def test_what_must_be_found_is(fields, evidence, missing):
     check_schema(GROUNDED)
-    told = problems(GROUNDED, fields, evidence)
-    assert [one.split(": ")[0] for one in told] == missing
-    assert all("was not found in the document, and the schema demands that it is" in one for one in told)
+    told = violations(GROUNDED, fields, evidence)
+    assert [paths.name(one.path) for one in told] == missing
+    assert all(one.code == "grounded" and one.message.startswith(f"{paths.name(one.path)}: ") for one in told)
 
 
 def test_what_a_person_set_needs_no_finding():
-    assert problems(GROUNDED, {"total": 1}, {}, {"total": {"by": "a", "at": "b"}}) == []
+    assert violations(GROUNDED, {"total": 1}, {}, {"total": {"by": "a", "at": "b"}}) == []
 
 
 STRICT = {
@@ -133,7 +137,7 @@ STRICT = {
     ],
 )
 def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, after, written, told):
-    assert [one.split(": ")[0] for one in refusals(STRICT, before, after, written)] == told
+    assert [paths.name(one.path) for one in violations_of_write(STRICT, before, after, written)] == told
 
 
 @pytest.mark.parametrize(

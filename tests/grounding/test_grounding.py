@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.grounding import WEIGHTS, Claim, DocumentIndex, PageWords
-from printed import grounds, laid, words_of
+from printed import document_index, laid_out, words_of
 
 INVOICE = """\
 Acme Corp.,          Invoice No:123
@@ -16,28 +16,28 @@ VAT    """
 
 
 def test_what_is_printed_is_found_with_its_box_and_nothing_else_is() -> None:
-    place = grounds(INVOICE).find("Acme Corp.")
+    place = document_index(INVOICE).find("Acme Corp.")
     assert place is not None
     assert (place.page, place.quote, place.match, place.places) == (1, "Acme Corp.", "exact", 1)
     assert place.boxes == (pytest.approx((0.01, 0.02, 0.11, 0.04), abs=0.005),)
-    assert grounds(INVOICE).find("Apex Corp.") is None
+    assert document_index(INVOICE).find("Apex Corp.") is None
 
 
 @pytest.mark.parametrize(("value", "quote"), [("Acme", "Acme"), (9.0, "9.00"), (123, "123"), ("123", "123")])
 def test_punctuation_and_currency_glued_to_a_token_can_be_parted_from_it(value: str | float, quote: str) -> None:
-    place = grounds(INVOICE).find(value)
+    place = document_index(INVOICE).find(value)
     assert place is not None
     assert place.quote == quote
 
 
 @pytest.mark.parametrize("value", ["Acm", "Corporation", 0.0, "12", 12, 25, 2018, 1, 250, "oice"])
 def test_no_token_is_cut(value: str | float) -> None:
-    assert grounds(INVOICE).find(value) is None
+    assert document_index(INVOICE).find(value) is None
 
 
 def test_leaves_are_found_blank_or_not_found() -> None:
     fields = {"total": 9, "vat": None, "iban": "", "date": "2018-12-26", "items": []}
-    findings = grounds(INVOICE).ground(fields, {"total": Claim(confidence=0.9)})
+    findings = document_index(INVOICE).ground(fields, {"total": Claim(confidence=0.9)})
     assert {name: finding.state for name, finding in findings.items()} == {
         "total": "found",
         "vat": "blank",
@@ -74,7 +74,7 @@ def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> 
 
 
 def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted() -> None:
-    page = grounds("9.00   Tax 9.00\nTotal  9.00\n9.00")
+    page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
     place = page.find(9.0, label=("invoice", "total"))
     assert place is not None
     assert (place.places, place.boxes[0][:2]) == (4, (0.08, 0.05))
@@ -85,33 +85,33 @@ def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted
 
 @pytest.mark.parametrize("key", ["unitPrice", "unit_price", "Unit Price", "unit-price"])
 def test_a_label_is_read_from_a_key_in_any_case_and_may_stand_above_its_value(key: str) -> None:
-    page = grounds("Price      Unit Price    Amount\n7.00       7.00          7.00")
+    page = document_index("Price      Unit Price    Amount\n7.00       7.00          7.00")
     place = page.find(7, label=("items", 0, key))
     assert place is not None
     assert place.boxes[0][0] == pytest.approx(0.12)
 
 
 def test_a_label_may_be_glued_to_its_value() -> None:
-    page = grounds("Printed:25/12/2018\nDate:25/12/2018")
+    page = document_index("Printed:25/12/2018\nDate:25/12/2018")
     place = page.find("2018-12-25", label=("date",))
     assert place is not None
     assert place.boxes[0][1] == pytest.approx(0.05)
 
 
 def test_without_a_label_the_page_of_the_claim_is_meant_else_the_first() -> None:
-    pages = grounds("9.00", "9.00", "9.00")
+    pages = document_index("9.00", "9.00", "9.00")
     assert [place.page for page in (None, 1, 2, 3, 9) if (place := pages.find(9, page=page))] == [1, 1, 2, 3, 1]
 
 
 def test_a_quote_with_its_surroundings_says_which_place_is_meant() -> None:
-    page = grounds("Total 9.00\nService charge 9.00\n")
+    page = document_index("Total 9.00\nService charge 9.00\n")
     place = page.find(9, label=("total",), quote="charge 9.00")
     assert place is not None
     assert place.boxes[0][1] == pytest.approx(0.05)
 
 
 def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
-    page = grounds("I agree to the terms   No smoking")
+    page = document_index("I agree to the terms   No smoking")
     place = page.find(True, quote="agree to the terms")
     assert place is not None
     assert (place.match, place.quote) == ("quote", "agree to the terms")
@@ -122,7 +122,7 @@ def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
 
 
 def test_a_currency_is_found_at_its_sign_only_if_the_sign_has_no_other_meaning() -> None:
-    page = grounds("Total €9.00 $8.00")
+    page = document_index("Total €9.00 $8.00")
     euro = page.find("EUR")
     assert euro is not None
     assert (euro.quote, euro.match) == ("€", "normalised")
@@ -131,7 +131,7 @@ def test_a_currency_is_found_at_its_sign_only_if_the_sign_has_no_other_meaning()
 
 
 def test_the_leaves_of_a_row_stand_on_one_line_and_those_of_another_on_another() -> None:
-    page = grounds(
+    page = document_index(
         "Item      Qty  Price  Amount\n"
         "Pen        1    2.00   2.00\n"
         "Ink        1    2.00   2.00\n"
@@ -154,14 +154,14 @@ def test_the_leaves_of_a_row_stand_on_one_line_and_those_of_another_on_another()
 
 
 def test_equal_rows_take_the_lines_in_order() -> None:
-    page = grounds("Pen 1.00\nPen 1.00\nPen 1.00")
+    page = document_index("Pen 1.00\nPen 1.00\nPen 1.00")
     findings = page.ground({"rows": [{"name": "Pen", "price": 1.0} for _ in range(3)]}, {})
     tops = [round(finding.place.boxes[0][1], 2) for finding in findings.values() if finding.place]
     assert tops == [0.02, 0.02, 0.05, 0.05, 0.08, 0.08]
 
 
 def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
-    page = grounds("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
+    page = document_index("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
     orders = [{"id": name, "taxes": [{"rate": 19, "kind": "tax"}]} for name in ("B2", "C3", "A1")]
     findings = page.ground({"orders": orders}, {})
     tops = [finding.place.boxes[0][1] for finding in findings.values() if finding.place]
@@ -170,7 +170,7 @@ def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
 
 def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line() -> None:
     filler = "\n".join(["1  2.00  1  2.00"] * 10)
-    pages = grounds(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
+    pages = document_index(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
     findings = pages.ground({"items": [{"name": "Item90", "qty": 1, "price": 2.0}], "deposit": 2}, {})
     found = [(finding.place.page, finding.place.boxes[0][1]) for finding in findings.values() if finding.place]
     assert found == [(91, 0.02), (91, 0.02), (91, 0.02), (101, 0.02)]
@@ -180,29 +180,29 @@ def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line
 
 
 def test_a_list_of_scalars_takes_different_places() -> None:
-    page = grounds("Serials A17 A18 A17")
+    page = document_index("Serials A17 A18 A17")
     findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})
     assert [finding.place.boxes[0][0] for finding in findings.values() if finding.place] == [0.09, 0.13, 0.17]
 
 
 def test_what_is_printed_nearest_to_a_wrong_quote_is_told() -> None:
-    page = grounds("Invoice total 963,12 EUR\nNet 804,35")
+    page = document_index("Invoice total 963,12 EUR\nNet 804,35")
     for quote, printed in (("963.11", "963,12"), ("Invoice totals", "Invoice total"), ("zzzzzzzzzz", None)):
         place = page.nearest(quote)
         assert (place and place.quote) == printed
-    place = grounds("Net 804,35", "Net 804,53").nearest("804,54", page=1)
+    place = document_index("Net 804,35", "Net 804,53").nearest("804,54", page=1)
     assert place is not None
     assert (place.quote, place.page) == ("804,35", 1)
 
 
 def test_a_quote_is_text_and_not_a_value() -> None:
-    page = grounds("Total 1.250,00 EUR")
+    page = document_index("Total 1.250,00 EUR")
     assert page.find_quote("1250") is None
     assert page.find_quote("total 1.250,00") is not None
 
 
 def test_nothing_is_found_where_there_is_nothing() -> None:
-    for empty in (DocumentIndex([]), DocumentIndex([PageWords(1, [])]), grounds("", "")):
+    for empty in (DocumentIndex([]), DocumentIndex([PageWords(1, [])]), document_index("", "")):
         assert empty.find("Acme") is None
         assert empty.find(9.0) is None
         assert empty.find("2018-12-25") is None
@@ -212,7 +212,7 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
 
 def test_a_quote_stands_on_the_page_it_is_said_to_be_on_in_whatever_way() -> None:
     columns = "Paid in advance to      Terms of delivery\nAcme Trading            free on board"
-    pages = grounds("Paid in advance to Acme Trading", columns, "Total 9.00")
+    pages = document_index("Paid in advance to Acme Trading", columns, "Total 9.00")
     assert [pages.find_quote("advance to Acme", page).page for page in (1, 2, 3, 9)] == [1, 2, 1, 1]  # pyright: ignore
     misread = DocumentIndex(
         [
@@ -225,7 +225,7 @@ def test_a_quote_stands_on_the_page_it_is_said_to_be_on_in_whatever_way() -> Non
 
 
 def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -> None:
-    pages = grounds("Total 9.00", "Brought forward 9.00", "Brought forward 9.00\nTotal 9.00")
+    pages = document_index("Total 9.00", "Brought forward 9.00", "Brought forward 9.00\nTotal 9.00")
     place = pages.find(9, label=("total",), quote="forward 9.00", page=2)
     assert place is not None
     assert place.page == 2
@@ -235,22 +235,22 @@ def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -
 
 
 def test_the_quote_of_a_whole_list_leaves_other_misread_texts_to_be_found() -> None:
-    page = grounds("Intemational Trading\nx\nConsolidated Compony", confidence=0.9)
+    page = document_index("Intemational Trading\nx\nConsolidated Compony", confidence=0.9)
     fields = [f"items[{n}]" for n in range(2100)]
     page.ground_leaves([(name, "x") for name in fields], dict.fromkeys(fields, Claim("International Trading")))
     assert page.find("Consolidated Company") is not None
 
 
 def test_text_does_not_run_over_the_end_of_a_page() -> None:
-    assert grounds("Paid to Acme", "Trading Company").find("Acme Trading") is None
+    assert document_index("Paid to Acme", "Trading Company").find("Acme Trading") is None
 
 
 def test_a_number_that_stands_alone_is_meant_rather_than_one_with_a_unit() -> None:
-    place = grounds("Grass 3m wide   3").find(3)
+    place = document_index("Grass 3m wide   3").find(3)
     assert place is not None
     assert (place.places, place.boxes[0][0]) == (2, 0.17)
 
 
 def test_groups_of_an_identifier_stand_close_together() -> None:
-    assert laid([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
-    assert laid([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
+    assert laid_out([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
+    assert laid_out([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None

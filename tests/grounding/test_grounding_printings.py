@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fieldmark.grounding import DocumentIndex, PageWords, Place
-from printed import grounds, laid, words_of
+from printed import document_index, laid_out, words_of
 
 
 def found(value: str | float | bool, *pages: str) -> Place:
-    place = grounds(*pages).find(value)
+    place = document_index(*pages).find(value)
     assert place is not None
     return place
 
@@ -146,7 +146,7 @@ def test_a_number_is_found_in_any_printing(value: float, printing: str) -> None:
     ],
 )
 def test_no_other_number_and_no_piece_of_one_is_found(value: float, printing: str) -> None:
-    assert grounds(f"Some words {printing} behind it").find(value) is None
+    assert document_index(f"Some words {printing} behind it").find(value) is None
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_text_that_is_a_number_or_a_date_is_found_in_another_printing(value: str
     ],
 )
 def test_no_other_text_and_no_piece_of_a_token_is_found(value: str, printing: str) -> None:
-    assert grounds(f"Some words {printing} behind it").find(value) is None
+    assert document_index(f"Some words {printing} behind it").find(value) is None
 
 
 MONTHS = {
@@ -300,7 +300,7 @@ def test_a_date_is_found_in_any_printing(value: str, printing: str) -> None:
     ],
 )
 def test_no_other_date_is_found(value: str, printing: str) -> None:
-    assert grounds(f"Am {printing} in Ulm").find(value) is None
+    assert document_index(f"Am {printing} in Ulm").find(value) is None
 
 
 @pytest.mark.parametrize(
@@ -348,9 +348,9 @@ def test_text_is_found_in_any_form_and_script(value: str, page: str, quote: str,
     ],
 )
 def test_what_ocr_may_have_misread_is_found_and_what_a_file_says_itself_is_not(value: str, page: str) -> None:
-    place = grounds(page, confidence=0.9).find(value)
+    place = document_index(page, confidence=0.9).find(value)
     assert place is not None and (place.quote, place.match) == (page, "fuzzy")
-    assert grounds(page).find(value) is None
+    assert document_index(page).find(value) is None
 
 
 @pytest.mark.parametrize(
@@ -363,17 +363,17 @@ def test_what_ocr_may_have_misread_is_found_and_what_a_file_says_itself_is_not(v
     ],
 )
 def test_scripts_with_spaces_have_whole_words_too(value: str, page: str) -> None:
-    assert grounds(page).find(value) is None
+    assert document_index(page).find(value) is None
 
 
 def test_a_value_within_a_line_of_chinese_has_the_box_of_its_characters() -> None:
-    place = laid([("合計金額一二三四", 0.1)]).find("金額")
+    place = laid_out([("合計金額一二三四", 0.1)]).find("金額")
     assert place is not None
     assert place.boxes == (pytest.approx((0.12, 0.02, 0.14, 0.04)),)
 
 
 def test_a_value_within_a_right_to_left_word_has_its_box_at_the_right() -> None:
-    place = laid([("שלום:עולם", 0.1)]).find("שלום")
+    place = laid_out([("שלום:עולם", 0.1)]).find("שלום")
     assert place is not None
     assert place.boxes[0][2] == pytest.approx(0.19)
     assert 0.13 < place.boxes[0][0] < 0.16
@@ -381,14 +381,14 @@ def test_a_value_within_a_right_to_left_word_has_its_box_at_the_right() -> None:
 
 def test_words_of_a_right_to_left_line_may_come_in_the_order_of_their_places() -> None:
     # A reader that goes from left to right gives the last word first.
-    place = laid([("לימיטד", 0.1), ("ישראל", 0.2), ("אקמה", 0.3)]).find("אקמה ישראל לימיטד")
+    place = laid_out([("לימיטד", 0.1), ("ישראל", 0.2), ("אקמה", 0.3)]).find("אקמה ישראל לימיטד")
     assert place is not None
     assert place.quote == "אקמה ישראל לימיטד"
     assert place.boxes == (pytest.approx((0.1, 0.02, 0.34, 0.04)),)
 
 
 def test_text_wraps_within_its_column() -> None:
-    page = laid(
+    page = laid_out(
         [("Seller", 0.05), ("Buyer", 0.6)],
         [("Acme", 0.05), ("Trading", 0.1), ("Globex", 0.6), ("Import", 0.67)],
         [("Company", 0.05), ("Ltd", 0.13), ("Export", 0.6), ("GmbH", 0.67)],
@@ -402,7 +402,7 @@ def test_text_wraps_within_its_column() -> None:
 
 
 def test_a_date_wraps_within_its_column() -> None:
-    page = laid(
+    page = laid_out(
         [("Start", 0.05), ("23rd", 0.3), ("July", 0.35), ("15th", 0.6), ("October", 0.65)],
         [("2013", 0.3), ("2013", 0.6)],
     )
@@ -414,7 +414,7 @@ def test_a_date_wraps_within_its_column() -> None:
 
 
 def test_numbers_in_two_columns_are_two_numbers() -> None:
-    page = laid([("1", 0.1), ("250.00", 0.5)])
+    page = laid_out([("1", 0.1), ("250.00", 0.5)])
     assert page.find(1250) is None
     for value in (1, 250):
         assert page.find(value) is not None
@@ -440,7 +440,7 @@ def test_an_amount_printed_in_any_locale_is_found_and_no_other_is(
     amount: Decimal, locale: tuple[str, str], around: str, other: Decimal
 ) -> None:
     printing = printing_of(amount, locale)
-    page = grounds(f"Net amount   {around.format(printing)}   payable")
+    page = document_index(f"Net amount   {around.format(printing)}   payable")
     place = page.find(float(amount))
     assert place is not None
     assert re.sub(r"\D", "", place.quote) == re.sub(r"\D", "", printing)
@@ -453,7 +453,7 @@ def test_an_amount_printed_in_any_locale_is_found_and_no_other_is(
 @settings(max_examples=80, deadline=None)
 def test_a_negative_amount_is_found_with_its_sign(amount: Decimal, locale: tuple[str, str], around: str) -> None:
     assume(amount > 0)
-    page = grounds(f"Discount   {around.format(printing_of(amount, locale))}   granted")
+    page = document_index(f"Discount   {around.format(printing_of(amount, locale))}   granted")
     assert page.find(-float(amount)) is not None
     if not around.startswith("("):  # parentheses may also be a remark
         assert page.find(float(amount)) is None
@@ -481,7 +481,7 @@ def test_a_day_is_found_in_any_language_and_order_and_no_other_is(
 ) -> None:
     name = MONTHS[language].split()[day.month - 1]
     printing = form.format(d=day.day, m=day.month, y=day.year, s=day.year % 100, n=name)
-    page = grounds(f"Rechnung vom   {printing}   an Sie")
+    page = document_index(f"Rechnung vom   {printing}   an Sie")
     place = page.find(day.isoformat())
     assert place is not None
     assert place.quote == printing
@@ -546,7 +546,7 @@ def test_a_piece_of_a_word_is_never_found(words: list[str], data: st.DataObject)
     word = data.draw(st.sampled_from(words))
     start = data.draw(st.integers(0, len(word) - 1))
     piece = word[start : data.draw(st.integers(start + 1, len(word)))]
-    place = grounds("   ".join(words)).find(piece)
+    place = document_index("   ".join(words)).find(piece)
     # Whole words that make it up together are its printing with spaces.
     wholes = {"".join(words[a:b]) for a in range(len(words)) for b in range(a + 1, len(words) + 1)}
     assert (place is not None) == (piece in wholes)
@@ -558,7 +558,7 @@ def test_a_value_that_is_not_on_the_page_is_not_found(words: list[str], value: s
     assume(value not in words)
     # Words that make up the value together are its printing over a line's end.
     assume(value not in "".join(words))
-    assert grounds(" ".join(words)).find(value) is None
+    assert document_index(" ".join(words)).find(value) is None
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=20))

@@ -1,10 +1,11 @@
-"""What is written is looked for on the page in the same transaction, and a quote that is not there is refused."""
+"""What is written is looked for on the pages of its own document, and a quote that is not there is refused."""
 
 from __future__ import annotations
 
 import pytest
 
 from desk import laid_out
+from fieldmark.services.evidence import DocumentIndexes
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ async def test_every_leaf_says_where_it_stands(desk, context):
         "discount": None,
     }
     answer = await save(desk, context, fields, confidences={"total": 0.5, "vendor": 0.25})
-    assert not answer.is_error and "On no page" not in answer.text
+    assert not answer.is_error and answer.data == {"version": 1}
     assert shown(desk, "number") == ("found", "exact", 1, "4711")
     assert shown(desk, "date") == ("found", "date", 1, "26.10.2022")
     assert shown(desk, "vendor.name") == ("found", "normalised", 1, "Acme GmbH")
@@ -59,8 +60,9 @@ async def test_every_leaf_says_where_it_stands(desk, context):
 
 async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_told(desk, context):
     answer = await save(desk, context, {"total": 963.11, "vendor": {"name": "Globex"}}, confidences={"total": 1.0})
-    assert not answer.is_error
-    assert answer.text.endswith('On no page: ["total", "vendor.name"]. Is it what the document prints?')
+    assert (answer.is_error, answer.code) == (False, "stored")
+    assert answer.data == {"version": 1, "not_found": ["total", "vendor.name"]}
+    assert "On no page" in answer.text
     row = desk.extraction()
     assert row["confidence_scores"] == {"total": 0, "vendor.name": 0}
     assert shown(desk, "total") == ("not_found", None, None, None)
@@ -70,7 +72,7 @@ async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_to
 async def test_a_quote_that_is_not_printed_is_refused_with_what_is(desk, context, page):
     quote = {"total": {"quote": "Total 963.11 EUR", "page": page}}
     answer = await save(desk, context, {"total": 963.11, "number": "4711"}, evidence=quote)
-    assert answer.is_error and answer.text.startswith("Nothing was stored: a quote must be what the page prints")
+    assert (answer.is_error, answer.code, answer.data) == (True, "quote_not_printed", {"paths": ["total"]})
     assert "page 2 prints 'Total 963,12 EUR'; you wrote 'Total 963.11 EUR'" in answer.text
     assert desk.extraction()["version"] == 0
     # Mended, it is stored.
@@ -82,6 +84,7 @@ async def test_a_quote_that_is_not_printed_is_refused_with_what_is(desk, context
 async def test_a_quote_on_another_page_than_the_one_named_is_refused_with_the_page_it_is_on(desk, context):
     quote = {"total": {"quote": "Total 963,12 EUR", "page": 1}, "number": {"quote": "Invoice 4711", "page": 9}}
     answer = await save(desk, context, {"total": 963.12, "number": "4711"}, evidence=quote)
+    assert (answer.code, answer.data) == ("quote_not_printed", {"paths": ["total", "number"]})
     assert answer.is_error and desk.extraction()["version"] == 0
     assert "- total: page 1 does not print 'Total 963,12 EUR'; page 2 does." in answer.text
     assert "- number: page 9 does not print 'Invoice 4711'; page 1 does." in answer.text
@@ -126,13 +129,37 @@ async def test_an_object_written_at_a_path_is_looked_for_leaf_by_leaf(desk, cont
     assert {proof["claim"]["confidence"] for proof in proofs.values()} == {0.75}
 
 
-async def test_what_a_person_says_needs_no_score(desk):
-    context = await desk.context(await desk.run("correct"))
-    await desk.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
+async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_does(desk):
+    context = await desk.context(await desk.run("correct", message="the vendor's name is Globex"))
+    said = await desk.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
     await desk.call(context, "update_field", path="total", value=963.12, confidence=1.0)
+    unsaid = await desk.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
+    assert "not_found" not in said.data and unsaid.data["not_found"] == ["buyer.city"]
     row = desk.extraction()
-    assert row["confidence_scores"] == {"total": 0.98}
+    assert row["confidence_scores"] == {"total": 0.98, "buyer.city": 0}
     assert row["evidence"]["vendor.name"]["state"] == "not_found"
+
+
+async def test_the_values_of_another_document_are_looked_for_on_that_one(database, clone, make_user):
+    scope = await make_user()
+    indexes = DocumentIndexes()
+    async with (
+        laid_out(database, clone.owner_url, scope, ["Total 100\n"]) as one,
+        laid_out(database, clone.owner_url, scope, ["Sum 200\n"]) as other,
+    ):
+        for desk, there, elsewhere in ((one, 100, 200), (other, 200, 100), (one, 100, 200)):
+            index = await indexes.get(database, scope, desk.document_id)
+            assert index.find(there) is not None and index.find(elsewhere) is None
+        # The first is kept: a document that was read does not change.
+        assert await indexes.get(database, scope, one.document_id) is await indexes.get(
+            database, scope, one.document_id
+        )
+
+
+async def test_a_document_of_somebody_else_has_no_words(database, desk, make_user):
+    stranger = await make_user()
+    assert (await DocumentIndexes().get(database, stranger, desk.document_id)).find("4711") is None
+    assert (await DocumentIndexes().get(database, desk.scope, desk.document_id)).find("4711") is not None
 
 
 async def test_thousands_of_values_on_no_page_end(desk, context):

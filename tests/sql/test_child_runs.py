@@ -180,9 +180,14 @@ def test_with_a_run_go_its_parts_and_what_they_used_stays_spent(doors: Doors, ho
         connection.execute("delete from runs where id = %s", [child])
         assert ledger.row(leaf, "id") is None
         assert [cost_of(ledger, run) for run in (root, other)] == [15, 4]
+        # A message that comes late is still the root's to pay.
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        assert charge(ledger, child, 16, "late") is None
+        connection.execute("reset role")
+        assert [cost_of(ledger, run) for run in (root, child)] == [31, 18]
         connection.execute("delete from runs where id = %s", [root])
         assert ledger.row(other, "id") is None
-        assert cost_of(ledger, root) == 15
+        assert cost_of(ledger, root) == 31
 
 
 def charge(ledger: Ledger, run: Any, cost: float | None, message: str = "m") -> str | None:

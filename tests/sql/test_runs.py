@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from doors import Doors, House
+from doors import Doors, House, become
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -211,6 +211,27 @@ def test_a_thread_is_about_a_document_of_its_organisation_and_goes_with_it(doors
         (thread,) = owner.execute(insert, [house.org, house.document]).fetchone() or (None,)
         owner.execute("delete from documents where id = %s", [house.document])
         assert owner.execute("select from threads where id = %s", [thread]).fetchall() == []
+
+
+def test_what_is_part_of_a_run_in_a_thread_is_seen_by_whoever_sees_the_thread(doors: Doors, house: House) -> None:
+    """Also where it is in no thread itself: it may repeat what was said there."""
+    events = "select count(*) from run_events where run_id = any(%(runs)s)"
+    seen = f"select count(*), ({events}) from runs where id = any(%(runs)s)"
+    with doors.as_owner() as connection:
+        child = start(connection, house, created_by=house.owner, parent_run_id=house.thread_run, parent_call_id="call")
+        below = start(connection, house, created_by=house.owner, parent_run_id=child, parent_call_id="call")
+        for run in (child, below):
+            connection.execute("select private.append_event(%s, '{}')", [run])
+        for user, shared, count in (
+            (house.owner, False, 2),
+            (house.member, False, 0),
+            (house.member, True, 2),
+            (house.stranger, True, 0),
+        ):
+            connection.execute("update threads set shared = %s where id = %s", [shared, house.thread])
+            become(connection, "authenticated", {"sub": str(user)})
+            assert connection.execute(seen, {"runs": [child, below]}).fetchone() == (count, count)
+            connection.execute("reset role")
 
 
 def conversation(connection: psycopg.Connection, house: House, session: UUID) -> None:

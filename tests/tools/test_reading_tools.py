@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from desk import laid_out
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.tools.ledger import run_call
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +20,7 @@ _HEADER = re.compile(r"--- page (\d+) of \d+ ---\n")
 
 
 async def read(context, **arguments):
-    return await EXTRACTION.toolset.call(context, "get_document_text", "call-1", arguments)
+    return await run_call(EXTRACTION.toolset, context, "get_document_text", "call-1", arguments)
 
 
 async def read_all(context) -> tuple[list[str], int]:
@@ -29,14 +30,17 @@ async def read_all(context) -> tuple[list[str], int]:
     for part in range(1, 1000):
         answer = await read(context, **asked)
         assert not answer.is_error and len(answer.text.encode()) <= MAX_RESULT_BYTES
-        more = _MORE.search(answer.text)
-        body = answer.text[: more.start()] if more else answer.text
+        more = _MORE.search(answer.sentence)
+        body = answer.sentence[: more.start()] if more else answer.sentence
         pieces = _HEADER.split(body)[1:]
         for number, piece in zip(pieces[::2], pieces[1::2], strict=True):
             pages[int(number)] = pages.get(int(number), "") + piece
+        # What programs are told is what the model reads.
+        assert (answer.code == "more") is (more is not None)
         if more is None:
             return [pages[number] for number in sorted(pages)], part
         asked = {"pages": more[1]} | ({"offset": int(more[2])} if more[2] else {})
+        assert answer.data == asked
     raise AssertionError("it does not end")
 
 
@@ -61,7 +65,9 @@ async def test_a_short_document_comes_whole(lay):
 async def test_three_hundred_pages_come_in_parts_that_say_how_to_go_on(lay):
     pages = [f"Page {n}\n" + f"line of page {n} ÄÖ€\n" * 20 for n in range(1, 301)]
     context = await lay(pages)
-    first = (await read(context)).text
+    answer = await read(context)
+    first = answer.sentence
+    assert len(answer.text.encode()) <= MAX_RESULT_BYTES
     assert 35_000 < len(first.encode()) <= MAX_RESULT_BYTES
     assert re.search(r'\n\[more: call get_document_text with pages "\d+-"\]\Z', first)
     read_back, parts = await read_all(context)
@@ -119,22 +125,22 @@ async def test_pages_that_are_none(lay, pages):
 
 
 async def search(context, query: str):
-    return await EXTRACTION.toolset.call(context, "search_document", "call-1", {"query": query})
+    return await run_call(EXTRACTION.toolset, context, "search_document", "call-1", {"query": query})
 
 
 async def test_searching_minds_neither_case_nor_spacing_and_tells_the_page(lay):
     context = await lay(["nothing\n", "x\n  Grand   TOTAL:\t12,50 €  \n"])
     assert (await search(context, "grand total: 12,50")).text == "page 2: Grand   TOTAL:\t12,50 €"
-    assert (await search(context, "grand  totals")).text == "'grand  totals' stands nowhere in the document."
+    assert (await search(context, "grand  totals")).code == "nothing_found"
     blank = await search(context, " \t ")
     assert blank.is_error and "nothing but spaces" in blank.text
 
 
 async def test_what_is_found_is_bounded(lay):
     context = await lay(["total " + "x" * 5000 + "\n"] * 30)
-    answer = (await search(context, "total")).text
-    assert answer.count("page ") == 20 and answer.endswith("[there may be more: search for something narrower]")
-    assert len(answer.encode()) < MAX_RESULT_BYTES
+    answer = await search(context, "total")
+    assert answer.sentence.count("page ") == 20 and answer.code == "more"
+    assert len(answer.text.encode()) < MAX_RESULT_BYTES
 
 
 async def test_a_query_is_text_and_no_pattern(lay):
@@ -142,7 +148,7 @@ async def test_a_query_is_text_and_no_pattern(lay):
     for query in ("100%", "[a.b]", "'quoted'"):
         assert (await search(context, query)).text.startswith("page 1: ")
     for query in ("1.0%", "%of%", ".*", "a_b"):
-        assert "stands nowhere" in (await search(context, query)).text
+        assert (await search(context, query)).code == "nothing_found"
 
 
 @pytest.mark.parametrize(
@@ -156,4 +162,4 @@ async def test_a_query_is_text_and_no_pattern(lay):
     ],
 )
 def test_what_is_read_is_said_in_words(pages, said):
-    assert EXTRACTION.toolset.says("get_document_text", {"pages": pages}) == f"Reading {said}"
+    assert EXTRACTION.toolset.summary("get_document_text", {"pages": pages}) == f"Reading {said}"

@@ -198,7 +198,7 @@ async def _answer(
             row = await extractions.get(conn, run.extraction_id)
             if row is None:  # deleted between two looks, and the run with it
                 raise await absent(conn, scope, run_id)
-            extraction = Extraction.model_validate(row)
+            extraction = Extraction.of(row)
         waiting = (await decisions.pending_calls(conn, [run])).get(run_id)
     return RunResult(
         run_id=run_id,

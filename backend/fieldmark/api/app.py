@@ -14,6 +14,7 @@ from fastapi.telemetry import TelemetryConfig
 
 from fieldmark.api import agent, documents, exports, extractions, health, metrics, reference, runs, usage
 from fieldmark.api.body_limit import BodyLimit
+from fieldmark.api.known_query import KnownQuery
 from fieldmark.api.problems import add_handlers, describe
 from fieldmark.api.request_log import RequestLog
 from fieldmark.api.streams import event_schemas
@@ -52,10 +53,10 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            service = await stack.enter_async_context(open_runtime(settings))
-            app.state.service = service
+            runtime = await stack.enter_async_context(open_runtime(settings))
+            app.state.runtime = runtime
             app.state.tokens = tokens_for(settings)
-            app.state.worker = await stack.enter_async_context(working(service)) if with_worker else None
+            app.state.worker = await stack.enter_async_context(working(runtime)) if with_worker else None
             yield
 
     app = FastAPI(
@@ -81,16 +82,18 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             expose_headers=["content-disposition", "retry-after"],
         )
     app.add_middleware(RequestLog)
-    routers = (agent, runs, documents, extractions, exports, usage, health, metrics, reference)
-    for router in (module.router for module in routers):
+    # Made here and not when it is imported: an agent may have been registered since.
+    for router in (agent.make_router(), *(module.router for module in (runs, documents, extractions, exports, usage))):
+        app.include_router(router, dependencies=[KnownQuery])
+    for router in (health.router, metrics.router, reference.router):
         app.include_router(router)
     return app
 
 
-def create_worker_app(service: Runtime, worker: asyncio.Task[None]) -> FastAPI:
+def create_worker_app(runtime: Runtime, worker: asyncio.Task[None]) -> FastAPI:
     """What a worker answers over HTTP, if it is told to: whether it lives and works, and what it has counted."""
     app = FastAPI(title="Fieldmark worker", openapi_url=None, telemetry=_OWN_TELEMETRY)
-    app.state.service = service
+    app.state.runtime = runtime
     app.state.worker = worker
     add_handlers(app)
     app.add_middleware(RequestLog)

@@ -9,19 +9,18 @@ import structlog
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from fieldmark.db.pool import Database
-from fieldmark.errors import Invalid, NotFound, Unauthenticated
+from fieldmark.errors import Invalid, Unauthenticated
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Tokens
 from fieldmark.runtime import Runtime
-from fieldmark.stores import organisations
+from fieldmark.services import organisations
 
 _bearer = HTTPBearer(auto_error=False, description="A Supabase Auth token, or locally one of `fieldmark token`.")
 
 
-def service_of(request: Request) -> Runtime:
-    """The service this process runs."""
-    return request.app.state.service
+def runtime_of(request: Request) -> Runtime:
+    """What this process works with."""
+    return request.app.state.runtime
 
 
 async def scope_of(
@@ -36,17 +35,9 @@ async def scope_of(
         raise Unauthenticated("Send a token: Authorization: Bearer <token>.")
     tokens: Tokens = request.app.state.tokens
     user_id = await tokens.user_of(credentials.credentials)
-    org_id = await enter(service_of(request).database, user_id, _asked_for(x_org_id))
-    if org_id is None:
-        raise NotFound("There is no such organisation.")
-    structlog.contextvars.bind_contextvars(org_id=str(org_id), user_id=str(user_id))
-    return Scope(user_id, org_id)
-
-
-async def enter(database: Database, user_id: UUID, org_id: UUID | None = None) -> UUID | None:
-    """The organisation a user acts in, or None where `org_id` is not one of theirs."""
-    async with database.as_user_without_org(user_id) as conn:
-        return await organisations.enter(conn, org_id)
+    scope = await organisations.enter(runtime_of(request).database, user_id, _asked_for(x_org_id))
+    structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(user_id))
+    return scope
 
 
 def _asked_for(header: str | None) -> UUID | None:
@@ -57,4 +48,4 @@ def _asked_for(header: str | None) -> UUID | None:
 
 
 TheScope = Annotated[Scope, Depends(scope_of)]
-TheRuntime = Annotated[Runtime, Depends(service_of)]
+TheRuntime = Annotated[Runtime, Depends(runtime_of)]

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,10 +18,10 @@ from starlette.datastructures import UploadFile
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.documents.render import render_page
-from fieldmark.errors import Conflict, DocumentFailed, Invalid, NotFound
-from fieldmark.identity.scope import Scope
-from fieldmark.runtime import Runtime
-from fieldmark.stores import documents
+from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.errors import Invalid, NotFound
+from fieldmark.services import documents
+from fieldmark.stores.rows import DocumentRow
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
@@ -36,9 +36,14 @@ class Document(BaseModel):
     media_type: str | None = Field(description="Told from the content, once it is read.")
     byte_size: int | None
     page_count: int | None
-    status: Literal["reading", "ready", "failed"]
+    status: DocumentStatus
     error: str | None = Field(description="Why it failed: one sentence a person can act on.")
     created_at: datetime
+
+    @classmethod
+    def of(cls, row: DocumentRow) -> Document:
+        """A document as the service answers it."""
+        return cls.model_validate(row, from_attributes=True)
 
 
 class HiddenText(BaseModel):
@@ -60,7 +65,7 @@ class DocumentList(BaseModel):
     """Documents, newest first."""
 
     items: list[Document]
-    next: UUID | None = Field(description="Give it as `before` to get those that follow.")
+    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
 
 class StoredObject(BaseModel):
@@ -122,7 +127,7 @@ class Page(BaseModel):
         }
     },
 )
-async def upload_document(request: Request, scope: TheScope, service: TheRuntime) -> Document:
+async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime) -> Document:
     """Upload a file, or adopt an object already in the bucket. Its reading begins at once, as a job."""
     content_type = request.headers.get("content-type", "")
     if content_type.startswith("application/json"):
@@ -131,7 +136,7 @@ async def upload_document(request: Request, scope: TheScope, service: TheRuntime
         except ValidationError as error:
             faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
             raise RequestValidationError(faults) from None
-        return Document.model_validate(await service.ingest.adopt(scope, stored.storage_path))
+        return Document.of(await runtime.documents.adopt(scope, stored.storage_path))
     if not content_type.startswith("multipart/form-data"):
         raise Invalid("Send the file as multipart/form-data, in a part named file, or a storage_path as JSON.")
     async with request.form(max_files=1, max_fields=10) as form:
@@ -141,58 +146,50 @@ async def upload_document(request: Request, scope: TheScope, service: TheRuntime
         with tempfile.NamedTemporaryFile(prefix="fieldmark-upload-") as copy:
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
-            return Document.model_validate(
-                await service.ingest.upload(scope, Path(copy.name), file.filename or "document")
-            )
+            return Document.of(await runtime.documents.upload(scope, Path(copy.name), file.filename or "document"))
 
 
 @router.get("", responses=responses(401, 422))
 async def list_documents(
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
-    before: Annotated[
-        UUID | None, Query(description="Those that follow this document: `next` of the last answer.")
-    ] = None,
+    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
 ) -> DocumentList:
     """The organisation's documents, newest first."""
-    async with service.database.as_user(scope) as conn:
-        rows = await documents.list_documents(conn, scope.org_id, limit=limit, before=before)
-    return DocumentList(
-        items=[Document.model_validate(row) for row in rows], next=rows[-1]["id"] if len(rows) == limit else None
-    )
+    async with runtime.database.as_user(scope) as conn:
+        page = await documents.list_page(conn, scope, limit=limit, before=before)
+    return DocumentList(items=[Document.of(row) for row in page.items], next=page.next)
 
 
 @router.get("/{document_id}", responses=responses(401, 404, 422))
-async def get_document(document_id: UUID, scope: TheScope, service: TheRuntime) -> DocumentInFull:
+async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentInFull:
     """One document, with a warning for each page that holds text which a person cannot see."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
-        pages = await documents.hidden(conn, document_id)
-    if row is None:
-        raise NotFound("There is no such document.")
-    return DocumentInFull.model_validate({**row, "warnings": [warning(page) for page in pages]})
+        warnings = await documents.warnings(conn, document_id)
+    said = [HiddenText.model_validate(one, from_attributes=True) for one in warnings]
+    return DocumentInFull(**dict(Document.of(row)), warnings=said)
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
-async def delete_document(document_id: UUID, scope: TheScope, service: TheRuntime) -> None:
+async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
     """Delete a document with its pages, extractions, runs and original."""
-    await service.ingest.remove(scope, document_id)
+    await runtime.documents.remove(scope, document_id)
 
 
 @router.get("/{document_id}/text", responses=responses(401, 404, 409, 422))
 async def get_document_text(
     document_id: UUID,
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     first: Annotated[int, Query(ge=1, description="The first page, counted from 1.")] = 1,
     last: Annotated[int | None, Query(ge=1, description="The last page; all that follow if left out.")] = None,
 ) -> list[PageText]:
     """The text of pages `first` to `last`, of all pages without them."""
-    _ready(await _found(service, scope, document_id))
-    async with service.database.as_user(scope) as conn:
-        rows = await documents.pages(conn, document_id, first, last)
-    return [PageText.model_validate(row) for row in rows]
+    async with runtime.database.as_user(scope) as conn:
+        rows = await documents.get_texts(conn, document_id, first, last)
+    return [PageText.model_validate(row, from_attributes=True) for row in rows]
 
 
 @router.get(
@@ -200,55 +197,24 @@ async def get_document_text(
     response_class=Response,
     responses={200: {"description": "The page", "content": {"image/png": {}}}, **responses(401, 404, 409, 422)},
 )
-async def get_page_image(document_id: UUID, number: int, scope: TheScope, service: TheRuntime) -> Response:
+async def get_page_image(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
     """One page as a PNG, on which the words' boxes lie."""
-    document = await _found(service, scope, document_id)
-    _ready(document)
-    if not 1 <= number <= document["page_count"]:
+    async with runtime.database.as_user(scope) as conn:
+        document = await documents.get_read(conn, document_id)
+    if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
-    async with _rendering, service.files.local(document["storage_path"]) as path:
-        image = await render_page(path, document["media_type"], number, service.reading_limits)
+    async with _rendering, runtime.files.local(document.storage_path) as path:
+        image = await render_page(path, document.media_type or "", number, runtime.reading_limits)
     # A document's content never changes under its id.
     return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
 
 
 @router.get("/{document_id}/pages/{number}", responses=responses(401, 404, 409, 422))
-async def get_page(document_id: UUID, number: int, scope: TheScope, service: TheRuntime) -> Page:
+async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Page:
     """One page: its text, size, and words with boxes."""
-    _ready(await _found(service, scope, document_id))
-    async with service.database.as_user(scope) as conn:
-        row = await documents.page(conn, document_id, number)
-    if row is None:
-        raise NotFound("There is no such page.")
+    async with runtime.database.as_user(scope) as conn:
+        row = await documents.get_page(conn, document_id, number)
     words = [
-        Word(text=w[0], x0=w[1], y0=w[2], x1=w[3], y1=w[4], confidence=w[5] if len(w) > 5 else None)
-        for w in row["words"]
+        Word(text=w[0], x0=w[1], y0=w[2], x1=w[3], y1=w[4], confidence=w[5] if len(w) > 5 else None) for w in row.words
     ]
-    return Page.model_validate({**row, "words": words})
-
-
-def warning(page: dict[str, Any]) -> HiddenText:
-    """What is said of a page from which words were left out, as `stores.documents.hidden` answers it."""
-    number, count = page["number"], page["hidden_words"]
-    words = (
-        "1 word that a person cannot see; it was"
-        if count == 1
-        else f"{count:,} words that a person cannot see; they were"
-    )
-    message = f"Page {number} holds {words} left out."
-    return HiddenText(page=number, message=message, words=count, excerpt=page["hidden_excerpt"])
-
-
-async def _found(service: Runtime, scope: Scope, document_id: UUID) -> dict[str, Any]:
-    async with service.database.as_user(scope) as conn:
-        row = await documents.get(conn, document_id)
-    if row is None:
-        raise NotFound("There is no such document.")
-    return row
-
-
-def _ready(document: dict[str, Any]) -> None:
-    if document["status"] == "failed":
-        raise DocumentFailed(document["error"])
-    if document["status"] != "ready":
-        raise Conflict("The document is still being read.")
+    return Page(number=row.number, width=row.width, height=row.height, text=row.text, words=words, engine=row.engine)

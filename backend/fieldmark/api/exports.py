@@ -25,7 +25,7 @@ _CONTENT: dict[str, dict[str, str]] = {media_type: {} for media_type in MEDIA_TY
 async def export_extraction(
     extraction_id: UUID,
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     wanted: Annotated[Format, Query(alias="format", description="What the file shall be.")] = "json",
     list_name: Annotated[
         str | None,
@@ -40,7 +40,7 @@ async def export_extraction(
     """The fields with where they stand: as JSON; as CSV, a row a value; as a workbook with a sheet for each list; or as
     one HTML file that shows the pages with a box for each value."""
     made = await export(
-        service.database, service.files, service.reading_limits, scope, extraction_id, wanted, list_name
+        runtime.database, runtime.files, runtime.reading_limits, scope, extraction_id, wanted, list_name
     )
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-()") else "_" for c in made.filename)
     headers = {

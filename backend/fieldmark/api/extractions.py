@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
+from fieldmark.api.shapes import ShownAs
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, leaves, value_at
-from fieldmark.domain.schema import remarks
-from fieldmark.domain.values import canonical, problem_with
-from fieldmark.errors import Conflict, Invalid, NotFound
-from fieldmark.grounding import DocumentIndex
+from fieldmark.domain.statuses import Actor, ExtractionStatus
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
-from fieldmark.services.evidence import DocumentWords, find
-from fieldmark.services.evidence import Evidence as Shown
-from fieldmark.stores import extractions
+from fieldmark.services import extractions
+from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
+from fieldmark.stores.rows import ExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
@@ -57,6 +54,10 @@ class Evidence(BaseModel):
     claim: Claim | None
 
 
+AnyEvidence = Annotated[Any, ShownAs(Evidence)]
+"""Evidence as the service writes it. A front end that writes to the table may put anything there, and gets it back."""
+
+
 class Lock(BaseModel):
     """A value that a person set: agents cannot change it."""
 
@@ -73,7 +74,7 @@ class Proposal(BaseModel):
     new: Any
     removed: bool = Field(description="The agent would remove it: `new` is null then and stands for nothing.")
     confidence_scores: dict[str, float] = Field(description="By path, of `new` and what stands below it.")
-    evidence: dict[str, Any] = Field(description="By path, of `new` and what stands below it.")
+    evidence: dict[str, AnyEvidence] = Field(description="By path, of `new` and what stands below it.")
     run_id: UUID | None
     created_at: datetime
 
@@ -84,13 +85,13 @@ class Extraction(BaseModel):
     id: UUID
     document_id: UUID
     document_type: str | None
-    status: Literal["in_progress", "completed"]
+    status: ExtractionStatus
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
     confidence_scores: dict[str, float] = Field(
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
         "agent wrote what is on no page. A blank has none, nor what a person set and is on no page."
     )
-    evidence: dict[str, Evidence | Any] = Field(
+    evidence: dict[str, AnyEvidence] = Field(
         description="Where each value stands, by path. (A front end that writes to the table may put anything here.)"
     )
     locks: dict[str, Lock] = Field(description="Values that a person set, by path.")
@@ -98,6 +99,11 @@ class Extraction(BaseModel):
     version: int = Field(description="Rises with each change of the fields.")
     created_at: datetime
     updated_at: datetime
+
+    @classmethod
+    def of(cls, row: ExtractionRow) -> Self:
+        """An extraction as the service answers it."""
+        return cls.model_validate(row, from_attributes=True)
 
 
 class ChangedExtraction(Extraction):
@@ -134,7 +140,7 @@ class ExtractionSummary(BaseModel):
     id: UUID
     document_id: UUID
     document_type: str | None
-    status: Literal["in_progress", "completed"]
+    status: ExtractionStatus
     version: int
     proposals: int = Field(description="How many wait for you.")
     created_at: datetime
@@ -145,7 +151,7 @@ class ExtractionList(BaseModel):
     """Extractions, newest first."""
 
     items: list[ExtractionSummary]
-    next: UUID | None = Field(description="Give it as `before` to get those that follow.")
+    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
 
 class Change(BaseModel):
@@ -158,7 +164,7 @@ class Change(BaseModel):
     new: Any
     added: bool = Field(description="Nothing stood there: `old` is null then and stands for nothing.")
     removed: bool = Field(description="Nothing stands there since: `new` is null then and stands for nothing.")
-    actor: Literal["agent", "user"]
+    actor: Actor
     user_id: UUID | None = Field(description="Who did it, or whose agent.")
     run_id: UUID | None
     call_id: str | None
@@ -169,7 +175,7 @@ class History(BaseModel):
     """What changed, newest first."""
 
     items: list[Change]
-    next: int | None = Field(description="Give it as `before` to get those that came before.")
+    next: int | None = Field(description="Give it as `before` to get those that came before. null at the end.")
 
 
 class FieldValue(BaseModel):
@@ -228,67 +234,60 @@ _CHANGES = responses(401, 404, 409, 422)
 @router.get("", responses=responses(401, 422))
 async def list_extractions(
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     document_id: Annotated[UUID | None, Query(description="Only those of this document.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
-    before: Annotated[
-        UUID | None, Query(description="Those that follow this extraction: `next` of the last answer.")
-    ] = None,
+    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
 ) -> ExtractionList:
     """The organisation's extractions, or those of one document."""
-    async with service.database.as_user(scope) as conn:
-        rows = await extractions.list_extractions(
-            conn, scope.org_id, document_id=document_id, limit=limit, before=before
-        )
-    return ExtractionList(
-        items=[ExtractionSummary.model_validate(row) for row in rows],
-        next=rows[-1]["id"] if len(rows) == limit else None,
-    )
+    async with runtime.database.as_user(scope) as conn:
+        page = await extractions.list_page(conn, scope, document_id=document_id, limit=limit, before=before)
+    items = [ExtractionSummary.model_validate(row, from_attributes=True) for row in page.items]
+    return ExtractionList(items=items, next=page.next)
 
 
 @router.get("/{extraction_id}", responses=responses(401, 404, 422))
 async def get_extraction(
     extraction_id: UUID,
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     version: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The fields as they stood then.")] = None,
 ) -> Extraction | PastExtraction:
     """One extraction as it stands now, or its fields as they stood at a version."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         if version is None:
-            return await _now(conn, extraction_id)
-        row = await extractions.as_of(conn, extraction_id, version)
-    if row is None:
-        raise NotFound("There is no such extraction.")
-    if row["extracted_fields"] is None:
-        raise NotFound(f"There is no version {version}: this extraction has versions 0 to {row['latest_version']}.")
-    return PastExtraction.model_validate(row)
+            return Extraction.of(await extractions.get(conn, extraction_id))
+        past = await extractions.get_version(conn, extraction_id, version)
+        return PastExtraction.model_validate(past, from_attributes=True)
 
 
 @router.patch("/{extraction_id}", responses=_CHANGES)
 async def set_document_type(
-    extraction_id: UUID, body: DocumentType, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, body: DocumentType, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        await extractions.identify(conn, extraction_id, body.document_type)
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    return await _change(
+        runtime,
+        scope,
+        extraction_id,
+        if_match,
+        lambda conn: extractions.identify(conn, extraction_id, body.document_type),
+    )
 
 
 @router.get("/{extraction_id}/problems", responses=responses(401, 404, 422))
-async def get_problems(extraction_id: UUID, scope: TheScope, service: TheRuntime) -> Problems:
+async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> Problems:
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
-    async with service.database.as_user(scope) as conn:
-        now, schema = await _with_schema(conn, extraction_id)
-    return Problems(version=now.version, problems=await _problems(now, schema))
+    async with runtime.database.as_user(scope) as conn:
+        row = await extractions.get(conn, extraction_id)
+    return Problems(version=row.version, problems=await _problems(row))
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
 async def get_history(
     extraction_id: UUID,
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     path: Annotated[
         str | None, Query(min_length=1, max_length=1000, description="Only what stood there or below it.")
     ] = None,
@@ -297,115 +296,103 @@ async def get_history(
 ) -> History:
     """Who changed what, when, from what to what, in which run and call: an entry for each single value."""
     under = None if path is None else paths.parse(path)
-    async with service.database.as_user(scope) as conn:
-        rows = await extractions.history(conn, extraction_id, path=under, limit=limit, before=before)
-        if not rows and await extractions.get(conn, extraction_id) is None:
-            raise NotFound("There is no such extraction.")
-    return History(
-        items=[Change.model_validate(row) for row in rows], next=rows[-1]["id"] if len(rows) == limit else None
-    )
+    async with runtime.database.as_user(scope) as conn:
+        rows, following = await extractions.history(conn, extraction_id, path=under, limit=limit, before=before)
+    return History(items=[Change.model_validate(row, from_attributes=True) for row in rows], next=following)
 
 
 @router.patch("/{extraction_id}/fields", responses=_CHANGES)
 async def set_field(
-    extraction_id: UUID, body: FieldValue, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, body: FieldValue, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Set one field, to another value or to the one that stands there because it is right: then it is locked, and
     agents propose another value instead of writing it. Missing objects on the way are made, a list grows at its end. A
     value that breaks the schema is stored, since the document may say so, and `problems` names it. Where the value
     stands on a page is its evidence; where it does not, it needs no confidence, because you say so."""
-    path = paths.parse(body.path)
-    if problem := problem_with(body.value):
-        raise Invalid(problem)
-    grounds = await _grounds(service, scope, extraction_id)
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        shown = await _looked_for(grounds, path, body.value, await _now(conn, extraction_id))
-        await extractions.update_field(
-            conn, extraction_id, paths.to_sql(path), body.value, shown.confidences, shown.evidence
-        )
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    return await _write(runtime, scope, extraction_id, if_match, FieldWrite(paths.parse(body.path), body.value))
 
 
 @router.delete("/{extraction_id}/fields", responses=_CHANGES)
 async def remove_field(
-    extraction_id: UUID, path: FieldPath, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
     locks."""
-    steps = paths.parse(path)
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        await extractions.remove_field(conn, extraction_id, paths.to_sql(steps))
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    return await _write(runtime, scope, extraction_id, if_match, FieldRemoval(paths.parse(path)))
 
 
 @router.post("/{extraction_id}/complete", responses=_CHANGES)
 async def complete(
-    extraction_id: UUID, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
     rule of the schema, say. `problems` lists what it is complete in spite of."""
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        await extractions.complete(conn, extraction_id)
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    return await _change(
+        runtime, scope, extraction_id, if_match, lambda conn: extractions.complete(conn, extraction_id)
+    )
 
 
 @router.post("/{extraction_id}/restore", responses=_CHANGES)
 async def restore_version(
-    extraction_id: UUID, body: RestoreRequest, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, body: RestoreRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
-    grounds = await _grounds(service, scope, extraction_id)
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        then = await extractions.as_of(conn, extraction_id, body.version)
-        fields = then and then["extracted_fields"]  # none for a version that never was, which the restoring says
-        shown = await _looked_for(grounds, (), fields or {}, await _now(conn, extraction_id))
-        await extractions.restore(conn, extraction_id, body.version, shown.confidences, shown.evidence)
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    prepared = await extractions.prepare_restore(
+        runtime.database, scope, DocumentIndexes(), extraction_id, body.version
+    )
+    return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.restore(conn, prepared))
 
 
 @router.delete("/{extraction_id}/locks", responses=_CHANGES)
 async def unlock_field(
-    extraction_id: UUID, path: FieldPath, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        await extractions.unlock(conn, extraction_id, paths.to_sql(steps))
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    return await _change(
+        runtime, scope, extraction_id, if_match, lambda conn: extractions.unlock(conn, extraction_id, steps)
+    )
 
 
 @router.post("/{extraction_id}/proposals", responses=_CHANGES)
 async def decide_proposals(
-    extraction_id: UUID, body: DecisionsRequest, scope: TheScope, service: TheRuntime, if_match: IfMatch = None
+    extraction_id: UUID, body: DecisionsRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> ChangedExtraction:
     """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
     proposed again while the same value stands."""
-    async with _changing(service, scope, extraction_id, if_match) as conn:
-        for decision in body.decisions:
-            await extractions.decide(conn, extraction_id, decision.id, decision.accepted)
-        now = await _with_schema(conn, extraction_id)
-    return await _changed(*now)
+    decisions = [(decision.id, decision.accepted) for decision in body.decisions]
+    return await _change(
+        runtime,
+        scope,
+        extraction_id,
+        if_match,
+        lambda conn: extractions.decide_proposals(conn, extraction_id, decisions),
+    )
 
 
-@asynccontextmanager
-async def _changing(
-    service: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None
-) -> AsyncGenerator[Connection]:
-    """A transaction in which nobody else changes the extraction, if it is at the version that the caller saw."""
+async def _write(
+    runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write
+) -> ChangedExtraction:
+    """A person's write of fields: its evidence is looked for before anything is locked."""
+    prepared = await extractions.prepare_write(runtime.database, scope, DocumentIndexes(), extraction_id, write, PERSON)
+    return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.apply(conn, prepared))
+
+
+async def _change(
+    runtime: Runtime,
+    scope: Scope,
+    extraction_id: UUID,
+    if_match: str | None,
+    act: Callable[[Connection], Awaitable[object]],
+) -> ChangedExtraction:
+    """Change, read back, answer: one transaction, at the version that the caller saw."""
     seen = _version_in(if_match)
-    async with service.database.as_user(scope) as conn:
-        row = await extractions.locked(conn, extraction_id)
-        if row is None:
-            raise NotFound("There is no such extraction.")
-        if seen is not None and seen != row["version"]:
-            raise Conflict(f"The fields changed since version {seen}: this is version {row['version']}.")
-        yield conn
+    async with runtime.database.as_user(scope) as conn:
+        await extractions.lock(conn, extraction_id, seen)
+        await act(conn)
+        row = await extractions.get(conn, extraction_id)
+    return ChangedExtraction(**dict(Extraction.of(row)), problems=await _problems(row))
 
 
 def _version_in(if_match: str | None) -> int | None:
@@ -417,41 +404,5 @@ def _version_in(if_match: str | None) -> int | None:
     return int(found[1])
 
 
-async def _now(conn: Connection, extraction_id: UUID) -> Extraction:
-    row = await extractions.get(conn, extraction_id)
-    if row is None:
-        raise NotFound("There is no such extraction.")
-    return Extraction.model_validate(row)
-
-
-async def _grounds(service: Runtime, scope: Scope, extraction_id: UUID) -> DocumentIndex:
-    """The document's words, fetched before the extraction is locked: it may take a while."""
-    async with service.database.as_user(scope) as conn:
-        return await DocumentWords().grounds(conn, (await _now(conn, extraction_id)).document_id)
-
-
-async def _looked_for(grounds: DocumentIndex, at: paths.Path, value: JsonValue, now: Extraction) -> Shown:
-    """Where the values that a person writes at a path stand. What stood there already keeps its evidence: a quote of
-    the agent's may have told which of several places is meant."""
-    shown = await find(grounds, at, value, stands=now.extracted_fields, claims=None, of_a_person=True)
-    written = dict(leaves(value, at))
-    before = value_at(now.extracted_fields, at)
-    for name, leaf in () if isinstance(before, Nothing) else leaves(before, at):
-        if name in written and name in now.evidence and canonical(written[name]) == canonical(leaf):
-            del shown.evidence[name]
-            shown.confidences.pop(name, None)
-    return shown
-
-
-async def _with_schema(conn: Connection, extraction_id: UUID) -> tuple[Extraction, dict[str, Any] | None]:
-    return await _now(conn, extraction_id), await extractions.schema_of(conn, extraction_id)
-
-
-async def _changed(now: Extraction, schema: dict[str, Any] | None) -> ChangedExtraction:
-    return ChangedExtraction(**dict(now), problems=await _problems(now, schema))
-
-
-async def _problems(now: Extraction, schema: dict[str, Any] | None) -> list[str]:
-    """Asked when the transaction has ended, and not on the event loop: a schema or a document may make it long."""
-    evidence = {name: dict(proof) if isinstance(proof, Evidence) else proof for name, proof in now.evidence.items()}
-    return await asyncio.to_thread(remarks, schema, now.extracted_fields, evidence, now.locks)
+async def _problems(row: ExtractionRow) -> list[str]:
+    return [violation.message for violation in await extractions.problems(row)]

@@ -31,14 +31,14 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz", summary="Can it work", responses=responses(503))
-async def readyz(request: Request, service: TheRuntime) -> Health:
+async def readyz(request: Request, runtime: TheRuntime) -> Health:
     """The database answers, and the worker (if this process has one) works."""
     try:
-        async with asyncio.timeout(READY_SECONDS), service.database.as_service() as conn:
+        async with asyncio.timeout(READY_SECONDS), runtime.database.as_service() as conn:
             await conn.execute("select 1")
     except TimeoutError:
         raise Unavailable(f"The database did not answer within {READY_SECONDS} seconds.") from None
     worker: asyncio.Task[None] | None = request.app.state.worker
     if worker is not None and worker.done():
         raise Unavailable("The worker has stopped; the service's log says why.")
-    return Health(status="ready", model="offline" if service.settings.offline else service.settings.model)
+    return Health(status="ready", model="offline" if runtime.settings.offline else runtime.settings.model)

@@ -33,16 +33,16 @@ _MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
         **responses(401),
     },
 )
-async def get_metrics(request: Request, service: TheRuntime) -> Response:
+async def get_metrics(request: Request, runtime: TheRuntime) -> Response:
     """For Prometheus. With FIELDMARK_METRICS_TOKEN set, whoever sends it as the bearer token may ask; without, only the
     machine that the service runs on."""
-    _check(request, service)
-    await _look(service)
-    return Response(service.metrics.text(), media_type=_MEDIA_TYPE)
+    _check(request, runtime)
+    await _look(runtime)
+    return Response(runtime.metrics.text(), media_type=_MEDIA_TYPE)
 
 
-def _check(request: Request, service: Runtime) -> None:
-    token = service.settings.metrics_token
+def _check(request: Request, runtime: Runtime) -> None:
+    token = runtime.settings.metrics_token
     if token is not None:
         given = request.headers.get("authorization", "")
         if not secrets.compare_digest(given.encode(), f"Bearer {token.get_secret_value()}".encode()):
@@ -61,18 +61,18 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _look(service: Runtime) -> None:
+async def _look(runtime: Runtime) -> None:
     """Take over what is not counted but looked up."""
-    metrics, load = service.metrics, service.database.connections()
+    metrics, load = runtime.metrics, runtime.database.connections()
     metrics.pool_connections.labels("busy").set(load.busy)
     metrics.pool_connections.labels("idle").set(load.idle)
     metrics.pool_waiting.set(load.waiting)
     try:
-        async with asyncio.timeout(DATABASE_SECONDS), service.database.as_service() as conn:
+        async with asyncio.timeout(DATABASE_SECONDS), runtime.database.as_service() as conn:
             rows, waiting = await jobs.depth(conn), await runs.count_waiting(conn)
     except (TimeoutError, FieldmarkError):
         rows, waiting = [], math.nan
     metrics.waiting_runs.set(waiting)
     metrics.queue_jobs.clear()
     for row in rows:
-        metrics.queue_jobs.labels(row["queue"], row["status"]).set(row["jobs"])
+        metrics.queue_jobs.labels(row.queue, row.status).set(row.jobs)

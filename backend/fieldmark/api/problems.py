@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -29,17 +30,29 @@ class Problem(BaseModel):
     status: int = Field(examples=[404])
     detail: str = Field(examples=["There is no such document."])
     code: str = Field(examples=["not_found"], description="Stable: programs may compare it.")
+    changes: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="With `target_changed`, else left out: for each path what stands there now (`old`), what stood "
+        "there when it was shown (`shown`), and what the call would write (`new`).",
+    )
 
 
-def problem(status: int, code: str, title: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """One problem as a response."""
+def problem(
+    status: int,
+    code: str,
+    title: str,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> JSONResponse:
+    """One problem as a response. `details` are further members of its object."""
     body = Problem(
         type=f"urn:fieldmark:problem:{code}",
         title=title,
         status=status,
         detail=detail[:_MAX_DETAIL_CHARACTERS],  # a sentence may repeat what came in
         code=code,
-    ).model_dump()
+    ).model_dump(exclude_none=True) | dict(details or {})
     return JSONResponse(body, status, headers, MEDIA_TYPE)
 
 
@@ -84,7 +97,7 @@ async def _expected(request: Request, error: Exception) -> JSONResponse:
     if isinstance(known, Unavailable):
         log.warning("unavailable", reason=str(known))
         headers["Retry-After"] = "2"
-    return problem(known.status, known.code, known.title, str(known), headers)
+    return problem(known.status, known.code, known.title, str(known), headers, known.details)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
@@ -15,15 +13,13 @@ from pydantic import BaseModel, Field
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
-from fieldmark.db.pool import Connection
-from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Malformed
 from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described
+from fieldmark.services.paging import Cursor, page_of
 from fieldmark.stores import runs
-from fieldmark.stores.runs import RunRow
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
@@ -32,7 +28,7 @@ class RunList(BaseModel):
     """Your runs, newest first."""
 
     items: list[Run]
-    next: UUID | None = Field(description="Give it as `before` to get those that follow.")
+    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
 
 @router.get("", responses=responses(401, 422))
@@ -41,13 +37,14 @@ async def list_runs(
     runtime: TheRuntime,
     status: Annotated[RunStatus | None, Query(description="Only runs of this status.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
-    before: Annotated[UUID | None, Query(description="Only those behind this run: the `next` of a list.")] = None,
+    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
 ) -> RunList:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
+    behind = None if before is None else runs.RunPage(*Cursor.parse(before, "runs").position)
     async with runtime.database.as_user(scope) as conn:
-        rows = await runs.list_runs(conn, scope, status=status, limit=limit, before=before)
-        items = await described(conn, rows)
-    return RunList(items=items, next=rows[-1]["id"] if len(rows) == limit else None)
+        page = page_of(await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind), limit, "runs")
+        items = await described(conn, page.items)
+    return RunList(items=items, next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))

@@ -52,7 +52,7 @@ class Usage(BaseModel):
 @router.get("", responses=responses(401, 422))
 async def get_usage(
     scope: TheScope,
-    service: TheRuntime,
+    runtime: TheRuntime,
     since: Annotated[date | None, Query(description="The first day, UTC. Left out: the month's first.")] = None,
     until: Annotated[date | None, Query(description="The last day, UTC, included. Left out: today.")] = None,
 ) -> Usage:
@@ -62,7 +62,7 @@ async def get_usage(
     first = since or last.replace(day=1)
     if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
         raise Invalid(f"`since` must not be later than `until`, nor more than {MAX_DAYS} days before the day after it.")
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         rows = await usage.by_day(conn, scope.org_id, first, last)
         credit = await usage.credit(conn, scope.org_id)
     return Usage(

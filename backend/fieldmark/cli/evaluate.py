@@ -78,15 +78,15 @@ async def _evaluate(
 
     with err.status("") as status:
         tell(status, "Starting…")
-        async with opened(settings, user) as (service, scope):
+        async with opened(settings, user) as (runtime, scope):
             try:
-                found = cases if cases is not None else await evaluation.corrected_cases(service, scope)
+                found = cases if cases is not None else await evaluation.corrected_cases(runtime, scope)
             except Invalid as fault:
                 stop(str(fault), FAILED)
             say_offline(settings)
-            async with working(service):
+            async with working(runtime):
                 return await evaluation.evaluate(
-                    service,
+                    runtime,
                     scope,
                     found,
                     schema=schema,

@@ -41,10 +41,10 @@ def export(
 async def _export(settings: Settings, extraction_id: UUID, wanted: Format, list_name: str | None, user: UUID) -> bytes:
     from fieldmark.services.exports.export import export
 
-    async with opened(settings, user) as (service, scope):
+    async with opened(settings, user) as (runtime, scope):
         try:
             made = await export(
-                service.database, service.files, service.reading_limits, scope, extraction_id, wanted, list_name
+                runtime.database, runtime.files, runtime.reading_limits, scope, extraction_id, wanted, list_name
             )
         except (NotFound, Invalid) as fault:
             stop(str(fault), FAILED)

@@ -73,25 +73,20 @@ async def _extract(
     person = Person(err, settings.editor) if ask else None
     with err.status("") as status:
         tell(status, "Starting…")
-        async with opened(settings, user) as (service, scope):
+        async with opened(settings, user) as (runtime, scope):
             say_offline(settings)
-            async with working(service):
+            async with working(runtime):
                 try:
                     for file in files:
                         tell(status, f"Taking in {plain(file.name)}…")
                         try:
-                            document = await service.ingest.upload(scope, file, file.name)
+                            document = await runtime.documents.upload(scope, file, file.name)
                             # Known by its key before it is there, and so found again however this is interrupted.
                             keys.append(str(uuid4()))
                             options = launch.RunOptions(approval="ask" if ask else None, idempotency_key=keys[-1])
-                            run_id = await launch.extract(
-                                service.database,
-                                scope,
-                                document["id"],
-                                prices=service.prices,
-                                schema=schema,
-                                instructions=instructions,
-                                options=options,
+                            wanted = {"document_id": document.id, "schema": schema, "instructions": instructions}
+                            run_id = await launch.start_by_name(
+                                runtime.database, scope, "extract", wanted, prices=runtime.prices, options=options
                             )
                         except (Unavailable, Misconfigured):
                             raise
@@ -102,9 +97,9 @@ async def _extract(
                     for file, run_id in started:
                         err.print(f"[bold]{plain(file.name)}[/bold]")
                         tell(status, "Reading the document…")
-                        extraction, waits = await to_the_end(service.database, scope, run_id, status, person)
+                        extraction, waits = await to_the_end(runtime.database, scope, run_id, status, person)
                         waiting += waits
-                        await _warn(service.database, scope, run_id)
+                        await _warn(runtime.database, scope, run_id)
                         if extraction is not None:
                             done.append(extraction)
                             if show:
@@ -113,24 +108,23 @@ async def _extract(
                                 status.start()
                 except BaseException:
                     # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.
-                    await _cancel_all(service.database, scope, keys)
+                    await _cancel_all(runtime.database, scope, keys)
                     raise
     return done, waiting
 
 
 async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
     """Say what the run's document hides from whoever looks at it."""
-    from fieldmark.api.documents import warning
-    from fieldmark.stores import documents, runs
+    from fieldmark.services import documents
+    from fieldmark.stores import runs
 
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        pages = await documents.hidden(conn, run["document_id"]) if run else []
-    for page in pages[:MAX_WARNINGS]:
-        said = warning(page)
+        warnings = await documents.warnings(conn, run.document_id) if run and run.document_id else []
+    for said in warnings[:MAX_WARNINGS]:
         err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
-    if len(pages) > MAX_WARNINGS:
-        err.print(f"  [yellow]! {len(pages) - MAX_WARNINGS} more pages hold such words.[/yellow]")
+    if len(warnings) > MAX_WARNINGS:
+        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more pages hold such words.[/yellow]")
 
 
 async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:
@@ -142,4 +136,4 @@ async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None
             async with database.as_user(scope) as conn:
                 run = await runs.by_key(conn, scope, key)
             if run is not None:
-                await decisions.cancel(database, scope, run["id"])
+                await decisions.cancel(database, scope, run.id)

@@ -1,4 +1,4 @@
-"""What a command reads from files and writes to files or standard output: schemas in, results out."""
+"""The files of a command: the schemas that it reads and the results that it writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fieldmark.errors import FieldmarkError, Invalid
 
 
 def read_schema(file: Path | None) -> dict[str, Any] | None:
-    """A JSON Schema that is fit for use, or the end of the command."""
+    """The JSON Schema in the file, or None without a file. Ends the command if the schema cannot be used."""
     from fieldmark.domain.schema import check_schema
 
     if file is None:
@@ -32,7 +32,7 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """A JSON object; a byte order mark, as some editors write it, is no fault. Raises Invalid, OSError."""
+    """The JSON object in the file, which may begin with a byte order mark. Raises Invalid or OSError."""
     try:
         return TypeAdapter(dict[str, Any]).validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
@@ -40,7 +40,7 @@ def read_object(file: Path) -> dict[str, Any]:
 
 
 def check_in(file: Path) -> None:
-    """Before any work is done: whether a document can be taken in."""
+    """Ends the command, before any work is done, if the document cannot be read from disk."""
     try:
         if file.is_dir():
             stop(f"{file} is a folder: name the files in it.", MISUSED)
@@ -53,7 +53,7 @@ def check_in(file: Path) -> None:
 
 
 def check_out(file: Path | None) -> None:
-    """Before any work is done for it: whether a result can lie where it shall."""
+    """Ends the command, before any work is done, if the result cannot be written to the file."""
     if file is None:
         return
     folder = file.absolute().parent
@@ -64,7 +64,7 @@ def check_out(file: Path | None) -> None:
 
 
 def write(content: bytes, file: Path | None) -> None:
-    """Write a result into a file, or to standard output as it is: JSON is UTF-8 whatever the terminal's locale is."""
+    """Write a result to the file, or to standard output. The bytes stay as they are: JSON is UTF-8 in any locale."""
     if file is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -76,10 +76,10 @@ def write(content: bytes, file: Path | None) -> None:
 
 
 def json_of(results: Sequence[dict[str, Any]]) -> bytes:
-    """One over many lines, several one a line."""
+    """The results as JSON: a single one indented over many lines, several as one a line."""
     if len(results) == 1:
         text = json.dumps(results[0], ensure_ascii=False, indent=2) + "\n"
     else:
         text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in results)
-    # The controls that JSON leaves as they are.
+    # Control characters that JSON does not escape, but a terminal may obey.
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()

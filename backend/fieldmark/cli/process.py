@@ -101,15 +101,12 @@ def at_once(settings: Settings) -> Settings:
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, user: UUID) -> AsyncGenerator[tuple[Runtime, Scope]]:
-    """The service, and a user's scope in it."""
-    from fieldmark.api.auth import enter
-    from fieldmark.identity.scope import Scope
+    """What the command works with, and a user's scope in it."""
     from fieldmark.runtime import open_runtime
+    from fieldmark.services.organisations import enter
 
-    async with open_runtime(settings) as service:
-        org_id = await enter(service.database, user)
-        assert org_id is not None
-        yield service, Scope(user, org_id)
+    async with open_runtime(settings) as runtime:
+        yield runtime, await enter(runtime.database, user)
 
 
 def say_offline(settings: Settings) -> None:

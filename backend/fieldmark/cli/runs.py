@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 def runs(
-    status: Annotated[
-        RunStatus | None, typer.Option(help="Only those of this status.")
-    ] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only those of this status.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     user: Annotated[UUID, typer.Option(help="Whose; the local user's if left out.")] = LOCAL_USER,

@@ -101,14 +101,14 @@ async def _work(settings: Settings, port: int | None) -> None:
 
     async with AsyncExitStack() as stack:
         listener = None if port is None else stack.enter_context(listen(settings.host, port))
-        service = await stack.enter_async_context(open_runtime(settings))
-        task = await stack.enter_async_context(working(service))
+        runtime = await stack.enter_async_context(open_runtime(settings))
+        task = await stack.enter_async_context(working(runtime))
         err.print("The worker works. Ctrl-C ends it.")
         if listener is None:
             await task
         else:
             err.print(f"/healthz, /readyz and /metrics at {_url(*listener.getsockname()[:2])}")
-            await serve_app(create_worker_app(service, task), listener)
+            await serve_app(create_worker_app(runtime, task), listener)
 
 
 def _url(host: str, port: int) -> str:

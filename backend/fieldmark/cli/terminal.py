@@ -1,4 +1,4 @@
-"""What is said at the terminal: the two consoles, and foreign text made fit for them."""
+"""The two consoles of a command, and escaping of foreign text for them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ out = Console(highlight=False)
 
 
 def plain(text: str) -> str:
-    """Text for a console: no markup, and what a terminal would obey or hide (escapes, directions) spelt out."""
+    """The text without markup. Characters that a terminal would obey or hide (escapes, directions) are spelt out."""
     return escape("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def tell(status: Status, words: str) -> None:
-    """Say what begins now: in the line that moves on a terminal, as a line of its own elsewhere."""
+    """Print the step that begins now: in the status line of a terminal, elsewhere as a line of its own."""
     status.update(words)
     if not err.is_terminal:
         err.print(words)

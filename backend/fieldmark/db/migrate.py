@@ -121,9 +121,9 @@ def _read(folder: Path) -> list[_Migration]:
 _COMMENT: Final = r"/\* (?: (?!/\*|\*/) . )* \*/"
 _COMMENTS: Final = rf"/\* (?: (?!/\*|\*/) . | /\* (?: (?!/\*|\*/) . | {_COMMENT} )* \*/ )* \*/"
 
-# Our own and no library: sqlparse (0.6) splits our files alike, but takes more than ten times as long, at every start. It
-# takes `begin` and `declare` for the opening of a block where they name a column or an argument, and joins what follows.
-# And it says neither where a statement begins nor what of it is a comment.
+# Our own and no library: sqlparse (0.6) splits our files alike, but takes more than ten times as long, at every start.
+# It takes `begin` and `declare` for the opening of a block where they name a column or an argument, and joins what
+# follows. And it says neither where a statement begins nor what of it is a comment.
 _TOKEN: Final = re.compile(
     rf"""
       (?P<comment> --[^\n]* | {_COMMENTS} )

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from fieldmark.db.notifications import Listener, NotificationListener
+from fieldmark.db.notifications import NotificationListener, Subscription
 from fieldmark.errors import (
     Conflict,
     Fenced,
@@ -93,7 +93,7 @@ class Database:
             open=False,
         )
         self._size = size
-        self._hearing = NotificationListener(None if direct_pooled else direct, CONNECTING)
+        self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTING)
         self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
         """A channel of this process: whoever is not told its name cannot listen to it."""
 
@@ -106,7 +106,7 @@ class Database:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._hearing.close()
+        await self._notifications.close()
         await self._pool.close()
 
     @asynccontextmanager
@@ -163,25 +163,24 @@ class Database:
             raise refusal(error.diag.message_primary or refusal.title) from error
 
     @asynccontextmanager
-    async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Listener]:
-        """Hear what is notified on some channels from the moment this context is entered (so: enter, then read what
-        there is already, then iterate).
+    async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Subscription]:
+        """The notifications of some channels, from the moment this context is entered.
 
-        Yields an iterator of payloads; only of those whose first word is `about` if that is given. None stands for a
-        gap: something may have been missed, read again. All listeners of a process share one connection; a listener
-        holds none. Where the database cannot be listened to, there is such a gap once a second.
+        So a reader enters, then reads what there is already, then iterates. With `about`, only payloads whose first
+        word it is are given. None stands for a gap: something may have been missed, so read again. All subscriptions of
+        a process share one connection. Where the database cannot be listened to, there is a gap once a second.
         """
-        listener = Listener(channels, about)
-        await self._hearing.add(listener)
+        subscription = Subscription(channels, about)
+        await self._notifications.add(subscription)
         try:
-            yield listener
+            yield subscription
         finally:
-            self._hearing.remove(listener)
+            self._notifications.remove(subscription)
 
     @property
-    def hears(self) -> bool:
+    def is_listening(self) -> bool:
         """Whether the database can be listened to, as far as is known."""
-        return self._hearing.hears
+        return self._notifications.is_listening
 
     def connections(self) -> Load:
         """How busy the pool is just now."""

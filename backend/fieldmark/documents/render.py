@@ -1,4 +1,4 @@
-"""Pages of a document as PNGs, drawn in the limited subprocess that reads documents."""
+"""Pages of a document as PNGs, drawn in the locked-down subprocess that reads documents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LONGEST_SIDE = 4000
 
 
 async def render_page(path: Path, media_type: str, number: int, limits: Limits, *, dpi: float = 144) -> bytes:
-    """PNG of page `number` (from 1) of a document whose media type reading has found.
+    """The PNG of page `number` (from 1) of a document whose media type reading has found.
 
-    Boxes of the page's words, which are parts of the page, fit the image. An image is given in its own pixels and a PDF
-    at `dpi`, both reduced where that would be more than 16 megapixels or 4,000 pixels a side; formats without pages are
-    set in Courier. Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
+    The boxes of the page's words, which are fractions of the page, fit the image. An image keeps its own pixels and a
+    PDF is drawn at `dpi`; both are reduced to 16 megapixels and 4,000 pixels a side. Formats without pages are set in
+    Courier. Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
     """
     (png,) = await draw_pages(path, media_type, [number], limits, dpi, LONGEST_SIDE, MAX_LINE)
     return png
@@ -33,6 +33,8 @@ async def render_pages(
     longest_side: int,
     max_bytes: int,
 ) -> list[bytes]:
-    """PNGs of some pages, in one subprocess: as many as are together no longer than `max_bytes`; `longest_side` in
-    pixels. Otherwise as `render_page`."""
+    """The PNGs of some pages, drawn in one subprocess: as many as fit into `max_bytes` together.
+
+    `longest_side` is in pixels. Otherwise as `render_page`.
+    """
     return await draw_pages(path, media_type, numbers, limits, dpi, longest_side, max_bytes)

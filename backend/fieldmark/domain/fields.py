@@ -1,4 +1,4 @@
-"""Walking the nested fields of an extraction."""
+"""Fields: the nested values of an extraction, by path."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from fieldmark.domain import paths
 
 
 class Nothing:
-    """Stands for no value, since None is one."""
+    """The type of NOTHING: no value at all, since None is a value."""
 
 
 NOTHING: Final = Nothing()
 
 
-def value_at(fields: JsonValue, segments: Sequence[str | int]) -> JsonValue | Nothing:
-    """What stands at a path, or NOTHING."""
-    for segment in segments:
-        if isinstance(segment, int):
-            if not isinstance(fields, list) or segment >= len(fields):
+def value_at(fields: JsonValue, path: Sequence[str | int]) -> JsonValue | Nothing:
+    """The value at a path, or NOTHING."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(fields, list) or step >= len(fields):
                 return NOTHING
-            fields = fields[segment]
+            fields = fields[step]
         else:
-            if not isinstance(fields, dict) or segment not in fields:
+            if not isinstance(fields, dict) or step not in fields:
                 return NOTHING
-            fields = fields[segment]
+            fields = fields[step]
     return fields
 
 
 def leaves(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[str, JsonValue]]:
-    """(path name, value) of every scalar and every empty object or list below the root, in the order they stand."""
+    """The (path name, value) of every leaf: every scalar, empty object and empty list, in document order."""
     for path, value in walk(fields, above):
         yield paths.name(path), value
 
 
 def walk(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
-    """(path, value) of what `leaves` yields."""
+    """The (path, value) of every leaf, in document order."""
     if isinstance(fields, dict) and (fields or not above):
         for key, value in fields.items():
             yield from walk(value, (*above, key))

@@ -1,6 +1,7 @@
-"""Folding printed text to what it says: case, Unicode forms, ligatures, dashes, accents and foreign digits aside.
+"""Folding: text in one form, so that what reads the same compares equal: `ﬁnancé`, `FINANCE` and `Finance`.
 
-`plain` keeps punctuation and is the same length as an ASCII text; `bones` keeps letters, marks and digits alone.
+`fold` evens out case, Unicode forms, ligatures, dashes, accents and foreign digits, and keeps punctuation.
+`alphanumeric` keeps only the letters, marks and digits of a folded text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 
 import regex
 
-# What separates thousands within a token: it must not become an ordinary space, which separates tokens.
+# A no-break or thin space, which separates thousands. An ordinary space would separate tokens instead.
 HARD_SPACE = "\x1f"
 
 _BEFORE_FORMS = str.maketrans(
@@ -42,48 +43,49 @@ _AFTER_FORMS = str.maketrans(
 )
 # Soft hyphens, joiners, directions, byte order marks, stretching; accents; the optional vowel points of Hebrew and
 # Arabic. The vowel signs of other scripts are letters of their own and stay.
-_UNSEEN = re.compile(
+_IGNORED = re.compile(
     "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u0640\ufe00-\ufe0f"
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]"
 )
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
-_NOT_BONES = regex.compile(r"[^\p{L}\p{M}\p{N}\n]+")
-_ASCII_NOT_BONES = {code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
-# Written without spaces between words: a word of it may be a whole line, so what stands within one is not cut off.
+_NOT_ALPHANUMERIC = regex.compile(r"[^\p{L}\p{M}\p{N}\n]+")
+_ASCII_NOT_ALPHANUMERIC = {code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
+# Scripts written without spaces: a "word" may be a whole line, so a match inside one cuts no token.
 UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー]")
 RIGHT_TO_LEFT = regex.compile(r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}]")
 _CLUSTER = regex.compile(r"\X")
 
 
-def plain(text: str) -> str:
-    """The text in one case and one Unicode form; line breaks stay, and ASCII keeps its offsets."""
+def fold(text: str) -> str:
+    """The text in lower case and in one Unicode form. Line breaks stay; an ASCII text keeps its length."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.translate(_BEFORE_FORMS))
-    text = unicodedata.normalize("NFC", _UNSEEN.sub("", text).casefold()).translate(_AFTER_FORMS)
+    text = unicodedata.normalize("NFC", _IGNORED.sub("", text).casefold()).translate(_AFTER_FORMS)
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
-def bones(plain_text: str) -> str:
-    """The letters, marks and digits of a plain text, and its line breaks."""
-    if plain_text.isascii():
-        return plain_text.translate(_ASCII_NOT_BONES)
-    return _NOT_BONES.sub("", plain_text)
+def alphanumeric(folded: str) -> str:
+    """The letters, marks, digits and line breaks of a folded text."""
+    if folded.isascii():
+        return folded.translate(_ASCII_NOT_ALPHANUMERIC)
+    return _NOT_ALPHANUMERIC.sub("", folded)
 
 
-def bones_of(text: str) -> str:
-    return bones(plain(text))
+def fold_alphanumeric(text: str) -> str:
+    """The letters, marks and digits of a text, folded: `Acme Corp.` gives `acmecorp`."""
+    return alphanumeric(fold(text))
 
 
 @lru_cache(maxsize=4096)
-def origins(text: str, fold: Callable[[str], str]) -> list[tuple[int, int]]:
-    """For each character of `fold(text)` which characters of `text` it came from, as (start, end)."""
+def source_ranges(text: str, folder: Callable[[str], str]) -> list[tuple[int, int]]:
+    """For each character of `folder(text)`, the (start, end) of the characters of `text` that it came from."""
     if text.isascii():
-        if fold is plain:
+        if folder is fold:
             return [(at, at + 1) for at in range(len(text))]
         return [(at, at + 1) for at, character in enumerate(text) if character.isalnum()]
     found: list[tuple[int, int]] = []
     for cluster in _CLUSTER.finditer(text):
-        found += [cluster.span()] * len(fold(cluster[0]))
-    # Where folding looks beyond a cluster the word is not taken apart.
-    return found if len(found) == len(fold(text)) else [(0, len(text))] * len(fold(text))
+        found += [cluster.span()] * len(folder(cluster[0]))
+    # Folding may look beyond one cluster. Then the offsets are unknown, and the text counts as one piece.
+    return found if len(found) == len(folder(text)) else [(0, len(text))] * len(folder(text))

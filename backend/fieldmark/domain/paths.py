@@ -1,7 +1,7 @@
-"""Paths of fields: `vendor.name`, `items[2].price`, `["a.b"].c`, read from text and written in one canonical way.
+"""Paths of fields: `vendor.name`, `items[2].price`, `["a.b"].c`, parsed from text and written in one canonical way.
 
-A path is a tuple of steps: a `str` is an object's key, an `int` a list's index from 0. Keys that would not read back as
-plain text stand as a JSON string in brackets. `private.child_name` in the database writes names in the same way.
+A path is a tuple of steps: a `str` is a key of an object, an `int` an index of a list, from 0. A key that would not
+parse as plain text is written as a JSON string in brackets. `private.child_name` in the database writes the same names.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ def name(steps: Sequence[str | int]) -> str:
 
 
 def to_sql(steps: Sequence[str | int]) -> list[str]:
-    """A path as the database's functions take it, `text[]`: what stands in the document tells keys from indexes."""
+    """The path as the database's functions take it, `text[]`. They tell keys from indexes by the document's values."""
     return [str(step) for step in steps]
 
 
 def from_sql(path: Sequence[str], steps: str) -> Path:
-    """A path as the journal keeps it: `steps` has a letter a step, k for a key and i for an index."""
+    """The path of a journal entry: `steps` has one letter for each step, k for a key and i for an index."""
     return tuple(int(step) if letter == "i" else step for step, letter in zip(path, steps, strict=True))
 
 
 def steps_of(path: Sequence[str | int]) -> str:
-    """The letters that tell keys from indexes in the journal."""
+    """The letters of a path for the journal: k for each key, i for each index."""
     return "".join("i" if isinstance(step, int) else "k" for step in path)
 
 
@@ -103,7 +103,7 @@ def _bracketed(text: str, at: int, *, first: bool) -> tuple[str | int, int]:
     else:
         found = _INDEX.match(text, at + 1)
         if found is None or not text.startswith("]", found.end()):
-            raise _wrong(text, at, 'in brackets stands an index counted from 0, such as [2], or a JSON string, ["a.b"]')
+            raise _wrong(text, at, 'brackets hold an index counted from 0, such as [2], or a JSON string, ["a.b"]')
         if first:
             raise _wrong(text, at, "a path begins with a name, not with an index")
         if len(found[0]) > len(str(MAX_INDEX)):

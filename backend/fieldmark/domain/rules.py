@@ -30,9 +30,11 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import is_day
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid, InvalidPath
 
 KEYWORD: Final = "x-fieldmark"
@@ -74,16 +76,16 @@ def check_rules(schema: Mapping[str, Any]) -> None:
                 raise _wrong(index, f"the schema has no field {_name(path)}")
 
 
-def broken(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> list[str]:
-    """Which rules `fields` break, a sentence each with the exact difference, the first twenty. Raises Invalid for rules
+def broken_rules(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> list[Violation]:
+    """Which rules `fields` break, with the exact difference each, the first twenty. Raises Invalid for rules
     that cannot be used, or that would look at more than 500,000 values."""
     look = _Look()
-    found: list[str] = []
+    found: list[Violation] = []
     with localcontext(_EXACT):
         for rule in _read(schema):
             check = _CHECKS[rule.kind]
             for place, item in look.every(fields, rule.each) if rule.each else [((), cast(JsonValue, fields))]:
-                found.extend(check(rule, _At(look, place, item)))
+                found.extend(Violation(place, rule.kind, said) for said in check(rule, _At(look, place, item)))
                 if len(found) >= MAX_BROKEN:
                     return found[:MAX_BROKEN]
     return found
@@ -158,7 +160,7 @@ def _results_in(
     values = [value for _, value in found]
     if not found or said is None or None in values:
         return
-    wrong = [_no_number(name, value) for name, value in [*found, (where, said)] if not _is_number(value)]
+    wrong = [_no_number(name, value) for name, value in [*found, (where, said)] if not is_number(value)]
     if wrong:
         yield from wrong[:3]
         return
@@ -174,7 +176,7 @@ def _results_in(
 def _equal(rule: _Rule, at: _At) -> Iterator[str]:
     found = at.present(rule)
     for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
-        if _is_number(one) and _is_number(other):
+        if is_number(one) and is_number(other):
             more = _decimal(other) - _decimal(one)
             if abs(more) > rule.tolerance:
                 show = _printer([one, other])
@@ -220,10 +222,6 @@ _CHECKS: Final[Mapping[str, Callable[[_Rule, _At], Iterator[str]]]] = {
     "date_order": _in_order,
     "required_if": _required,
 }
-
-
-def _is_number(value: JsonValue) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _decimal(value: JsonValue) -> Decimal:
@@ -288,7 +286,7 @@ def _rule(index: int, given: Any) -> _Rule:
     if each is not None and _EACH not in each:
         raise _wrong(index, 'each must have a star, as in "items[*]"')
     tolerance = rule.get("tolerance", 0)
-    if not _is_number(tolerance) or not 0 <= tolerance <= 1e15:
+    if not is_number(tolerance) or not 0 <= tolerance <= 1e15:
         raise _wrong(index, "tolerance must be a number from 0 up")
     equals: Path | Number | None = None
     condition: tuple[Path, JsonValue] | None = None
@@ -299,7 +297,7 @@ def _rule(index: int, given: Any) -> _Rule:
     if kind in ("sum", "product"):
         if "equals" not in rule:
             raise _wrong(index, f"{kind} needs equals: the path of its result, or a number")
-        equals = rule["equals"] if _is_number(rule["equals"]) else _plain_path(index, rule["equals"])
+        equals = rule["equals"] if is_number(rule["equals"]) else _plain_path(index, rule["equals"])
     return _Rule(kind, found, equals, each, _decimal(tolerance), condition)
 
 

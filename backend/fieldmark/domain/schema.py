@@ -18,20 +18,21 @@ from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.fields import leaves, value_at
+from fieldmark.domain.fields import value_at, walk
 from fieldmark.domain.paths import Path
-from fieldmark.domain.rules import KEYWORD, broken, check_rules
+from fieldmark.domain.rules import KEYWORD, broken_rules, check_rules
 from fieldmark.domain.sentences import shown
-from fieldmark.domain.validation import Fault, grounded, one_budget, so_far, whole
+from fieldmark.domain.validation import grounded, one_budget, validate, validate_partial
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 
-MAX_PROBLEMS = 20
-MAX_REMARKS = 200
+MAX_VIOLATIONS = 20
+MOST_TOLD = 200
 MAX_PATTERN_CHARACTERS = 500
 
 
 def check_schema(schema: dict[str, Any]) -> None:
-    """Raise Invalid with the place of the first fault if `schema` is no JSON Schema for an object, usable here.
+    """Raise Invalid with the place of the first thing wrong if `schema` is no JSON Schema for an object, usable here.
 
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
     """
@@ -59,88 +60,86 @@ def check_schema(schema: dict[str, Any]) -> None:
     # A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is, once.
     with one_budget():
         for reference in dict.fromkeys(map(str, _values(schema, "$ref"))):
-            whole(schema, {}, below=reference)
-        whole(schema, {})
+            validate(schema, {}, below=reference)
+        validate(schema, {})
 
 
-def problems(
+def violations(
     schema: dict[str, Any],
     fields: dict[str, JsonValue],
     evidence: Mapping[str, Any] | None = None,
     locks: Collection[str] = (),
-    most: int = MAX_PROBLEMS,
-) -> list[str]:
-    """What keeps `fields` from being complete, a sentence each with its path, the first twenty or as many as are asked.
+    most: int = MAX_VIOLATIONS,
+) -> list[Violation]:
+    """What keeps `fields` from being complete, the first twenty or as many as are asked.
 
     That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
     ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
     Invalid if the schema cannot be used."""
     _check_once(json.dumps(schema))
-    sentences = [*map(_in_words, whole(schema, fields)), *_not_found(schema, fields, evidence or {}, locks)]
-    return _first([*sentences, *broken(schema, fields)], most)
+    found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
+    return _first([*found, *broken_rules(schema, fields)], most)
 
 
-def remarks(
+def violations_told(
     schema: dict[str, Any] | None, fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
-) -> list[str]:
-    """What a person is told of fields that stand whatever the schema says: the first two hundred `problems`, or why the
-    schema cannot be used. Nothing where there is none."""
+) -> list[Violation]:
+    """What a person is told of fields that stand whatever the schema says: the first two hundred `violations`, or why
+    the schema cannot be used. Nothing where there is none."""
     try:
-        return [] if schema is None else problems(schema, fields, evidence, locks, MAX_REMARKS)
+        return [] if schema is None else violations(schema, fields, evidence, locks, MOST_TOLD)
     except Invalid as error:
-        return [str(error)]
+        return [Violation((), "unusable_schema", str(error))]
 
 
-def refusals(
+def violations_of_write(
     schema: dict[str, Any], before: dict[str, JsonValue], after: dict[str, JsonValue], written: Collection[Path]
-) -> list[str]:
-    """Why a write that leads from `before` to `after` is refused while the work goes on, as `problems` says it.
+) -> list[Violation]:
+    """Why a write that leads from `before` to `after` is refused while the work goes on.
 
     Only for what stands at or below a path that was `written`, and for what is wrong elsewhere because of the write: an
-    older fault does not keep anybody from writing another field. What only lacks is no fault yet."""
+    older violation does not keep anybody from writing another field. What only lacks is none yet."""
     _check_once(json.dumps(schema))
-    faults = so_far(schema, after)
-    if not faults:
+    found = validate_partial(schema, after)
+    if not found:
         return []
     # Without their indexes, since items move up when one is removed.
-    older = Counter(map(_kind, so_far(schema, before)))
-    new: list[Fault] = []
-    for fault in faults:
-        is_written = any(fault.path[:steps] in written for steps in range(1, len(fault.path) + 1))
-        if is_written or not older[_kind(fault)]:
-            new.append(fault)
+    older = Counter(map(_kind, validate_partial(schema, before)))
+    new: list[Violation] = []
+    for one in found:
+        is_written = any(one.path[:steps] in written for steps in range(1, len(one.path) + 1))
+        if is_written or not older[_kind(one)]:
+            new.append(one)
         else:
-            older[_kind(fault)] -= 1
-    return _first(list(map(_in_words, new)))
+            older[_kind(one)] -= 1
+    return _first(new)
 
 
-def _kind(fault: Fault) -> tuple[Any, ...]:
-    return tuple("" if isinstance(step, int) else step for step in fault.path), fault.rule
+def _kind(violation: Violation) -> tuple[Any, ...]:
+    return tuple("" if isinstance(step, int) else step for step in violation.path), violation.rule
 
 
-def _in_words(fault: Fault) -> str:
-    return f"{paths.name(fault.path) or 'fields'}: {fault.sentence}"
-
-
-def _first(sentences: list[str], most: int = MAX_PROBLEMS) -> list[str]:
-    more = len(sentences) - most
-    return sentences if more <= 0 else [*sentences[:most], f"and {more} more"]
+def _first(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation]:
+    more = len(found) - most
+    return found if more <= 0 else [*found[:most], Violation((), "more", f"and {more} more")]
 
 
 def _not_found(
     schema: dict[str, Any], fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
-) -> Iterator[str]:
+) -> Iterator[Violation]:
     for place in grounded(schema, fields):
         below = value_at(fields, place)
-        for name, value in leaves(cast(JsonValue, below), place) if place else leaves(fields):
+        for path, value in walk(cast(JsonValue, below), place) if place else walk(fields):
+            name = paths.name(path)
             proof = evidence.get(name)
             state = cast("dict[str, Any]", proof).get("state") if isinstance(proof, dict) else None
             # A null claims nothing, nor does an empty list: whether they may stand there is the schema's to say.
             if value not in (None, [], {}) and state != "found" and name not in locks:
-                yield (
+                message = (
                     f"{name}: {shown(value)} was not found in the document, and the schema demands that it is: read it "
                     "again and write it as the page prints it, with its quote; or remove it"
                 )
+                yield Violation(path, "grounded", message)
 
 
 @lru_cache(maxsize=8)

@@ -1,68 +1,73 @@
-"""How well extracted fields agree with those known to be right, leaf by leaf."""
+"""Scoring: how well extracted fields agree with the gold, which is known to be right, leaf by leaf."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
-from difflib import SequenceMatcher
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from pydantic import JsonValue
+from rapidfuzz.distance import Indel
 from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import NOTHING, Nothing
-from fieldmark.domain.folding import bones_of
+from fieldmark.domain.folding import fold_alphanumeric
+from fieldmark.domain.numbers import canonical_decimal, is_number
 
-Steps: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = JsonValue | Nothing
 
 MAX_PAIRS = 250_000
-"""Items of two lists that are compared with each other at most: 500 with 500. Longer ones are paired as they stand."""
+"""The most pairs of items of two lists that are compared: 500 with 500. Longer lists are paired in their order."""
 LONGEST_TEXT = 500
-"""Characters of a text that its likeness is judged by."""
+"""The characters of a text by which its likeness is judged."""
+LEAST_ALIKE = 0.6
+"""How alike two different texts must be to count as alike at all, 0..1."""
+
+# scipy has no types.
+_best_assignment: Callable[..., tuple[Sequence[int], Sequence[int]]] = linear_sum_assignment  # pyright: ignore[reportUnknownVariableType]
+_NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value: what it should be and what it is, NOTHING where one side has none, and the path on each side."""
+    """One value: what it should be, what it is, and the path on each side. NOTHING where a side has no value."""
 
-    gold_path: Steps
-    got_path: Steps
+    gold_path: paths.Path
+    got_path: paths.Path
     gold: Found
     got: Found
 
     @property
     def field(self) -> str:
-        """The field that it is an instance of: `items[*].price`."""
+        """The field without list indexes: `items[*].price`."""
         steps = self.gold_path if self.gold is not NOTHING else self.got_path
         return _pattern(steps)
 
     @property
     def wanted(self) -> bool:
-        """Whether the field should be there. (A gold null says that the document leaves it blank.)"""
+        """Whether the gold has the field. A gold null says that the document leaves it blank."""
         return not isinstance(self.gold, Nothing)
 
     @property
     def exact(self) -> bool:
-        """The same JSON; a gold null is met by nothing, too."""
+        """Whether both are the same JSON. A missing value meets a gold null, too."""
         if self.gold is None and self.got is NOTHING:
             return True
         same = type(self.gold) is type(self.got) and self.gold == self.got
-        return same or (_is_number(self.gold) and _is_number(self.got) and self.gold == self.got)
+        return same or (is_number(self.gold) and is_number(self.got) and self.gold == self.got)
 
     @property
     def normalised(self) -> bool:
-        """The same to a reader: case, accents, spaces, punctuation and the way a number is written aside."""
+        """Whether both are the same to a reader, whatever their case, accents, spaces, punctuation and decimals."""
         return self.exact or (self.wanted and self.got is not NOTHING and folded(self.gold) == folded(self.got))
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many of the gold values are right. `extra` counts values that no gold value asks for."""
+    """How many of the gold values are right. `extra` counts values that the gold does not have."""
 
     gold: int = 0
     exact: int = 0
@@ -78,7 +83,7 @@ class Tally:
         self.extra += other.extra
 
     def rate(self, measure: str) -> float | None:
-        """The share of the gold values for which `measure` holds, 0..1; None where there is no gold value."""
+        """The share of the gold values for which `measure` holds, 0..1, or None without gold values."""
         return getattr(self, measure) / self.gold if self.gold else None
 
 
@@ -87,7 +92,7 @@ MEASURES = ("exact", "normalised", "located")
 
 @dataclass(slots=True)
 class Score:
-    """One extraction against its gold: a tally a field, and every value that is not right or not wanted."""
+    """One extraction against its gold: a tally for each field, and every value that is wrong, missing or extra."""
 
     fields: dict[str, Tally] = field(default_factory=dict[str, Tally])
     faults: list[Leaf] = field(default_factory=list[Leaf])
@@ -100,10 +105,10 @@ def score(
     gold_evidence: Mapping[str, Any] | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> Score:
-    """Score extracted fields. Evidence is as an extraction holds it, by path name.
+    """The score of extracted fields. Evidence is keyed by path name, as an extraction has it.
 
-    A value is located if it is right (normalised), its evidence says `found`, and, where the gold has a place too, the
-    two overlap on one page. A blank is located if it is right and nothing claims to have found it.
+    A value is located if it is right (normalised) and its evidence says `found`; if the gold has a place too, the two
+    must overlap. A blank is located if it is right and its evidence does not say `found`.
     """
     result = Score()
     for leaf in pairs(dict(gold), dict(got)):
@@ -129,9 +134,11 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return whole
 
 
-def pairs(gold: Found, got: Found, gold_path: Steps = (), got_path: Steps = ()) -> Iterator[Leaf]:
-    """Every leaf of two documents, with its like in the other. Items of lists are paired so that as much as possible
-    agrees, whatever their order."""
+def pairs(gold: Found, got: Found, gold_path: paths.Path = (), got_path: paths.Path = ()) -> Iterator[Leaf]:
+    """Every leaf of two extractions, paired with its like in the other.
+
+    Items of lists are paired so that as much as possible agrees, whatever their order.
+    """
     if isinstance(gold, dict) and isinstance(got, dict) and ((gold and got) or not gold_path):
         for key in [*gold, *(key for key in got if key not in gold)]:
             yield from pairs(gold.get(key, NOTHING), got.get(key, NOTHING), (*gold_path, key), (*got_path, key))
@@ -151,41 +158,33 @@ def pairs(gold: Found, got: Found, gold_path: Steps = (), got_path: Steps = ()) 
                 yield Leaf(steps, steps, value, NOTHING) if side == 0 else Leaf(steps, steps, NOTHING, value)
 
 
-def _pattern(steps: Steps) -> str:
+def _pattern(steps: paths.Path) -> str:
     return re.sub(r"\[\d+\]", "[*]", paths.name(steps))
 
 
 def folded(value: Found) -> str:
-    """A value as a reader takes it: texts as grounding compares them, by letters and digits; numbers by their worth."""
+    """The value as a reader takes it: a number in its one spelling, a text by its letters and digits."""
     if isinstance(value, bool) or value is None or isinstance(value, Nothing | dict | list):
         return str(value)
-    number = _worth(value)
+    number = _number(value)
     if number is not None:
-        return f"{number.normalize():f}"
+        return number
     text = " ".join(str(value).split())
-    return bones_of(text) or text
+    return fold_alphanumeric(text) or text
 
 
-def _worth(value: str | int | float) -> Decimal | None:
-    if isinstance(value, str) and not re.fullmatch(r"\s*[-+]?\d{1,40}(\.\d{1,40})?\s*", value):
+def _number(value: str | int | float) -> str | None:
+    """The canonical spelling of a number, or of a text that is one: `12.50`, but neither `12,50` nor `007`."""
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         return None
-    if isinstance(value, str) and re.match(r"\s*[-+]?0\d", value):
-        return None  # 007 is a name and no number
-    try:
-        return Decimal(str(value).strip())
-    except InvalidOperation:
-        return None
-
-
-def _is_number(value: Found) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return canonical_decimal(value)
 
 
 def _is_leaf(node: Found) -> bool:
     return isinstance(node, Nothing) or not isinstance(node, dict | list) or not node
 
 
-def _leaves(node: Found, above: Steps) -> Iterator[tuple[Steps, JsonValue]]:
+def _leaves(node: Found, above: paths.Path) -> Iterator[tuple[paths.Path, JsonValue]]:
     if isinstance(node, dict) and node:
         for key, value in node.items():
             yield from _leaves(value, (*above, key))
@@ -197,7 +196,8 @@ def _leaves(node: Found, above: Steps) -> Iterator[tuple[Steps, JsonValue]]:
 
 
 def _assigned(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
-    """Which item answers to which: the pairing whose likenesses add up to the most, less what is not alike at all."""
+    """The (index, index) of the items that belong together: the pairing that is most alike in sum. Items that are not
+    alike at all stay alone."""
     if not gold or not got:
         return []
     if len(gold) * len(got) > MAX_PAIRS:
@@ -205,8 +205,8 @@ def _assigned(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple
     ours = [_signature(item) for item in gold]
     theirs = [_signature(item) for item in got]
     likeness = [[_likeness(one, other) for other in theirs] for one in ours]
-    rows, columns = cast("tuple[Any, Any]", linear_sum_assignment(np.array(likeness), maximize=True))
-    return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if likeness[r][c] > 0]
+    rows, columns = _best_assignment(np.array(likeness), maximize=True)
+    return [(int(row), int(column)) for row, column in zip(rows, columns, strict=True) if likeness[row][column] > 0]
 
 
 def _signature(item: JsonValue) -> dict[str, str]:
@@ -214,7 +214,7 @@ def _signature(item: JsonValue) -> dict[str, str]:
 
 
 def _likeness(one: Mapping[str, str], other: Mapping[str, str]) -> float:
-    """0..1: the share of values that agree; one that does not quite counts for less than half."""
+    """The share of values that agree, 0..1. One that nearly agrees counts for less than half."""
     whole = len(one.keys() | other.keys())
     return sum(_alike(one[name], other[name]) for name in one.keys() & other.keys()) / whole
 
@@ -222,9 +222,7 @@ def _likeness(one: Mapping[str, str], other: Mapping[str, str]) -> float:
 def _alike(one: str, other: str) -> float:
     if one == other:
         return 1.0
-    matcher = SequenceMatcher(None, one[:LONGEST_TEXT], other[:LONGEST_TEXT], autojunk=False)
-    # (An upper bound first: most pairs are nothing like each other, and finding out how little takes long.)
-    return 0.4 * matcher.ratio() if matcher.quick_ratio() > 0.6 else 0.0
+    return 0.4 * Indel.normalized_similarity(one[:LONGEST_TEXT], other[:LONGEST_TEXT], score_cutoff=LEAST_ALIKE)
 
 
 def _located(leaf: Leaf, gold_evidence: Mapping[str, Any], evidence: Mapping[str, Any]) -> bool:

@@ -1,25 +1,26 @@
-"""Values and numbers in a sentence: short, on one line, whoever wrote them."""
+"""Sentences: values and page numbers as text for a message, short and on one line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, cast
+
+from pydantic import JsonValue
 
 
-def shown(value: Any, limit: int = 80) -> str:
-    """`value` as JSON, cut at `limit` characters; objects and lists by what they are."""
+def shown(value: JsonValue, limit: int = 80) -> str:
+    """The value as JSON, cut at `limit` characters; an object or a list by its size: `a list of 3 items`."""
     if isinstance(value, dict):
-        return f"an object of {len(cast('dict[str, Any]', value))} fields"
+        return f"an object of {len(value)} fields"
     if isinstance(value, list):
-        return f"a list of {len(cast('list[Any]', value))} items"
+        return f"a list of {len(value)} items"
     if isinstance(value, str):
         return json.dumps(value[:limit], ensure_ascii=False) + ("…" if len(value) > limit else "")
     return json.dumps(value)[:limit]
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers in rising order, with their runs drawn together: `3, 7–9`."""
+    """Ascending numbers as text, with consecutive ones joined: `3, 7–9`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

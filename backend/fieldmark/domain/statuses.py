@@ -45,3 +45,48 @@ class CallStatus(StrEnum):
     REFUSED = "refused"
     DONE = "done"
     FAILED = "failed"
+
+
+class DocumentStatus(StrEnum):
+    """How far a document is: being read, read, or not readable."""
+
+    READING = "reading"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class ExtractionStatus(StrEnum):
+    """Whether an extraction was declared complete."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+
+
+class ProposalStatus(StrEnum):
+    """What became of a proposal. Superseded: another took its place, or another value stands there now."""
+
+    PENDING = "pending"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
+
+
+class Actor(StrEnum):
+    """Who changed a field."""
+
+    AGENT = "agent"
+    USER = "user"
+
+
+class AdmittedBy(StrEnum):
+    """Who let a tool call happen."""
+
+    POLICY = "policy"
+    PERSON = "person"
+
+
+class MembershipRole(StrEnum):
+    """What a user is in an organisation."""
+
+    OWNER = "owner"
+    MEMBER = "member"

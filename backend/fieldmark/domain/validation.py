@@ -1,4 +1,4 @@
-"""JSON Schema (Draft 2020-12) over fields: whole, or as far as they have come; faults by path, in words that mend."""
+"""JSON Schema (Draft 2020-12) over fields, complete or as far as they have come: violations in words that mend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from itertools import islice
@@ -21,12 +20,14 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from fieldmark.domain import paths
+from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 
-MAX_FAULTS: Final = 200
-"""How many faults one validation looks for."""
+MAX_VIOLATIONS: Final = 200
+"""How many violations one validation looks for."""
 MAX_STEPS: Final = 5_000_000
 """How much it compares at the most, in names and items: a schema of 1 KB can branch without end."""
 STEPS_A_VALUE: Final = 500
@@ -49,30 +50,21 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterator[ValidationError]]
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong at `path`, in words; `rule` is the place in the schema that says so."""
-
-    path: Path
-    rule: tuple[str | int, ...]
-    sentence: str
-
-
-def whole(schema: Mapping[str, Any], fields: JsonValue, below: str = "#") -> list[Fault]:
+def validate(schema: Mapping[str, Any], fields: JsonValue, below: str = "#") -> list[Violation]:
     """Every way in which `fields` do not follow the schema, or its part `below` a reference; the first 200 of them.
     Raises Invalid if the schema cannot be applied."""
-    return _faults(_Whole, schema, fields, below=below)
+    return _violations(_Complete, schema, fields, below=below)
 
 
-def so_far(schema: Mapping[str, Any], fields: JsonValue) -> list[Fault]:
-    """The faults that no growth mends: objects may still gain properties, and lists items at their end. What cannot be
-    decided before the end (`not`, `oneOf` with several that fit, `unevaluatedProperties` …) is none."""
-    return _faults(_SoFar, schema, fields)
+def validate_partial(schema: Mapping[str, Any], fields: JsonValue) -> list[Violation]:
+    """The violations that no growth mends: objects may still gain properties, and lists items at their end. What cannot
+    be decided before the end (`not`, `oneOf` with several that fit, `unevaluatedProperties` …) is none."""
+    return _violations(_Partial, schema, fields)
 
 
 def grounded(schema: Mapping[str, Any], fields: JsonValue) -> list[Path]:
     """Where the schema says `"x-fieldmark": {"grounded": true}` of what stands in `fields`, in any of its branches."""
-    return list(dict.fromkeys(fault.path for fault in _faults(_Grounded, schema, fields, limit=None)))
+    return list(dict.fromkeys(found.path for found in _violations(_Grounded, schema, fields, limit=None)))
 
 
 _left: ContextVar[list[int]] = ContextVar("keywords left")
@@ -88,9 +80,9 @@ def one_budget() -> Generator[None]:
         _left.reset(token)
 
 
-def _faults(
-    kind: Any, schema: Mapping[str, Any], fields: JsonValue, *, below: str = "#", limit: int | None = MAX_FAULTS
-) -> list[Fault]:
+def _violations(
+    kind: Any, schema: Mapping[str, Any], fields: JsonValue, *, below: str = "#", limit: int | None = MAX_VIOLATIONS
+) -> list[Violation]:
     budget = None
     if _left.get(None) is None:
         budget = _left.set([min(MAX_STEPS, STEPS_AT_LEAST + STEPS_A_VALUE * _count(fields))])
@@ -101,10 +93,10 @@ def _faults(
         validator = validator if below == "#" else validator.evolve(schema={"$ref": below})
         return sorted(
             (
-                Fault(tuple(error.absolute_path), tuple(error.absolute_schema_path), _sentence(error))
+                _violation(error)
                 for error in islice(cast(Iterator[ValidationError], validator.iter_errors(fields)), limit)
             ),
-            key=lambda fault: [(isinstance(step, str), str(step).rjust(9)) for step in fault.path],
+            key=lambda found: [(isinstance(step, str), str(step).rjust(9)) for step in found.path],
         )
     except Unresolvable as error:
         raise Invalid(f"The schema refers to {str(error.ref)[:100]!r}, which is not in it.") from None
@@ -117,8 +109,11 @@ def _faults(
             _left.reset(budget)
 
 
-def _sentence(error: ValidationError) -> str:
-    return error.message[:1000] if _keyword(error) is not None else _NOTHING
+def _violation(error: ValidationError) -> Violation:
+    path, keyword = tuple(error.absolute_path), _keyword(error)
+    what = _NOTHING if keyword is None else error.message[:1000]
+    message = f"{paths.name(path) or 'fields'}: {what}"
+    return Violation(path, keyword or "false", message, tuple(error.absolute_schema_path))
 
 
 def _keyword(error: ValidationError) -> str | None:
@@ -226,7 +221,7 @@ def is_day(text: str) -> bool:
 
 def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Keyword:
     def keyword(validator: Any, bound: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-        if _is_number(instance) and not holds(instance, bound):
+        if is_number(instance) and not holds(instance, bound):
             yield ValidationError(f"{shown(instance)} stands there, but {what} {shown(bound)} is wanted")
 
     return keyword
@@ -234,7 +229,7 @@ def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Keyword:
 
 def _multiple_of(validator: Any, step: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
     # In fractions of what is printed: to binary floats 19.99 is no multiple of 0.01.
-    if _is_number(instance) and Fraction(repr(instance)) % Fraction(repr(step)) != 0:
+    if is_number(instance) and Fraction(repr(instance)) % Fraction(repr(step)) != 0:
         yield ValidationError(f"{shown(instance)} stands there, but a multiple of {shown(step)} is wanted")
 
 
@@ -251,7 +246,9 @@ def _unique_items(validator: Any, wanted: bool, instance: Any, schema: Mapping[s
     yield from _twice(instance if wanted else None, scalars_only=False)
 
 
-def _unique_so_far(validator: Any, wanted: bool, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _unique_partial(
+    validator: Any, wanted: bool, instance: Any, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
     yield from _twice(instance if wanted else None, scalars_only=True)  # rows may still come to differ
 
 
@@ -380,7 +377,7 @@ def _one_of(validator: Any, branches: list[Any], instance: Any, schema: Mapping[
         yield ValidationError(f"{shown(instance)} fits several of the forms of which exactly one is wanted")
 
 
-def _one_of_so_far(
+def _one_of_partial(
     validator: Any, branches: list[Any], instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
     # Of several that an object fits now, its growth can still rule out all but one.
@@ -388,7 +385,7 @@ def _one_of_so_far(
 
 
 def _of_the_nearest(tried: list[list[ValidationError]], instance: Any) -> Iterator[ValidationError]:
-    """The faults of the one branch that was meant, if its kind tells it; else what all branches want."""
+    """The violations of the one branch that was meant, if its kind tells it; else what all branches want."""
     meant = [errors for errors in tried if not any(_is_of_another_kind(error) for error in errors)]
     if len(meant) == 1:
         yield from meant[0]
@@ -412,7 +409,7 @@ def _not(validator: Any, unwanted: Any, instance: Any, schema: Mapping[str, Any]
         yield ValidationError(f"{shown(instance)} stands there, which the schema rules out")
 
 
-def _not_so_far(validator: Any, unwanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _not_partial(validator: Any, unwanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
     return iter(()) if _grows(instance) else _not(validator, unwanted, instance, schema)
 
 
@@ -422,7 +419,7 @@ def _if(validator: Any, condition: Any, instance: Any, schema: Mapping[str, Any]
         yield from validator.descend(instance, schema[branch], schema_path=branch)
 
 
-def _if_so_far(validator: Any, condition: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _if_partial(validator: Any, condition: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
     # A condition that fails now fails for good. One that holds may still come to fail: then either branch will do.
     if not _grows(instance) or not validator.evolve(schema=condition).is_valid(instance):
         yield from _if(validator, condition, instance, schema)
@@ -434,15 +431,15 @@ def _if_so_far(validator: Any, condition: Any, instance: Any, schema: Mapping[st
         yield from ways[0]
 
 
-def _enum_so_far(
+def _enum_partial(
     validator: Any, allowed: list[Any], instance: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
     if not any(_can_become(instance, one) for one in allowed):
         yield ValidationError(_none_of(instance, allowed))
 
 
-def _const_so_far(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-    return _enum_so_far(validator, [wanted], instance, schema)
+def _const_partial(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+    return _enum_partial(validator, [wanted], instance, schema)
 
 
 def _grows(instance: Any) -> bool:
@@ -478,10 +475,6 @@ def _further_properties(
     return _additional_properties(validator, wanted, instance, schema) if isinstance(wanted, dict) else iter(())
 
 
-def _is_number(instance: Any) -> bool:
-    return isinstance(instance, int | float) and not isinstance(instance, bool)
-
-
 def _kind(keywords: Mapping[str, Keyword]) -> Any:
     return cast(Any, create)(
         meta_schema=Draft202012Validator.META_SCHEMA,
@@ -499,7 +492,7 @@ _FOR_THE_END: Final = (
 )
 _DESCENDING: Final = ("$ref", "$dynamicRef", "properties", "prefixItems", "items", "allOf", "dependentSchemas")
 _STANDARD = cast("Mapping[str, Keyword]", Draft202012Validator.VALIDATORS)
-_WHOLE: Final[Mapping[str, Keyword]] = {
+_COMPLETE_KEYWORDS: Final[Mapping[str, Keyword]] = {
     **_STANDARD,
     "type": _type,
     "enum": _enum,
@@ -530,19 +523,19 @@ _WHOLE: Final[Mapping[str, Keyword]] = {
     "not": _not,
     "if": _if,
 }
-_SO_FAR: Final[Mapping[str, Keyword]] = {
-    **{name: keyword for name, keyword in _WHOLE.items() if name not in _FOR_THE_END},
-    "uniqueItems": _unique_so_far,
-    "enum": _enum_so_far,
-    "const": _const_so_far,
-    "oneOf": _one_of_so_far,
-    "not": _not_so_far,
-    "if": _if_so_far,
+_PARTIAL_KEYWORDS: Final[Mapping[str, Keyword]] = {
+    **{name: keyword for name, keyword in _COMPLETE_KEYWORDS.items() if name not in _FOR_THE_END},
+    "uniqueItems": _unique_partial,
+    "enum": _enum_partial,
+    "const": _const_partial,
+    "oneOf": _one_of_partial,
+    "not": _not_partial,
+    "if": _if_partial,
 }
 _GROUNDED: Final[Mapping[str, Keyword]] = {
-    **{name: _WHOLE[name] for name in _DESCENDING},
+    **{name: _COMPLETE_KEYWORDS[name] for name in _DESCENDING},
     **dict.fromkeys(("anyOf", "oneOf", "then", "else"), _every_branch),
     "additionalProperties": _further_properties,
     "x-fieldmark": _says_grounded,
 }
-_Whole, _SoFar, _Grounded = _kind(_WHOLE), _kind(_SO_FAR), _kind(_GROUNDED)
+_Complete, _Partial, _Grounded = _kind(_COMPLETE_KEYWORDS), _kind(_PARTIAL_KEYWORDS), _kind(_GROUNDED)

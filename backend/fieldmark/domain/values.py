@@ -1,4 +1,4 @@
-"""Which values may be stored in a field: bounded in size, depth and digits, and sayable in Postgres."""
+"""Values: which ones a field may hold: bounded in size, depth and digits, in characters that Postgres can store."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
+from fieldmark.domain.numbers import MAX_DIGITS
+
 MAX_DEPTH = 32
 MAX_BYTES = 256 * 1024
 MAX_KEY_CHARACTERS = 200
-MAX_DIGITS = 40
 
-# NUL cannot stand in a Postgres text, a lone surrogate not in UTF-8.
+# A Postgres text cannot hold NUL, and UTF-8 cannot hold half of a surrogate pair.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def problem_with(value: JsonValue) -> str | None:
-    """Why `value` may not be stored, as a sentence; None where it may.
+    """A sentence that says why a value may not be stored, or None if it may.
 
-    Bounds: 256 KB as JSON, 32 levels, 40 digits a number, keys of 1 to 200 characters.
+    Bounds: 256 KB as JSON, 32 levels, 40 digits in a number, keys of 1 to 200 characters.
     """
     for problem in _problems(value, "value", 1):
         return problem
@@ -58,5 +59,6 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
 
 
 def canonical(value: JsonValue) -> bytes:
-    """`value` as JSON in one spelling: sorted keys, no spaces. Lone surrogates stay escaped, so it never fails."""
+    """The value as JSON in one spelling: sorted keys, no spaces. Half of a surrogate pair stays escaped, so this never
+    fails."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

@@ -12,10 +12,11 @@ from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from fieldmark.agents.registry import AGENTS
+from fieldmark.agents.registry import find_task
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing
 from fieldmark.domain.scoring import MEASURES, Score, Tally, score, total
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.domain.values import canonical
 from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, NotFound, Unavailable
 from fieldmark.identity.scope import Scope
@@ -24,6 +25,7 @@ from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions, runs
 
+TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
 MOST_CORRECTED = 1000
 """Corrected extractions that are scored at most, newest first."""
@@ -72,21 +74,18 @@ def cases_of(folder: Path) -> list[Case]:
     return cases
 
 
-async def corrected_cases(service: Runtime, scope: Scope) -> list[Case]:
+async def corrected_cases(runtime: Runtime, scope: Scope) -> list[Case]:
     """The completed extractions in which a person has set a value: as they stand now they are taken to be right.
     Raises Invalid if there is none."""
-    async with service.database.as_user(scope) as conn:
+    async with runtime.database.as_user(scope) as conn:
         rows = await extractions.corrected(conn, scope.org_id, MOST_CORRECTED)
     if not rows:
         raise Invalid("No completed extraction of yours was corrected by a person: there is nothing to score against.")
-    return [
-        Case(row["filename"], row["document_id"], row["extracted_fields"], row["evidence"], row["schema"])
-        for row in rows
-    ]
+    return [Case(row.filename, row.document_id, row.extracted_fields, row.evidence, row.schema) for row in rows]
 
 
 async def evaluate(
-    service: Runtime,
+    runtime: Runtime,
     scope: Scope,
     cases: Sequence[Case],
     *,
@@ -97,22 +96,22 @@ async def evaluate(
     """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage."""
     scored: list[Scored] = []
     cost: float | None = 0.0
-    async with _tidied(service, scope) as (documents, begun):
+    async with _tidied(runtime, scope) as (documents, begun):
         started: list[tuple[Case, UUID, UUID]] = []
         for case in cases:
             tell(f"Taking in {case.name}…")
             try:
                 document_id = case.source
                 if isinstance(document_id, Path):
-                    document_id = (await service.ingest.upload(scope, document_id, case.name))["id"]
+                    document_id = (await runtime.documents.upload(scope, document_id, case.name)).id
                     documents.append(document_id)
-                run_id = await launch.extract(
-                    service.database,
+                wanted = {"document_id": document_id, "schema": schema or case.schema, "instructions": instructions}
+                run_id = await launch.start_by_name(
+                    runtime.database,
                     scope,
-                    document_id,
-                    prices=service.prices,
-                    schema=schema or case.schema,
-                    instructions=instructions,
+                    TASK,
+                    wanted,
+                    prices=runtime.prices,
                     options=launch.RunOptions(approval="auto", background=True),
                 )
             except (Unavailable, Misconfigured):
@@ -120,24 +119,23 @@ async def evaluate(
             except FieldmarkError as error:
                 scored.append(_nothing(case, str(error)))
                 continue
-            async with service.database.as_user(scope) as conn:
+            async with runtime.database.as_user(scope) as conn:
                 run = await runs.get(conn, run_id)
-            assert run is not None
-            begun.append(run["extraction_id"])
-            started.append((case, run_id, run["extraction_id"]))
+            assert run is not None and run.extraction_id is not None
+            begun.append(run.extraction_id)
+            started.append((case, run_id, run.extraction_id))
         for case, run_id, extraction_id in started:
             tell(f"Reading {case.name}…")
-            run = await end_of(service.database, scope, run_id)
-            cost = None if cost is None or run["cost_usd"] is None else cost + float(run["cost_usd"])
-            async with service.database.as_user(scope) as conn:
+            run = await end_of(runtime.database, scope, run_id)
+            cost = None if cost is None or run.cost_usd is None else cost + float(run.cost_usd)
+            async with runtime.database.as_user(scope) as conn:
                 row = await extractions.get(conn, extraction_id)
-            if row is None or run["status"] != "completed":
-                scored.append(_nothing(case, run["error"] or f"The run ended as {run['status']}."))
+            if row is None or run.status is not RunStatus.COMPLETED:
+                scored.append(_nothing(case, run.error or f"The run ended as {run.status}."))
                 continue
-            evidence: dict[str, Any] = row["evidence"]
-            result = score(case.gold, row["extracted_fields"], gold_evidence=case.gold_evidence, evidence=evidence)
+            result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
             scored.append(Scored(case.name, result))
-    model = "offline rules" if service.settings.offline else service.settings.model
+    model = "offline rules" if runtime.settings.offline else runtime.settings.model
     return report(scored, cost=cost, model=model, schema=schema, instructions=instructions)
 
 
@@ -154,7 +152,7 @@ def report(
     for one in scored:
         for name, tally in one.score.fields.items():
             fields.setdefault(name, Tally()).add(tally)
-    agent = AGENTS["extraction"]
+    agent, _ = find_task(TASK)
     return {
         "agent": agent.name,
         "model": model,
@@ -216,7 +214,7 @@ def _digest(text: str) -> str:
 
 
 @asynccontextmanager
-async def _tidied(service: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
+async def _tidied(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
     """(documents, extractions) that are there for the while, and go in the end however it comes."""
     documents: list[UUID] = []
     begun: list[UUID] = []
@@ -225,7 +223,7 @@ async def _tidied(service: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[U
     finally:
         for document_id in documents:
             with suppress(NotFound):  # somebody else was faster
-                await service.ingest.remove(scope, document_id)
-        async with service.database.as_user(scope) as conn:
+                await runtime.documents.remove(scope, document_id)
+        async with runtime.database.as_user(scope) as conn:
             for extraction_id in begun:
                 await extractions.remove(conn, extraction_id)

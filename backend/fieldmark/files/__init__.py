@@ -1,4 +1,4 @@
-"""Where uploaded originals lie: a local folder or Supabase Storage."""
+"""The store of uploaded originals: a local folder or Supabase Storage."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ __all__ = [
 
 
 class Files(Protocol):
-    """Originals by their stored path, `<org_id>/<document_id>/<name>`; any other path raises `Invalid`.
+    """Originals by their stored path, `<org_id>/<document_id>/<name>`.
 
-    `Unavailable` when the place does not answer.
+    Raises `Invalid` for any other path, and `Unavailable` if the store does not answer.
     """
 
     async def put(self, path: str, source: Path) -> None:
-        """Store the local file `source`, whose size has been checked. `Conflict` when something lies there already."""
+        """Store the local file `source`, whose size has been checked. Raises `Conflict` if the path is taken."""
         ...
 
     def local(self, path: str) -> AbstractAsyncContextManager[Path]:
-        """A local file with the original's bytes, to be read within the context. `NotFound`, `TooLarge`."""
+        """A local file with the original's bytes, to be read within the context. Raises `NotFound` or `TooLarge`."""
         ...
 
     async def size(self, path: str) -> int | None:
-        """Bytes of the original, or None when there is none."""
+        """The original's size in bytes, or None if there is no original."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove the original. Nothing there is no error."""
+        """Remove the original. It is no error if there is none."""
         ...
 
 
 def files_for(settings: Settings) -> Files:
-    """Supabase Storage when its URL and secret key are set, else the folder `files` of Fieldmark's home."""
+    """Supabase Storage if its URL and secret key are set, otherwise the folder `files` of Fieldmark's home."""
     if settings.supabase_url and settings.supabase_secret_key:
         key = settings.supabase_secret_key.get_secret_value()
         return SupabaseFiles(settings.supabase_url, key, max_bytes=settings.max_file_mb * 1024 * 1024)

@@ -1,4 +1,4 @@
-"""Originals in a folder of this machine: never followed through a link, never replaced, never half written."""
+"""Originals in a folder of this machine. No link is followed, no file is replaced, and none is half written."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from pathlib import Path
 from fieldmark.errors import Conflict, NotFound, Unavailable
 from fieldmark.files.stored_path import StoredPath, parse_stored_path
 
-# Beside the organisations' folders, whose names are UUIDs: what is being written before it has its name.
+# A folder beside those of the organisations, whose names are UUIDs. A file is written here and then linked.
 _INCOMING = ".incoming"
 _ABANDONED_AFTER_S = 24 * 3600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class LocalFiles:
-    """Originals below `root`: folders are the owner's alone (0700), files too (0600).
+    """Originals below `root`. Folders (0700) and files (0600) are their owner's alone.
 
-    Every folder on the way is opened from the one above it without following links, so a link planted below `root`
-    leads nowhere. `Unavailable` when the disk is full or the folder cannot be used.
+    Every folder on the way is opened from the one above it without following links. So a link planted below `root`
+    leads nowhere. Raises `Unavailable` if the disk is full or the folder cannot be used.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     async def put(self, path: str, source: Path) -> None:
-        """Copy `source` to `path`, whole or not at all. `Conflict` when something lies there already."""
+        """Copy `source` to `path`, whole or not at all. Raises `Conflict` if the path is taken."""
         await asyncio.to_thread(self._put, parse_stored_path(path), source)
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
-        """The original itself, to be read and left as it is. `NotFound` when there is none."""
+        """The original itself, to be read and left as it is. Raises `NotFound` if there is none."""
         where = parse_stored_path(path)
         if await asyncio.to_thread(self._size, where) is None:
             raise NotFound(
@@ -48,11 +48,11 @@ class LocalFiles:
         yield self._root / str(where)
 
     async def size(self, path: str) -> int | None:
-        """Bytes of the original, or None when there is none."""
+        """The original's size in bytes, or None if there is no original."""
         return await asyncio.to_thread(self._size, parse_stored_path(path))
 
     async def remove(self, path: str) -> None:
-        """Remove the original and its then empty folder. Nothing there is no error."""
+        """Remove the original, and its folder if it is then empty. It is no error if there is none."""
         await asyncio.to_thread(self._remove, parse_stored_path(path))
 
     def _put(self, where: StoredPath, source: Path) -> None:
@@ -105,7 +105,7 @@ class LocalFiles:
         with ExitStack() as open_folders:
             root = _open(open_folders, self._root)
             incoming = _open(open_folders, _INCOMING, within=root, create=True)
-            # A process that died while it wrote has left its piece here.
+            # A process that died while it wrote has left its file here.
             for name in os.listdir(incoming):  # noqa: PTH208 - a descriptor has no Path
                 with suppress(FileNotFoundError):
                     written = os.stat(name, dir_fd=incoming, follow_symlinks=False).st_mtime

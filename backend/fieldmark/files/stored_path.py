@@ -1,4 +1,4 @@
-"""Where one original lies, `<org_id>/<document_id>/<name>`, and the names that may stand there."""
+"""The stored path of an original, `<org_id>/<document_id>/<name>`, and the names that it may have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DIRECTION = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 
 @dataclass(frozen=True, slots=True)
 class StoredPath:
-    """A path that has been checked: two UUIDs and one plain name. `str()` gives it back as it was."""
+    """A path that has been checked: two UUIDs and one plain name. `str()` gives the same path."""
 
     org_id: UUID
     document_id: UUID
@@ -37,10 +37,10 @@ class StoredPath:
 
 
 def parse_stored_path(path: str) -> StoredPath:
-    """Check a path that came from outside or from the database.
+    """The path, checked, of a text from outside or from the database. Raises `Invalid`.
 
-    Exactly three parts: two UUIDs as Postgres prints them, and a name of 1 to 255 bytes of UTF-8 without separators,
-    control characters or percent signs that is not made of dots alone. Raises `Invalid`.
+    It has exactly three parts: two UUIDs as Postgres prints them, and a name of 1 to 255 bytes of UTF-8. The name has
+    no separators, control characters or percent signs, and is not made of dots alone.
     """
     parts = path.split("/")
     if len(parts) != 3:
@@ -51,9 +51,9 @@ def parse_stored_path(path: str) -> StoredPath:
 
 
 def stored_path(org_id: UUID, document_id: UUID, filename: str) -> StoredPath:
-    """Where the original of a new document goes, under a name that both disk and Supabase Storage accept.
+    """The path for the original of a new document. Both a disk and Supabase Storage accept its name.
 
-    The name keeps what it can of `filename` ("März 1.pdf" becomes "Marz_1.pdf"); the filename itself belongs into
+    The name keeps what it can of `filename`: "März 1.pdf" becomes "Marz_1.pdf". The filename itself belongs in
     `documents.filename`.
     """
     suffix, stem = _split(_storable(filename))
@@ -62,10 +62,10 @@ def stored_path(org_id: UUID, document_id: UUID, filename: str) -> StoredPath:
 
 
 def safe_name(filename: str) -> str:
-    """What a user calls a file, made safe to keep and to show: `documents.filename`.
+    """A user's name for a file, made safe to keep and to show: `documents.filename`.
 
-    Unicode stays; separators, control characters, lone surrogates and marks that reorder text become `_`. 1 to 255
-    bytes of UTF-8, never dots alone; the suffix survives when a long name is cut.
+    Unicode stays. Separators, control characters, lone surrogates and marks that reorder text become `_`. The result
+    has 1 to 255 bytes of UTF-8 and is never dots alone. If a long name is cut, its suffix stays.
     """
     cleaned = "".join("_" if _unsafe(character) else character for character in filename).strip()
     if all(c == "." or unicodedata.category(c) in _UNSEEN for c in cleaned):

@@ -28,10 +28,10 @@ _ERROR_BYTES = 1 << 16
 
 
 class SupabaseFiles:
-    """Originals in `bucket` of the project at `url`. The secret key passes by all storage policies: who may touch a
-    path is for the caller to know.
+    """Originals in `bucket` of the project at `url`.
 
-    `max_bytes` bounds a download. `Unavailable` when Storage does not answer, refuses the key or has no such bucket.
+    The secret key bypasses all storage policies, so the caller must check who may touch a path. `max_bytes` bounds a
+    download. Raises `Unavailable` if Storage does not answer, refuses the key or has no such bucket.
     """
 
     def __init__(self, url: str, secret_key: str, bucket: str = "documents", *, max_bytes: int) -> None:
@@ -47,16 +47,16 @@ class SupabaseFiles:
             self._headers["Authorization"] = f"Bearer {secret_key}"
 
     async def put(self, path: str, source: Path) -> None:
-        """Upload `source` to `path`. `Conflict` when something lies there already, `TooLarge` if the bucket says so."""
+        """Upload `source` to `path`. Raises `Conflict` if the path is taken, `TooLarge` if the bucket says so."""
         where = parse_stored_path(path)
         async with self._storage() as bucket:
             await bucket.upload(str(where), source, {"content-type": "application/octet-stream", "upsert": "false"})
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
-        """The original, downloaded to a file that lives as long as the context.
+        """The original, downloaded to a file that exists as long as the context.
 
-        `NotFound` when there is none, `TooLarge` when it is larger than `max_bytes`.
+        Raises `NotFound` if there is none, `TooLarge` if it is larger than `max_bytes`.
         """
         where = parse_stored_path(path)
         with tempfile.TemporaryDirectory(prefix="fieldmark-") as folder:
@@ -65,7 +65,7 @@ class SupabaseFiles:
             yield target
 
     async def size(self, path: str) -> int | None:
-        """Bytes of the original, or None when there is none."""
+        """The original's size in bytes, or None if there is no original."""
         where = parse_stored_path(path)
         try:
             async with self._storage() as bucket:
@@ -78,7 +78,7 @@ class SupabaseFiles:
             return None
 
     async def remove(self, path: str) -> None:
-        """Remove the original. Nothing there is no error."""
+        """Remove the original. It is no error if there is none."""
         where = parse_stored_path(path)
         async with self._storage() as bucket:
             await bucket.remove([str(where)])
@@ -103,7 +103,7 @@ class SupabaseFiles:
 
     @asynccontextmanager
     async def _storage(self) -> AsyncGenerator[AsyncBucketProxy]:
-        # Here, because it takes longer to import than the rest of the service's start put together.
+        # Imported here, because it takes longer than the rest of the service's start put together.
         from storage3 import AsyncStorageClient
         from storage3.exceptions import StorageApiError
 
@@ -149,7 +149,7 @@ async def _refusal_of(response: httpx.Response) -> FieldmarkError:
 
 
 def _refusal(status: str, code: str) -> FieldmarkError:
-    """What Storage means by the status and the code in an error's body; the HTTP status may be 400 for all of them."""
+    """The error that the status and code in an answer's body stand for. Its HTTP status may be 400 for any of them."""
     match status, code:
         case ("404", "Bucket not found" | "NoSuchBucket"):
             return Unavailable("Supabase Storage has no such bucket: apply the migrations, which create it.")

@@ -1,4 +1,4 @@
-"""Dates and times in any printing: which days a printed date may mean, and where a text has dates.
+"""Dates and times in any spelling: which days a printed date may mean, and where a text has dates and times.
 
 A day is (year, month, day). Month names are those of English, German, French, Spanish, Italian, Portuguese and Dutch.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from datetime import date
 from typing import NamedTuple, TypeAlias
 
-from fieldmark.domain.folding import plain
+from fieldmark.domain.folding import fold
 
 Day: TypeAlias = tuple[int, int, int]
-Clock: TypeAlias = tuple[int, int, int | None]
+TimeOfDay: TypeAlias = tuple[int, int, int | None]
 
 _NAMES = (
     "january jan januar jänner jän jaen janvier janv enero ene gennaio gen gennajo janeiro januari",
@@ -29,7 +29,7 @@ _NAMES = (
     "november nov novembre noviembre novembro",
     "december dec dezember dez décembre déc diciembre dic dicembre dezembro desember",
 )
-MONTHS = {plain(name): month for month, names in enumerate(_NAMES, 1) for name in names.split()}
+MONTHS = {fold(name): month for month, names in enumerate(_NAMES, 1) for name in names.split()}
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
 _GAP = r"[\s\x1f.,/\-']*"
@@ -54,51 +54,51 @@ _DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
 
 
-class Printed(NamedTuple):
-    """A printed date: where it stands in the text, and the days it may mean."""
+class PrintedDate(NamedTuple):
+    """A printed date: its offsets in the text, and the days that it may mean."""
 
     start: int
     end: int
     days: tuple[Day, ...]
 
 
-class Moment(NamedTuple):
-    """What a text value says: days it may mean (none for a time of day alone), and the time."""
+class DateAndTime(NamedTuple):
+    """The days that a text may mean, and its time. A time alone has no days."""
 
     days: tuple[Day, ...]
-    clock: Clock | None
+    time: TimeOfDay | None
 
 
-def typed(text: str) -> Moment | None:
-    """What a text value that is wholly a date, a date with time, or a time means; else None."""
+def parse(text: str) -> DateAndTime | None:
+    """The meaning of a text if all of it is a date, a time, or a date with a time; else None."""
     text = text.strip()
     if not 4 <= len(text) <= 60 or not _DIGIT.search(text):
         return None
     iso = _ISO.fullmatch(text)
     if iso:
         days = _valid([(int(iso[1]), int(iso[2]), int(iso[3]))])
-        clock = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
-        return Moment(days, clock) if days else None
-    folded = plain(text)
-    for start, end, readings in clocks(folded):
+        time = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
+        return DateAndTime(days, time) if days else None
+    folded = fold(text)
+    for start, end, readings in find_times(folded):
         if not re.search(r"[^\W_]", folded[:start] + folded[end:]):
-            return Moment((), readings[0])
-    for start, end, days in scan(folded):
+            return DateAndTime((), readings[0])
+    for start, end, days in find_dates(folded):
         rest = folded[:start] + " " + folded[end:]
         if not re.search(r"[^\W_]", rest):
-            return Moment(days, None)
-        times = list(clocks(rest))
+            return DateAndTime(days, None)
+        times = list(find_times(rest))
         if len(times) == 1 and not re.search(r"[^\W_]", rest[: times[0][0]] + rest[times[0][1] :]):
-            return Moment(days, times[0][2][0])
+            return DateAndTime(days, times[0][2][0])
     return None
 
 
-def scan(text: str) -> Iterator[Printed]:
-    """The dates of a plain text."""
+def find_dates(text: str) -> Iterator[PrintedDate]:
+    """The dates in a folded text."""
     for found in _NUMERIC.finditer(text):
         if found[3]:
             yield from _printed(found, _numeric(found[1], found[3], found[4]))
-        elif len(found[1]) + len(found[7]) == 6:  # with nothing but spaces, only 25 12 2018 and 2018 12 25
+        elif len(found[1]) + len(found[7]) == 6:  # with spaces alone, only 25 12 2018 and 2018 12 25 are dates
             yield from _printed(found, _numeric(found[1], found[6], found[7]))
     for found in _DAY_FIRST.finditer(text):
         month = MONTHS.get(found[2])
@@ -110,19 +110,19 @@ def scan(text: str) -> Iterator[Printed]:
         if named and month:
             days = _valid([(year, month, int(found[1])) for year in _years(found[2])])
             if days:
-                yield Printed(named.start(), found.end(), days)
+                yield PrintedDate(named.start(), found.end(), days)
     for found in _YEAR_FIRST.finditer(text):
         month = MONTHS.get(found[2])
         if month:
             yield from _printed(found, [(int(found[1]), month, int(found[3]))])
-    # Patterns begin with their first digit and look back from it: a search for a class of characters is a fast one.
+    # Each pattern begins with its first digit and looks back from there: a search for a class of characters is fast.
     for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
             yield from _printed(found, [(int(found[1]), int(found[2]), int(found[3]))])
 
 
-def clocks(text: str) -> Iterator[tuple[int, int, tuple[Clock, ...]]]:
-    """The times of day of a plain text as (start, end, readings): `8:13 pm` is 20:13, `8:13` is 8:13."""
+def find_times(text: str) -> Iterator[tuple[int, int, tuple[TimeOfDay, ...]]]:
+    """The (start, end, readings) of the times of day in a folded text: `8:13 pm` is 20:13, `8:13` is 8:13."""
     for found in _TIME.finditer(text):
         hour, minute, second = int(found[1]), int(found[2]), int(found[3]) if found[3] else None
         if found[4]:
@@ -133,12 +133,13 @@ def clocks(text: str) -> Iterator[tuple[int, int, tuple[Clock, ...]]]:
             yield found.start(), found.end(), ((hour, minute, second),)
 
 
-def same_time(wanted: Clock, printed: Clock) -> bool:
-    """Whether a printed time says the wanted one; seconds that only one of them has must be nought."""
+def is_same_time(wanted: TimeOfDay, printed: TimeOfDay) -> bool:
+    """Whether a printed time is the wanted one. Seconds that only one of them has must be zero."""
     return wanted[:2] == printed[:2] and (wanted[2] or 0) == (printed[2] or 0)
 
 
 def _numeric(a: str, b: str, c: str) -> list[Day]:
+    """The days that three numbers may mean, whichever of them is the year: 02/03/24 may mean six."""
     if len(a) > 2:
         if len(a) == 3 or len(c) > 2:
             return []
@@ -155,10 +156,10 @@ def _years(text: str) -> tuple[int, ...]:
     return (int(text),) if len(text) == 4 else (2000 + int(text), 1900 + int(text))
 
 
-def _printed(found: re.Match[str], days: list[Day]) -> Iterator[Printed]:
+def _printed(found: re.Match[str], days: list[Day]) -> Iterator[PrintedDate]:
     valid = _valid(days)
     if valid:
-        yield Printed(found.start(), found.end(), valid)
+        yield PrintedDate(found.start(), found.end(), valid)
 
 
 def _valid(days: list[Day]) -> tuple[Day, ...]:

@@ -1,4 +1,4 @@
-"""What is said of a value and what is found of it: the claim, the place, and the finding that is kept as evidence."""
+"""Claims, places and findings: what a model says of a value, where it is printed, and what is kept as evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fieldmark.grounding.layout import Box
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 
-# How sure a place is by the way it matched, before what OCR says of its words.
+# The confidence in a place by how it matched. The OCR's confidence in its words is multiplied with it.
 WEIGHTS: Final[Mapping[Match, float]] = {
     "exact": 1.0,
     "normalised": 0.99,  # the same letters and digits; only case, spaces, forms or punctuation differ
@@ -24,7 +24,7 @@ WEIGHTS: Final[Mapping[Match, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the model says of a value; a person's write has no claim."""
+    """What a model says of a value that it writes. A person's write has none."""
 
     quote: str | None = None
     page: int | None = None
@@ -36,8 +36,11 @@ NO_CLAIM: Final = Claim()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands. `boxes` are one a line, in parts of the page; `quote` is what they cover, as printed;
-    `places` is in how many places the value could stand; `word_confidence` that of the least sure word."""
+    """Where a value is printed.
+
+    `boxes` has one box for each line, in parts of the page. `quote` is what they cover, as printed. `places` counts the
+    places where the value could be meant. `word_confidence` is the OCR's, of the word that it is least sure of.
+    """
 
     page: int
     boxes: tuple[Box, ...]
@@ -53,18 +56,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a leaf: `found` with its place; `blank`: no value, and the label is printed; else `not_found`."""
+    """The result for a leaf: `found`, with its place; `blank`, if it is empty and its label is printed; `not_found`."""
 
     state: State
     place: Place | None
 
     @property
     def confidence(self) -> float:
-        """What is shown for the value: 0 where it was not found."""
+        """The confidence that is shown for the value; 0 if it was not found."""
         return self.place.confidence if self.place else 0.0
 
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
-        """The evidence as `extractions.evidence` keeps it."""
+        """The evidence, as `extractions.evidence` stores it."""
         place = self.place
         return {
             "state": self.state,

@@ -1,4 +1,4 @@
-"""How words lie on a page: which stand on one line, and in which other orders the page may be read."""
+"""The layout of words on a page: lines, boxes of parts of words, and the other orders in which a page may be read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from fieldmark.domain.folding import RIGHT_TO_LEFT
-from fieldmark.grounding.strand import BREAK
+from fieldmark.grounding.text_stream import BREAK
 
 Word: TypeAlias = Sequence[Any]  # text, x0, y0, x1, y1(, confidence)
 Box: TypeAlias = tuple[float, float, float, float]
 
-# In heights of the line: a gap wider than this ends a column's cell, a narrower one is a space within text.
+# In heights of a line: a gap wider than this ends a cell of a column. A narrower one is a space within text.
 _CELL_GAP = 1.2
 _LINE_DISTANCE = 1.5
-# In widths of a digit.
+# How wide characters are in most fonts, in widths of a digit.
 _WIDTHS = {
     **dict.fromkeys("'|", 0.35),
     **dict.fromkeys("ijl", 0.45),
@@ -25,16 +25,16 @@ _WIDTHS = {
 }
 
 
-def level(a: Word, b: Word) -> bool:
-    """Whether two words stand on one line."""
+def on_same_line(a: Word, b: Word) -> bool:
+    """Whether two words are on one line: at least half of the lower one's height is shared."""
     top, bottom, other_top, other_bottom = a[2], a[4], b[2], b[4]
     high, other_high = bottom - top, other_bottom - other_top
     shared = (bottom if bottom < other_bottom else other_bottom) - (top if top > other_top else other_top)
     return shared >= 0.5 * (high if high < other_high else other_high)
 
 
-def upright(a: Word, b: Word) -> bool:
-    """Whether two words follow each other in one column of vertical text."""
+def in_same_vertical_line(a: Word, b: Word) -> bool:
+    """Whether two words follow each other in one line of vertical text."""
     return (
         min(a[3], b[3]) - max(a[1], b[1]) >= 0.5 * min(a[3] - a[1], b[3] - b[1])
         and a[4] - a[2] > a[3] - a[1]
@@ -43,21 +43,24 @@ def upright(a: Word, b: Word) -> bool:
     )
 
 
-def near(a: Word, b: Word, heights: float) -> bool:
-    """Whether two words of a line are no further apart than so many of its heights. Boxes are in parts of the page, so
-    a height is taken as the width of as many characters as make it; two characters are about as wide as high."""
+def are_adjacent(a: Word, b: Word, heights: float) -> bool:
+    """Whether two words are on one line and at most so many of its heights apart.
+
+    Boxes are in parts of the page, so widths and heights cannot be compared. The width of two characters is taken as
+    the height of the line.
+    """
     characters = max(1, len(a[0]) + len(b[0]))
     width = max(a[3] - a[1] + b[3] - b[1], 0.0) / characters
     gap = max(a[1], b[1]) - min(a[3], b[3])
-    return level(a, b) and gap <= heights * 2 * width
+    return on_same_line(a, b) and gap <= heights * 2 * width
 
 
-def lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]:
-    """The words first..last-1, in reading order, by line."""
+def group_lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]:
+    """The indexes first..last-1, grouped by line. The words are in reading order."""
     found: list[list[int]] = []
     line: list[int] = []
     for index in range(first, last):
-        if line and words[index][1] >= words[index - 1][1] and level(words[index - 1], words[index]):
+        if line and words[index][1] >= words[index - 1][1] and on_same_line(words[index - 1], words[index]):
             line.append(index)
         else:
             line = [index]
@@ -65,21 +68,24 @@ def lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]:
     return found
 
 
-def by_columns(words: Sequence[Word], first: int, last: int) -> list[int]:
-    """The words of a page column by column: each run of words goes on in the run right below it, if there is one."""
+def column_order(words: Sequence[Word], first: int, last: int) -> list[int]:
+    """The indexes first..last-1, column by column, with a BREAK after each column.
+
+    A run of words without a wide gap continues in the run right below it, if there is one.
+    """
     runs: list[list[int]] = []
-    for line in lines(words, first, last):
+    for line in group_lines(words, first, last):
         for index in line:
-            if index != line[0] and near(words[index - 1], words[index], _CELL_GAP):
+            if index != line[0] and are_adjacent(words[index - 1], words[index], _CELL_GAP):
                 runs[-1].append(index)
             else:
                 runs.append([index])
     order: list[int] = []
-    open_runs: list[list[int]] = []  # chains whose last run may still be followed
+    open_runs: list[list[int]] = []  # chains whose last run may still continue
     closed: list[list[int]] = []
     tails: list[Box] = []
     for run in runs:
-        box = _around([words[index] for index in run])
+        box = _bounding_box([words[index] for index in run])
         best, least = -1, 0.0
         for chain, tail in enumerate(tails):
             distance = box[1] - tail[3]
@@ -95,7 +101,7 @@ def by_columns(words: Sequence[Word], first: int, last: int) -> list[int]:
         else:
             open_runs[best] += run
             tails[best] = box
-        # Runs come from the top down: what ended far above is not followed any more, which keeps this linear.
+        # Runs come from top to bottom. Chains that ended far above are closed, which keeps the time linear.
         if len(tails) > 64:
             keep = [
                 n for n, tail in enumerate(tails) if box[1] - tail[3] <= 4 * max(tail[3] - tail[1], box[3] - box[1])
@@ -109,23 +115,23 @@ def by_columns(words: Sequence[Word], first: int, last: int) -> list[int]:
     return order
 
 
-def from_the_right(words: Sequence[Word], first: int, last: int) -> list[int] | None:
-    """The words of a page with every line read from right to left, or None if no word is written so."""
+def right_to_left_order(words: Sequence[Word], first: int, last: int) -> list[int] | None:
+    """The indexes first..last-1 with every line from right to left, or None if no word is written that way."""
     if not any(RIGHT_TO_LEFT.search(word[0]) for word in words[first:last] if not word[0].isascii()):
         return None
     order: list[int] = []
-    for line in lines(words, first, last):
+    for line in group_lines(words, first, last):
         order += sorted(line, key=lambda index: -words[index][3])
     return order
 
 
-def union(words: Sequence[Word]) -> Word:
-    """Words as one."""
-    return [" ".join(word[0] for word in words), *_around(words)]
+def merge(words: Sequence[Word]) -> Word:
+    """Several words as one, with a box around them."""
+    return [" ".join(word[0] for word in words), *_bounding_box(words)]
 
 
-def part(word: Word, start: int, end: int) -> Box:
-    """The box of some characters of a word, by what characters of their kind are wide in most type."""
+def part_box(word: Word, start: int, end: int) -> Box:
+    """The box of the characters start..end-1 of a word, by the usual widths of its characters."""
     text, x0, y0, x1, y1 = word[:5]
     size = len(text)
     if not size or (start <= 0 and end >= size):
@@ -149,7 +155,7 @@ def _width(character: str) -> float:
     return 2.0 if unicodedata.east_asian_width(character) in "WF" else 1.0
 
 
-def _around(words: Sequence[Word]) -> Box:
+def _bounding_box(words: Sequence[Word]) -> Box:
     return (
         min(word[1] for word in words),
         min(word[2] for word in words),

@@ -1,6 +1,6 @@
-"""Numbers in any locale's printing: which values a printed number may have, and where a text has numbers.
+"""Numbers in any locale's spelling: which values a printed number may have, and where a text has numbers.
 
-A value is written as a canonical decimal: `1250`, `-0.5`, without exponent, leading or trailing zeros.
+Values are canonical decimals, as `domain.numbers` spells them.
 """
 
 from __future__ import annotations
@@ -8,16 +8,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NamedTuple
 
-from fieldmark.domain.folding import HARD_SPACE, UNSPACED, plain
+from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
+from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
 
-# A longer run of digits is no number anybody typed.
-MAX_DIGITS = 40
-
-# Letters that may be glued to a number.
+# Letters that may be glued to a number: currencies and units.
 _CURRENCIES = """
 eur euro euros usd gbp chf jpy cny rmb inr myr sgd hkd twd krw aud nzd cad mxn brl ars clp cop pen sek nok dkk isk pln
 czk huf ron bgn rsd rub uah try ils aed sar qar kwd bhd omr egp mad tnd zar ngn kes ghs thb vnd idr php pkr bdt lkr
@@ -46,60 +43,46 @@ _VALUE = re.compile(r"[^\d]{0,8}\d[\d.,'·\s\x1f]*[^\d]{0,8}")
 
 
 class Number(NamedTuple):
-    """A printed number: where it stands in the text, and what it may mean."""
+    """A printed number: its offsets in the text, and the values that it may have."""
 
     start: int
     end: int
     values: tuple[str, ...]
 
 
-def canonical(value: int | float | Decimal) -> str | None:
-    """A value as index keys have it; None for what is no finite number of at most MAX_DIGITS digits."""
-    try:
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    except InvalidOperation:
-        return None
-    if not number.is_finite() or abs(number.adjusted()) > MAX_DIGITS:
-        return None
-    text = format(number, "f")
-    negative, text = text.startswith("-"), text.lstrip("-")
-    whole, _, part = text.partition(".")
-    return _signed(_join(whole, part), negative)
-
-
 @lru_cache(maxsize=8192)
 def magnitudes(body: str) -> tuple[str, ...]:
-    """What digits with separators may mean, sign aside: `1.250` is 1.25 and 1250, `1.250,00` only 1250."""
+    """The values that digits with separators may have: `1.250` is 1.25 or 1250, `1.250,00` only 1250. No signs."""
     if len(body) > MAX_DIGITS:
         return ()
     if body.isdigit():
-        return () if len(body) > 2 and body.startswith("0") else (_join(body, ""),)  # 0123 is an identifier
+        return () if len(body) > 2 and body.startswith("0") else (decimal(body, ""),)  # 0123 is an identifier
     found: list[str] = []
     last = max(body.rfind(mark) for mark in ".,'·")
     whole, part = body[:last], body[last + 1 :]
     if last >= 0 and part.isdigit():
         mark = body[last]
         if whole.isdigit() or not whole:
-            found.append(_join(whole, part))
-        elif mark not in whole and _grouped(whole):
-            found.append(_join(_GROUPS.sub("", whole), part))
-    if _grouped(body):
-        found.append(_join(_GROUPS.sub("", body), ""))
+            found.append(decimal(whole, part))
+        elif mark not in whole and _is_grouped(whole):
+            found.append(decimal(_GROUPS.sub("", whole), part))
+    if _is_grouped(body):
+        found.append(decimal(_GROUPS.sub("", body), ""))
     return tuple(dict.fromkeys(found))
 
 
-def typed(text: str) -> tuple[str, ...]:
-    """What a text value that is wholly a number (with sign, currency or percent) may mean; else nothing."""
+def parse(text: str) -> tuple[str, ...]:
+    """The values that a text may have if all of it is a number, with sign, currency or percent; else none."""
     if not _DIGIT.search(text):
         return ()
-    folded = plain(text.strip())
+    folded = fold(text.strip())
     if len(folded) > 2 * MAX_DIGITS or not _VALUE.fullmatch(folded):
         return ()
-    span = next(_chains(folded, lambda _: True), None) or _BODY.search(folded)
+    span = next(_space_grouped(folded, lambda _: True), None) or _BODY.search(folded)
     if span is None:
         return ()
     start, end = span if isinstance(span, tuple) else span.span()
-    found = read(folded, start, end, magnitudes(_hard(folded[start:end])))
+    found = readings_at(folded, start, end, magnitudes(_harden_spaces(folded[start:end])))
     if not found:
         return ()
     start, end, values = found[-1]
@@ -107,61 +90,63 @@ def typed(text: str) -> tuple[str, ...]:
     return values if not re.search(r"[^\W_]", around) else ()
 
 
-class Numbers:
-    """Where a plain text has which numbers, signs and surroundings not yet looked at.
+class NumberIndex:
+    """The numbers of a folded text, by their digits. Signs and surroundings are read only when a value is looked up.
 
-    `joined(at)` tells whether the space at a place is as narrow as one between thousands: `1 250,00` is then one number
-    and its pieces are none, `1 250` may be one or two.
+    `joined(at)` tells whether the space at an offset is narrow enough to separate thousands. If so, `1 250,00` is one
+    number and its pieces are none; `1 250` may be one or two.
     """
 
     def __init__(self, text: str, joined: Callable[[int], bool]) -> None:
         self._text = text
-        self._weak: set[int] = set()  # where a number begins that may as well be some thousands of a longer one
-        # By significant digits, which every reading of a printed number shares.
+        self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
+        # Keyed by significant digits: all values of a printed number share them.
         self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         found, note = _BODY.finditer(text), self._by_digits
         pieces: set[int] = set()
-        for start, end in _chains(text, joined):
-            note[_digits(text[start:end])].append((start, end))
-            # Nobody prints 1 250,00 or 10 000 and means two numbers.
+        for start, end in _space_grouped(text, joined):
+            note[_significant_digits(text[start:end])].append((start, end))
+            # 1 250,00 and 10 000 are never two numbers.
             whole = text[start:end]
             certain = "," in whole or re.search(r"\s0", whole)
             (pieces if certain else self._weak).update(found.start() + start for found in _BODY.finditer(whole))
         for body in found:
             if not pieces or body.start() not in pieces:
-                note[_digits(body[0])].append(body.span())
+                note[_significant_digits(body[0])].append(body.span())
 
     def find(self, value: str, most: int) -> list[tuple[int, int]]:
-        """Where a canonical value stands, as (start, end), in order; the pieces of what may be a longer number only if
-        it stands nowhere else. A number that is part of another token (a date, an identifier) is none. At most `most`
-        places are looked at."""
+        """The (start, end) of a canonical value, in order, of at most `most` printings of its digits.
+
+        A number that is part of another token, such as a date or an identifier, is left out. A number that may be a
+        group of a longer one, as 250 in `1 250`, counts only if the value is printed nowhere else.
+        """
         text = self._text
         magnitude = value.removeprefix("-")
         names = {magnitude, _hundredfold(magnitude)}  # 0.19 is also printed as 19 %
         strong: set[tuple[int, int]] = set()
         weak: set[tuple[int, int]] = set()
-        for start, end in self._by_digits.get(_digits(magnitude), ())[:most]:
+        for start, end in self._by_digits.get(_significant_digits(magnitude), ())[:most]:
             body = text[start:end]
-            meant = magnitudes(_hard(body))
-            if names.isdisjoint(meant):
+            values = magnitudes(_harden_spaces(body))
+            if names.isdisjoint(values):
                 continue
-            for number in read(text, start, end, meant):
+            for number in readings_at(text, start, end, values):
                 if value in number.values:
-                    thousands = start in self._weak and not _SPACE.search(body)
-                    (weak if thousands else strong).add((number.start, number.end))
+                    is_group = start in self._weak and not _SPACE.search(body)
+                    (weak if is_group else strong).add((number.start, number.end))
         return sorted(strong or weak)
 
 
-def _digits(text: str) -> str:
+def _significant_digits(text: str) -> str:
     return text.translate(_NO_DIGITS).strip("0")
 
 
-def _hard(body: str) -> str:
+def _harden_spaces(body: str) -> str:
     return _SPACE.sub(HARD_SPACE, body)
 
 
-def _chains(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
-    """Digits grouped by spaces, as (start, end)."""
+def _space_grouped(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """The (start, end) of digits that are grouped by spaces: `1 250,00`."""
     for chain in _SPACED.finditer(text):
         start, end = chain.span()
         for space in _SPACE.finditer(text[start:end]):
@@ -174,9 +159,11 @@ def _chains(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int
             yield start, end
 
 
-def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Number]:
-    """The number that digits with these magnitudes make where they stand, with its sign; nothing if they are a piece of
-    something else."""
+def readings_at(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Number]:
+    """The number at start..end, with its sign; none if the digits are part of another token.
+
+    `values` are the magnitudes of the digits. There are two numbers for `(9.00)`: a remark, or a minus.
+    """
     before = text[start - 1] if start else "\n"
     after = text[end] if end < len(text) else "\n"
     alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in "-%)"
@@ -185,11 +172,11 @@ def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Numbe
     head = text[max(0, start - 12) : start]
     tail = text[end : end + 12]
     if before in ".," and not head[-2:-1].isalnum() and head[-2:-1] != before:
-        # ".50": a decimal mark without a nought before it.
-        values = (_join("", values[0]),) if text[start:end].isdigit() else values
+        # ".50": a decimal point without a zero before it.
+        values = (decimal("", values[0]),) if text[start:end].isdigit() else values
         start -= 1
         head, before = head[:-1], head[-2:-1] or "\n"
-    if not (_parts_before(head, before) and _parts_after(tail, after)):
+    if not (_may_precede(head, before) and _may_follow(tail, after)):
         return []
     if before.isalpha() and after.isalpha() and before != "x" and after != "x" and before.isascii() and after.isascii():
         return []  # "KR3M" is neither three crowns nor three metres
@@ -199,21 +186,22 @@ def read(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Numbe
     if tail.startswith("-") or beyond.startswith("-"):
         negative = True
         end += 1 if tail.startswith("-") else 0
-    minus = tuple(_signed(value, True) for value in values)
+    minus = tuple(signed(value, True) for value in values)
     if negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
         values = minus
     elif negative or head.endswith("\n-\n"):
-        values = (*values, *minus)  # a dash that stands alone may be a minus
+        values = (*values, *minus)  # a dash with spaces around it may be a minus
     if re.match(r"[ \n]?%", tail):
         values = (*values, *(_hundredth(value) for value in values))
     if not negative and beyond.startswith(")") and outer.endswith("("):
-        # Accountants mean a minus, others a remark.
+        # In accounts brackets are a minus; elsewhere they are a remark.
         whole = Number(start - len(head) + len(outer) - 1, end + len(tail) - len(beyond) + 1, minus)
         return [Number(start, end, values), whole]
     return [Number(start - 1 if before == "-" else start, end, values)]
 
 
-def _parts_before(head: str, before: str) -> bool:
+def _may_precede(head: str, before: str) -> bool:
+    """Whether a number may begin behind the character `before`, the last of `head`."""
     if before == "\n" or before in ' ("[{=*#~<>|$€£¥+;?!' or not before.isascii():
         return before != "⁄" and (not before.isalnum() or UNSPACED.match(before) is not None)
     if before.isalpha():
@@ -227,10 +215,11 @@ def _parts_before(head: str, before: str) -> bool:
         return letters is not None and letters[0] in CURRENCIES and not head[: letters.start()][-1:].isalnum()
     if before in "^_@&\\":
         return False
-    return not above.isdigit()  # "/", ":", "'", ".", ",", "%", ")": between digits they make one token
+    return not above.isdigit()  # "/", ":", "'", ".", ",", "%" or ")" between digits makes them one token
 
 
-def _parts_after(tail: str, after: str) -> bool:
+def _may_follow(tail: str, after: str) -> bool:
+    """Whether a number may end before the character `after`, the first of `tail`."""
     if after in '\n )%"]}*;!?=|$€£¥^#~<>':
         return True
     if not after.isascii():
@@ -248,27 +237,19 @@ def _parts_after(tail: str, after: str) -> bool:
     return not beyond.isalnum() if after in ".,'" else not beyond.isdigit()
 
 
-def _grouped(whole: str) -> bool:
+def _is_grouped(whole: str) -> bool:
+    """Whether digits are grouped in thousands, as `1.250.000`, or in lakhs, as `12,50,000`."""
     return bool(_THOUSANDS.fullmatch(whole) or _LAKHS.fullmatch(whole))
-
-
-def _join(whole: str, part: str) -> str:
-    whole, part = whole.lstrip("0") or "0", part.rstrip("0")
-    return f"{whole}.{part}" if part else whole
-
-
-def _signed(value: str, negative: bool) -> str:
-    return f"-{value}" if negative and value != "0" else value
 
 
 def _hundredfold(value: str) -> str:
     whole, _, part = value.partition(".")
     part = part.ljust(2, "0")
-    return _join(whole + part[:2], part[2:])
+    return decimal(whole + part[:2], part[2:])
 
 
 def _hundredth(value: str) -> str:
     negative, text = value.startswith("-"), value.lstrip("-")
     whole, _, part = text.partition(".")
     whole = whole.rjust(3, "0")
-    return _signed(_join(whole[:-2], whole[-2:] + part), negative)
+    return signed(decimal(whole[:-2], whole[-2:] + part), negative)

@@ -1,4 +1,4 @@
-"""From spans to what is printed there: which characters of which words, their quote and their boxes."""
+"""Places: the quote and the boxes of a span, by the characters of the words that it covers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fieldmark.domain import folding
 from fieldmark.grounding import layout
 from fieldmark.grounding.evidence import Match, Place
-from fieldmark.grounding.index import Index
 from fieldmark.grounding.layout import Box, Word
-from fieldmark.grounding.strand import Span
+from fieldmark.grounding.text_stream import Span
+from fieldmark.grounding.word_index import WordIndex
 
 _LEADING = re.compile(r"^[\W_]*")
 _TRAILING = re.compile(r"[\W_]*$")
@@ -19,57 +19,57 @@ _TRAILING = re.compile(r"[\W_]*$")
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All places of a value that match equally well. `sought` is its text, for what punctuation belongs to it."""
+    """All spans that match a value equally well. `wanted` is its text, which says what punctuation belongs to it."""
 
     match: Match
     spans: Sequence[Span]
-    sought: str = ""
-    beside: Mapping[Span, Span] | None = None  # a date's time, where it is printed apart
+    wanted: str = ""
+    times: Mapping[Span, Span] | None = None  # of dates: the span of the time that is printed beside each
 
 
-def place(index: Index, candidates: Candidates, span: Span) -> Place:
-    """What stands at one of the candidates' spans."""
-    sought = candidates.sought
-    pieces = _pieces(index, span, sought)
-    beside = candidates.beside.get(span) if candidates.beside else None
-    if beside is not None and beside.strand is span.strand and beside.first == span.last:  # 2024-03-12T20:13
-        whole = Span(span.strand, span.first, beside.last, span.head, beside.tail, span.word)
-        pieces = _pieces(index, whole, sought)
-    elif beside is not None:
-        apart = _pieces(index, beside, sought)
-        pieces = pieces + apart if beside.word > span.word else apart + pieces
+def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
+    """The place of one of the candidates' spans."""
+    wanted = candidates.wanted
+    pieces = _pieces(index, span, wanted)
+    time = candidates.times.get(span) if candidates.times else None
+    if time is not None and time.stream is span.stream and time.first == span.last:  # 2024-03-12T20:13
+        both = Span(span.stream, span.first, time.last, span.start_in_word, time.end_in_word, span.word)
+        pieces = _pieces(index, both, wanted)
+    elif time is not None:
+        of_time = _pieces(index, time, wanted)
+        pieces = pieces + of_time if time.word > span.word else of_time + pieces
     words = index.words
     quote = " ".join([words[at][0][start:end] for at, start, end in pieces])
-    match = "exact" if quote == sought and candidates.match != "quote" else candidates.match
-    sure = min([words[at][5] for at, _, _ in pieces if len(words[at]) > 5], default=1.0)
+    match = "exact" if quote == wanted and candidates.match != "quote" else candidates.match
+    word_confidence = min([words[at][5] for at, _, _ in pieces if len(words[at]) > 5], default=1.0)
     boxes = _line_boxes([(words[at], start, end) for at, start, end in pieces])
-    return Place(index.pages[index.page_of[pieces[0][0]]], boxes, quote, match, sure, len(candidates.spans))
+    return Place(index.pages[index.page_of[pieces[0][0]]], boxes, quote, match, word_confidence, len(candidates.spans))
 
 
-def covered(index: Index, span: Span, sought: str) -> str:
-    """The characters under a span, without the spaces between words."""
-    return "".join(index.words[at][0][start:end] for at, start, end in _pieces(index, span, sought))
+def covered(index: WordIndex, span: Span, wanted: str) -> str:
+    """The characters that a span covers, without the spaces between words."""
+    return "".join(index.words[at][0][start:end] for at, start, end in _pieces(index, span, wanted))
 
 
-def _pieces(index: Index, span: Span, sought: str) -> list[tuple[int, int, int]]:
-    """The words under a span as (word, first character, after the last); of the punctuation around the text only what
-    was sought too."""
-    fold, words = span.strand.fold, index.words
-    indexes = [at for at in span.indexes() if index.plain[at]]
+def _pieces(index: WordIndex, span: Span, wanted: str) -> list[tuple[int, int, int]]:
+    """The (word, start, end) of the characters that a span covers. Punctuation around them is included only where the
+    wanted text has it too."""
+    fold, words = span.stream.fold, index.words
+    indexes = [at for at in span.indexes() if index.folded[at]]
     first, last = words[indexes[0]][0], words[indexes[-1]][0]
-    if (fold is not folding.plain and first.isalnum() and first.isascii()) or not first:
-        begin = span.head
+    if (fold is not folding.fold and first.isalnum() and first.isascii()) or not first:
+        begin = span.start_in_word
     else:
-        begin = folding.origins(first, fold)[span.head][0]
-    if (fold is not folding.plain and last.isalnum() and last.isascii()) or not last:
-        end = span.tail
+        begin = folding.source_ranges(first, fold)[span.start_in_word][0]
+    if (fold is not folding.fold and last.isalnum() and last.isascii()) or not last:
+        end = span.end_in_word
     else:
-        end = folding.origins(last, fold)[span.tail - 1][1]
-    if fold is not folding.plain:
+        end = folding.source_ranges(last, fold)[span.end_in_word - 1][1]
+    if fold is not folding.fold:
         if begin:
-            begin -= _common_end(first[:begin], _match(_LEADING, sought))
+            begin -= _common_end(first[:begin], _match(_LEADING, wanted))
         if end < len(last):
-            end += _common_start(last[end:], _match(_TRAILING, sought))
+            end += _common_start(last[end:], _match(_TRAILING, wanted))
     pieces = [(at, 0, len(words[at][0])) for at in indexes]
     pieces[0] = (pieces[0][0], begin, pieces[0][2])
     pieces[-1] = (pieces[-1][0], pieces[-1][1], end)
@@ -81,23 +81,26 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
     return found[0] if found else ""
 
 
-def _common_end(printed: str, sought: str) -> int:
-    return _common_start(printed[::-1], sought[::-1])
+def _common_end(printed: str, wanted: str) -> int:
+    return _common_start(printed[::-1], wanted[::-1])
 
 
-def _common_start(printed: str, sought: str) -> int:
+def _common_start(printed: str, wanted: str) -> int:
     size = 0
-    while size < min(len(printed), len(sought)) and folding.plain(printed[size]) == folding.plain(sought[size]):
+    while size < min(len(printed), len(wanted)) and folding.fold(printed[size]) == folding.fold(wanted[size]):
         size += 1
     return size
 
 
 def _line_boxes(pieces: Sequence[tuple[Word, int, int]]) -> tuple[Box, ...]:
+    """One box for each line that the pieces are on."""
     boxes: list[Box] = []
     previous: Word | None = None
     for word, start, end in pieces:
-        x0, y0, x1, y1 = word[1:5] if start == 0 and end == len(word[0]) else layout.part(word, start, end)
-        if previous is not None and (layout.level(previous, word) or layout.upright(previous, word)):
+        x0, y0, x1, y1 = word[1:5] if start == 0 and end == len(word[0]) else layout.part_box(word, start, end)
+        if previous is not None and (
+            layout.on_same_line(previous, word) or layout.in_same_vertical_line(previous, word)
+        ):
             a0, b0, a1, b1 = boxes[-1]
             boxes[-1] = (
                 a0 if a0 < x0 else x0,

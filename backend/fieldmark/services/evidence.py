@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import JsonValue
 
-from fieldmark.db.pool import Connection
+from fieldmark.db.pool import Database
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.paths import Path
 from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords
+from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents
 
+MOST_INDEXES: Final = 8
+"""Documents of one run that are kept ready at once: the index of a long one takes tens of megabytes."""
 
-@dataclass(slots=True)
+
 class DocumentIndexes:
-    """The words of documents, by id: fetched when first asked for and kept, since a document that was read does not
-    change."""
+    """The indexes of the documents that one run or request writes about, by document id. A document that was read does
+    not change, so each is built once. Never share them between users: a look here is not asked under a policy."""
 
-    _by_document: dict[UUID, DocumentIndex] = field(default_factory=dict[UUID, DocumentIndex])
+    def __init__(self) -> None:
+        self._built: OrderedDict[UUID, DocumentIndex] = OrderedDict()
+        self._building = asyncio.Lock()
 
-    async def of(self, conn: Connection, document_id: UUID) -> DocumentIndex:
-        """The index of a document's words."""
-        if document_id not in self._by_document:
-            pages = await documents.words(conn, document_id)
-            # Half a second for hundreds of pages, in which others are to go on.
-            self._by_document[document_id] = await asyncio.to_thread(
-                DocumentIndex, [PageWords(page["number"], page["words"]) for page in pages]
-            )
-        return self._by_document[document_id]
+    async def get(self, database: Database, scope: Scope, document_id: UUID) -> DocumentIndex:
+        """The index of a document; of one that is not there, an empty one. Holds no connection while it is built."""
+        async with self._building:
+            if document_id not in self._built:
+                self._built[document_id] = await _built(database, scope, document_id)
+            self._built.move_to_end(document_id)
+            while len(self._built) > MOST_INDEXES:
+                self._built.popitem(last=False)
+            return self._built[document_id]
+
+
+async def _built(database: Database, scope: Scope, document_id: UUID) -> DocumentIndex:
+    async with database.as_user(scope) as conn:
+        pages = await documents.words(conn, document_id)
+    # Half a second for hundreds of pages, in which others are to go on.
+    return await asyncio.to_thread(DocumentIndex, [PageWords(page.number, page.words) for page in pages])
 
 
 @dataclass(slots=True)
@@ -46,65 +59,67 @@ class Evidence:
 
 
 async def find(
-    grounds: DocumentIndex,
+    index: DocumentIndex,
     at: Path,
     value: JsonValue,
     *,
     stands: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
-    of_a_person: bool = False,
+    of_a_person: Collection[str] | None = (),
 ) -> Evidence:
     """Look for every leaf of a value that is to be written at a path (of an object at the root: for each field).
 
     `stands` is what stands in the extraction so far: the rest of a row tells its line. `claims` are the model's, by
     path name, for leaves or what they stand in; None if no model says anything. The confidence is the evidence's, and
-    0 for what is on no page; what a person says needs none, and has none there. Nor has a blank.
+    0 for what is on no page. `of_a_person` names the leaves that a person says, None is all of them: those need none,
+    and have none there. Nor has a blank.
     """
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
-    leaves_of_row = [*_rest_of_row(at, stands, written), *written.items()]
+    leaves_of_row = [*rest_of_row(at, stands, written), *written.items()]
     # Not on the event loop: thousands of values that are on no page take seconds.
-    found = await asyncio.to_thread(grounds.ground_leaves, leaves_of_row, claimed)
+    found = await asyncio.to_thread(index.ground_leaves, leaves_of_row, claimed)
     result = Evidence()
     for name in written:
         finding: Finding = found[name]
         result.evidence[name] = finding.as_json(claimed.get(name))
         if finding.state == "found":
             result.confidences[name] = finding.confidence
-        elif finding.state == "not_found" and not of_a_person:
+        elif finding.state == "not_found" and of_a_person is not None and name not in of_a_person:
             result.confidences[name] = 0
             result.not_found.append(name)
     return result
 
 
-async def quotes_elsewhere(grounds: DocumentIndex, claims: Mapping[str, Claim]) -> list[str]:
-    """A sentence for each quote that is not on its page, or on none (the first ten): the page that it is on, else what
-    is printed that is most like it."""
+async def quotes_elsewhere(index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:
+    """By path name, a sentence for each quote that is not on its page, or on none (the first ten): the page that it is
+    on, else what is printed that is most like it."""
     quotes = {name: (claim.quote, claim.page) for name, claim in claims.items() if claim.quote and claim.quote.strip()}
-    return await asyncio.to_thread(_quotes_elsewhere, grounds, quotes) if quotes else []
+    return await asyncio.to_thread(_quotes_elsewhere, index, quotes) if quotes else {}
 
 
-def _quotes_elsewhere(grounds: DocumentIndex, quotes: Mapping[str, tuple[str, int | None]]) -> list[str]:
-    faults: list[str] = []
+def _quotes_elsewhere(index: DocumentIndex, quotes: Mapping[str, tuple[str, int | None]]) -> dict[str, str]:
+    faults: dict[str, str] = {}
     for name, (said, page) in quotes.items():
-        place = grounds.find_quote(said, page)
+        place = index.find_quote(said, page)
         if place is not None and page in (None, place.page):
             continue
         quote = repr(said[:200])
         if place is not None:
-            faults.append(f"{name}: page {page} does not print {quote}; page {place.page} does.")
+            faults[name] = f"{name}: page {page} does not print {quote}; page {place.page} does."
         else:
-            like = grounds.nearest(said, page) or grounds.nearest(said)
+            like = index.nearest(said, page) or index.nearest(said)
             is_printed = f"page {like.page} prints {like.quote!r}; you wrote" if like else "nothing like it is printed:"
-            faults.append(f"{name}: {is_printed} {quote}.")
+            faults[name] = f"{name}: {is_printed} {quote}."
         if len(faults) == 10:
             break
     return faults
 
 
-def _rest_of_row(
+def rest_of_row(
     at: Path, stands: Mapping[str, JsonValue], written: Mapping[str, Any]
 ) -> Iterator[tuple[str, JsonValue]]:
+    """The leaves beside a path in its row of a list that are not written: they tell which line of the page it is."""
     depth = max((n for n, step in enumerate(at, 1) if isinstance(step, int)), default=0)
     if 0 < depth < len(at):
         row = value_at(dict(stands), at[:depth])

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
 from uuid import UUID
 
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
+from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-
-Row = dict[str, Any]
+from fieldmark.stores.rows import (
+    CorrectedRow,
+    ExtractionRow,
+    ExtractionSummaryRow,
+    Fields,
+    JournalRow,
+    PastExtractionRow,
+    Position,
+    cursor_of,
+)
 
 _COLUMNS = """
-    id, document_id, document_type, status, extracted_fields, confidence_scores, evidence, locks, (
+    id, document_id, document_type, status, schema, extracted_fields, confidence_scores, evidence, locks, (
         select coalesce(jsonb_agg(jsonb_build_object(
             'id', p.id, 'path', p.name, 'old', p.old, 'new', p.new, 'removed', p.new is null,
             'confidence_scores', p.confidence_scores, 'evidence', p.evidence,
@@ -25,10 +35,22 @@ _COLUMNS = """
 """
 
 
-async def add(
-    conn: AsyncConnection[Row], *, org_id: UUID, document_id: UUID, schema: dict[str, JsonValue] | None
-) -> UUID:
-    """Begin an empty extraction of a document."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a write has stored, read back. `value` is what stands now: all fields where several were saved, null where
+    one was removed; `changed` is a leaf each: {path, value, confidence, evidence, removed?}; `proposed` names what
+    stays as it is because a person set it."""
+
+    version: int
+    value: JsonValue = None
+    path: str | None = None
+    changed: list[Fields] = field(default_factory=list[Fields])
+    proposed: list[str] = field(default_factory=list[str])
+    removed: JsonValue = None
+
+
+async def add(conn: Connection, *, org_id: UUID, document_id: UUID, schema: Mapping[str, Any] | None) -> UUID:
+    """The id of a new, empty extraction of a document."""
     cursor = await conn.execute(
         "insert into public.extractions (org_id, document_id, schema) values (%s, %s, %s) returning id",
         (org_id, document_id, None if schema is None else Jsonb(schema)),
@@ -38,46 +60,65 @@ async def add(
     return row["id"]
 
 
-async def get(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
-    """One extraction, in the shape that `GET /api/extractions/{id}` answers."""
-    cursor = await conn.execute(f"select {_COLUMNS} from public.extractions as e where id = %s", (extraction_id,))
+async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
+    """One extraction as it stands."""
+    cursor = await cursor_of(
+        conn, ExtractionRow, f"select {_COLUMNS} from public.extractions as e where id = %s", (extraction_id,)
+    )
     return await cursor.fetchone()
 
 
-async def list_extractions(
-    conn: AsyncConnection[Row], org_id: UUID, *, document_id: UUID | None, limit: int, before: UUID | None
-) -> list[Row]:
-    """The newest `limit` extractions of an organisation (of one document, if it is given), or those that follow
-    `before` in that order. Without their fields, and with the number of proposals that wait in each."""
-    cursor = await conn.execute(
-        """select id, document_id, document_type, status, version, created_at, updated_at, (
-                select count(*) from public.extraction_proposals as p
-                where p.extraction_id = e.id and p.status = 'pending') as proposals
-            from public.extractions as e
-            where org_id = %(org)s and (%(document)s::uuid is null or document_id = %(document)s) and (
-                %(before)s::uuid is null
-                or (created_at, id) < (select created_at, id from public.extractions where id = %(before)s))
-            order by created_at desc, id desc limit %(limit)s""",
-        {"org": org_id, "document": document_id, "before": before, "limit": limit},
-    )
-    return await cursor.fetchall()
-
-
-async def locked(conn: AsyncConnection[Row], extraction_id: UUID) -> Row | None:
-    """{version, status, schema, extracted_fields, evidence, locks} of an extraction, which nobody else changes until
-    this transaction ends."""
-    cursor = await conn.execute(
-        """select version, status, schema, extracted_fields, evidence, locks from public.extractions
-           where id = %s for no key update""",
+async def locked(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
+    """One extraction, which nobody else changes until this transaction ends."""
+    cursor = await cursor_of(
+        conn,
+        ExtractionRow,
+        f"select {_COLUMNS} from public.extractions as e where id = %s for no key update of e",
         (extraction_id,),
     )
     return await cursor.fetchone()
 
 
-async def as_of(conn: AsyncConnection[Row], extraction_id: UUID, version: int) -> Row | None:
-    """The fields as they stood at a version: {id, document_id, version, latest_version, extracted_fields, changed_at},
-    the fields None for a version that never was. None if there is no such extraction."""
+async def lock(conn: Connection, extraction_id: UUID) -> int | None:
+    """The version of an extraction, which nobody else changes until this transaction ends."""
     cursor = await conn.execute(
+        "select version from public.extractions where id = %s for no key update", (extraction_id,)
+    )
+    row = await cursor.fetchone()
+    return row["version"] if row else None
+
+
+async def list_extractions(
+    conn: Connection, org_id: UUID, *, document_id: UUID | None, limit: int, behind: Position | None = None
+) -> list[ExtractionSummaryRow]:
+    """The newest `limit` extractions of an organisation (of one document, if it is given), or those that come behind a
+    position in that order."""
+    where: list[LiteralString] = ["org_id = %(org)s"]
+    parameters: dict[str, Any] = {"org": org_id, "limit": limit}
+    if document_id is not None:
+        where.append("document_id = %(document)s")
+        parameters |= {"document": document_id}
+    if behind is not None:
+        where.append("(created_at, id) < (%(created_at)s, %(id)s)")
+        parameters |= behind._asdict()
+    cursor = await cursor_of(
+        conn,
+        ExtractionSummaryRow,
+        f"""select id, document_id, document_type, status, version, created_at, updated_at, (
+                select count(*) from public.extraction_proposals as p
+                where p.extraction_id = e.id and p.status = 'pending') as proposals
+            from public.extractions as e
+            where {" and ".join(where)} order by created_at desc, id desc limit %(limit)s""",
+        parameters,
+    )
+    return await cursor.fetchall()
+
+
+async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow | None:
+    """The fields as they stood at a version. None if there is no such extraction."""
+    cursor = await cursor_of(
+        conn,
+        PastExtractionRow,
         """select id, document_id, %(version)s::integer as version, version as latest_version,
                 case when %(version)s between 0 and version then private.fields_at(id, %(version)s) end
                     as extracted_fields,
@@ -91,41 +132,40 @@ async def as_of(conn: AsyncConnection[Row], extraction_id: UUID, version: int) -
 
 
 async def history(
-    conn: AsyncConnection[Row], extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
-) -> list[Row]:
+    conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
+) -> list[JournalRow]:
     """The journal's newest `limit` entries, or those before the entry `before`; of what stood at a path or below it, if
-    one is given. `path` is its name, `added` and `removed` tell nothing from JSON's null."""
-    under = None if path is None else (paths.to_sql(path), paths.steps_of(path))
+    one is given."""
+    where: list[LiteralString] = ["extraction_id = %(id)s"]
+    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit}
+    if before is not None:
+        where.append("id < %(before)s")
+        parameters |= {"before": before}
+    if path is not None:
+        where.append("path[:%(depth)s] = %(path)s::text[] and left(steps, %(depth)s) = %(steps)s")
+        parameters |= {"path": paths.to_sql(path), "steps": paths.steps_of(path), "depth": len(path)}
     cursor = await conn.execute(
-        """select id, version, path, steps, old, new, old is null as added, new is null as removed, actor,
+        f"""select id, version, path, steps, old, new, old is null as added, new is null as removed, actor,
                 created_by as user_id, run_id, call_id, created_at
             from public.extraction_journal
-            where extraction_id = %(id)s and (%(before)s::bigint is null or id < %(before)s) and (
-                %(path)s::text[] is null
-                or (path[:%(depth)s] = %(path)s::text[] and left(steps, %(depth)s) = %(steps)s))
-            order by version desc, id desc limit %(limit)s""",
-        {
-            "id": extraction_id,
-            "before": before,
-            "path": under and under[0],
-            "steps": under and under[1],
-            "depth": under and len(under[1]),
-            "limit": limit,
-        },
+            where {" and ".join(where)} order by version desc, id desc limit %(limit)s""",
+        parameters,
     )
-    return [{**row, "path": paths.name(paths.from_sql(row["path"], row["steps"]))} for row in await cursor.fetchall()]
+    return [JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) async for row in cursor]
 
 
-async def schema_of(conn: AsyncConnection[Row], extraction_id: UUID) -> dict[str, Any] | None:
+async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
     """The JSON Schema that the extraction was begun with."""
     cursor = await conn.execute("select schema from public.extractions where id = %s", (extraction_id,))
     row = await cursor.fetchone()
     return row["schema"] if row else None
 
 
-async def corrected(conn: AsyncConnection[Row], org_id: UUID, limit: int) -> list[Row]:
+async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedRow]:
     """The completed extractions in which a person has set a value, newest first, with their documents' names."""
-    cursor = await conn.execute(
+    cursor = await cursor_of(
+        conn,
+        CorrectedRow,
         "select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence from public.extractions as e "
         "join public.documents as d on d.id = e.document_id "
         "where e.org_id = %s and e.status = 'completed' and e.locks <> '{}' order by e.created_at desc limit %s",
@@ -134,37 +174,41 @@ async def corrected(conn: AsyncConnection[Row], org_id: UUID, limit: int) -> lis
     return await cursor.fetchall()
 
 
-async def remove(conn: AsyncConnection[Row], extraction_id: UUID) -> None:
+async def remove(conn: Connection, extraction_id: UUID) -> None:
     """Delete an extraction with its runs."""
     await conn.execute("delete from public.extractions where id = %s", (extraction_id,))
 
 
+async def speak_for(conn: Connection, names: Collection[str]) -> None:
+    """Say for which leaves an agent has the word of the person whose correction it makes, by path name; until this
+    transaction ends, or the next call of this. (`private.spoken_for` asks.)"""
+    await conn.execute("select set_config('fieldmark.spoken', %s, true)", (json.dumps(sorted(names)),))
+
+
 async def save_fields(
-    conn: AsyncConnection[Row],
+    conn: Connection,
     extraction_id: UUID,
-    fields: dict[str, JsonValue],
+    fields: Mapping[str, JsonValue],
     confidences: Mapping[str, float],
     evidence: Mapping[str, JsonValue],
-) -> dict[str, Any]:
-    """Merge fields into the extraction; answers {value: all fields, version, changed: [{path, value, confidence,
-    evidence, removed?}], proposed?: the names of what stays as it is because a person set it}."""
+) -> Stored:
+    """Merge fields into the extraction; the value read back is all its fields."""
     return await _call(
         conn,
         "select public.save_extraction_fields(%s, %s, %s, %s) as answer",
-        (extraction_id, Jsonb(fields), Jsonb(confidences), Jsonb(dict(evidence))),
+        (extraction_id, Jsonb(dict(fields)), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
     )
 
 
 async def update_field(
-    conn: AsyncConnection[Row],
+    conn: Connection,
     extraction_id: UUID,
     path: Sequence[str],
     value: JsonValue,
     confidences: Mapping[str, float],
     evidence: Mapping[str, JsonValue],
-) -> dict[str, Any]:
-    """Write one value at a path, with confidences and evidence by path name; answers {path: its name, value: as stored,
-    version, changed, proposed?} as `save_fields` does."""
+) -> Stored:
+    """Write one value at a path, with confidences and evidence by path name."""
     return await _call(
         conn,
         "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer",
@@ -172,23 +216,22 @@ async def update_field(
     )
 
 
-async def remove_field(conn: AsyncConnection[Row], extraction_id: UUID, path: Sequence[str]) -> dict[str, Any]:
-    """Remove what stands at a path; answers {path, removed, version}, or {path, proposed, version} where a person's
-    lock keeps it."""
+async def remove_field(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> Stored:
+    """Remove what stands at a path. It stays, and is proposed for removal, where a person's lock keeps it."""
     return await _call(
         conn, "select public.remove_extraction_field(%s, %s::text[]) as answer", (extraction_id, list(path))
     )
 
 
 async def restore(
-    conn: AsyncConnection[Row],
+    conn: Connection,
     extraction_id: UUID,
     version: int,
     confidences: Mapping[str, float],
     evidence: Mapping[str, JsonValue],
-) -> dict[str, Any]:
-    """Write the fields as they stood at a version, with confidences and evidence by path name of what that brings back;
-    answers like `save_fields`."""
+) -> Stored:
+    """Write the fields as they stood at a version, with confidences and evidence by path name of what that brings
+    back; the value read back is all fields."""
     return await _call(
         conn,
         "select public.restore_extraction(%s, %s, %s, %s) as answer",
@@ -196,32 +239,28 @@ async def restore(
     )
 
 
-async def unlock(conn: AsyncConnection[Row], extraction_id: UUID, path: Sequence[str]) -> dict[str, Any]:
-    """Take the locks away at a path and below it; answers {path, unlocked: names, version}."""
-    return await _call(
-        conn, "select public.unlock_extraction_field(%s, %s::text[]) as answer", (extraction_id, list(path))
-    )
+async def unlock(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> None:
+    """Take the locks away at a path and below it."""
+    await conn.execute("select public.unlock_extraction_field(%s, %s::text[])", (extraction_id, list(path)))
 
 
-async def decide(conn: AsyncConnection[Row], extraction_id: UUID, proposal_id: UUID, accepted: bool) -> dict[str, Any]:
-    """Accept a proposal, which writes it as the caller's own, or reject it; answers {path, value, version}."""
-    return await _call(
-        conn, "select public.decide_extraction_proposal(%s, %s, %s) as answer", (extraction_id, proposal_id, accepted)
-    )
+async def decide(conn: Connection, extraction_id: UUID, proposal_id: UUID, accepted: bool) -> None:
+    """Accept a proposal, which writes it as the caller's own, or reject it."""
+    await conn.execute("select public.decide_extraction_proposal(%s, %s, %s)", (extraction_id, proposal_id, accepted))
 
 
-async def identify(conn: AsyncConnection[Row], extraction_id: UUID, document_type: str) -> dict[str, Any]:
-    """Say what kind of document it is; answers {value, version}."""
+async def identify(conn: Connection, extraction_id: UUID, document_type: str) -> Stored:
+    """Say what kind of document it is; the value read back is the type that stands."""
     return await _call(conn, "select public.identify_document(%s, %s) as answer", (extraction_id, document_type))
 
 
-async def complete(conn: AsyncConnection[Row], extraction_id: UUID) -> dict[str, Any]:
-    """Mark the extraction as completed; answers {value: status, version}."""
+async def complete(conn: Connection, extraction_id: UUID) -> Stored:
+    """Mark the extraction as completed; the value read back is its status."""
     return await _call(conn, "select public.complete_extraction(%s) as answer", (extraction_id,))
 
 
-async def _call(conn: AsyncConnection[Row], query: Any, parameters: tuple[Any, ...]) -> dict[str, Any]:
+async def _call(conn: Connection, query: Any, parameters: tuple[Any, ...]) -> Stored:
     cursor = await conn.execute(query, parameters)
     row = await cursor.fetchone()
     assert row is not None
-    return row["answer"]
+    return Stored(**row["answer"])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from psycopg import AsyncConnection
-
-Row = dict[str, Any]
+from fieldmark.db.pool import Connection
+from fieldmark.stores.rows import QueueDepthRow, cursor_of
 
 
-async def depth(conn: AsyncConnection[Row]) -> list[Row]:
-    """How many jobs there are: {queue, status, jobs}, of all tenants. Asked by the service, outside of any scope."""
-    cursor = await conn.execute(
+async def depth(conn: Connection) -> list[QueueDepthRow]:
+    """How many jobs there are by queue and status, of all tenants. Asked by the service, outside of any scope."""
+    cursor = await cursor_of(
+        conn,
+        QueueDepthRow,
         """select queue_name as queue, status::text as status, count(*) as jobs
-           from queue.procrastinate_jobs group by 1, 2"""
+           from queue.procrastinate_jobs group by 1, 2""",
     )
     return await cursor.fetchall()

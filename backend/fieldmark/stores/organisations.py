@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
+from fieldmark.db.pool import Connection
 
 
-async def enter(conn: AsyncConnection[dict[str, Any]], org_id: UUID | None) -> UUID | None:
+async def enter(conn: Connection, org_id: UUID | None) -> UUID | None:
     """The organisation to act in: the one asked for if the caller belongs to it, else None; without one asked for the
     caller's personal organisation, made on first sight."""
     cursor = await conn.execute("select private.enter(%s) as org_id", (org_id,))

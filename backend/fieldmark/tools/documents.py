@@ -1,18 +1,26 @@
-"""Tools that read the document: its text page by page, and a search in it."""
+"""Tools that read a document: its text page by page, and a search in it."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Protocol, TypeAlias
+from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.stores import documents, runs
-from fieldmark.tools.toolset import MAX_RESULT_BYTES, ModelRetry, Tool, ToolContext, ToolInput, ToolResult
+from fieldmark.stores.rows import PageText
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolInput, ToolResult
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*(?:(-)\s*(\d{1,6})?)?\s*")
 _MAX_HITS = 20
+_PAGES_AT_ONCE = 50
 
 
 class GetDocumentText(ToolInput):
@@ -32,61 +40,97 @@ class SearchDocument(ToolInput):
     query: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-async def get_document_text(conn: Connection, context: ToolContext, args: GetDocumentText) -> ToolResult:
-    document = await documents.get(conn, context.document_id)
-    count: int = (document or {}).get("page_count") or 0
+class HasDocument(Protocol):
+    """What these tools need of an agent: which document its run is about."""
+
+    @property
+    def document_id(self) -> UUID: ...
+
+
+Context: TypeAlias = RunContext[HasDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class _Excerpt:
+    """As much of the pages as an answer holds, which of them it shows to their end, and where it goes on."""
+
+    text: str
+    whole: Sequence[int]
+    more: dict[str, JsonValue] | None = None
+
+
+async def _get_document_text(conn: Connection, context: Context, args: GetDocumentText) -> ToolResult:
+    document = await documents.get(conn, context.deps.document_id)
+    if document is None:
+        raise ToolFailed("The document is gone.", "not_found")
+    count = document.page_count or 0
     first, last = _range(args.pages, count)
-    text, whole = await _excerpt(conn, context, first, last, count, args.offset)
-    if whole:
-        await runs.read_pages(conn, context.run_id, whole[0], whole[-1])
-    return ToolResult(text)
+    excerpt = await _excerpt(conn, document.id, first, last, count, args.offset)
+    if excerpt.whole:
+        await runs.record_pages_read(conn, context.run_id, excerpt.whole[0], excerpt.whole[-1])
+    return ToolResult(excerpt.text, "ok" if excerpt.more is None else "more", excerpt.more)
 
 
-async def _excerpt(
-    conn: Connection, context: ToolContext, first: int, last: int, count: int, offset: int
-) -> tuple[str, list[int]]:
-    """As much of the pages as an answer holds, and which of them it shows to their end."""
+async def _excerpt(conn: Connection, document_id: UUID, first: int, last: int, count: int, offset: int) -> _Excerpt:
     parts: list[str] = []
     whole: list[int] = []
-    room = MAX_RESULT_BYTES - 200  # for the line that says how to go on
+    room = MAX_RESULT_BYTES - 400  # for the lines that say how to go on
     # Fetched a few at a time: a 500-page document is not loaded to show twenty pages of it.
     number = first
     while number <= last:
-        batch = await documents.pages(conn, context.document_id, number, min(last, number + 24))
+        batch = await documents.pages(conn, document_id, number, min(last, number + 24))
         if not batch:
             break
         for page in batch:
-            number = page["number"]
+            number = page.number
             header = f"--- page {number} of {count} ---\n"
-            body: str = page["text"][offset:].rstrip() + "\n"
+            body = page.text[offset:].rstrip() + "\n"
             size = len((header + body).encode())
             if size > room and parts:
-                return "".join(parts) + f'[more: call get_document_text with pages "{number}-"]', whole
+                said = f'[more: call get_document_text with pages "{number}-"]'
+                return _Excerpt("".join(parts) + said, whole, {"pages": f"{number}-"})
             if size > room:
                 cut = body.encode()[: room - len(header)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
-                more = f'[more: call get_document_text with pages "{number}-" and offset {offset + len(cut)}]'
-                return header + cut + more, whole
+                behind = offset + len(cut)
+                said = f'[more: call get_document_text with pages "{number}-" and offset {behind}]'
+                return _Excerpt(header + cut + said, whole, {"pages": f"{number}-", "offset": behind})
             parts.append(header + body)
-            whole += [number] if offset <= len(page["text"]) else []
+            whole += [number] if offset <= len(page.text) else []
             room -= size
             offset = 0
         number += 1
-    return "".join(parts), whole
+    return _Excerpt("".join(parts), whole)
 
 
-async def search_document(conn: Connection, context: ToolContext, args: SearchDocument) -> ToolResult:
+async def _search_document(conn: Connection, context: Context, args: SearchDocument) -> ToolResult:
     wanted = " ".join(args.query.split()).casefold()
     if not wanted:
         raise ModelRetry("The query holds nothing but spaces.")
     hits: list[str] = []
-    for page in await documents.pages(conn, context.document_id):
-        for line in page["text"].splitlines():
+    first = 1
+    # A few pages at a time, and looked through in a thread: others are to go on meanwhile.
+    while pages := await documents.pages(conn, context.deps.document_id, first, first + _PAGES_AT_ONCE - 1):
+        hits += await asyncio.to_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
+        if len(hits) == _MAX_HITS:
+            return ToolResult("\n".join([*hits, "[there may be more: search for something narrower]"]), "more")
+        first = pages[-1].number + 1
+    return (
+        ToolResult("\n".join(hits))
+        if hits
+        else ToolResult(f"{args.query!r} stands nowhere in the document.", "nothing_found")
+    )
+
+
+def _hits(pages: Sequence[PageText], wanted: str, most: int) -> list[str]:
+    found: list[str] = []
+    for page in pages:
+        for line in page.text.splitlines():
             if wanted in " ".join(line.split()).casefold():
-                hits.append(f"page {page['number']}: {line.strip()[:500]}")
-                if len(hits) == _MAX_HITS:
-                    return ToolResult("\n".join([*hits, "[there may be more: search for something narrower]"]))
-    return ToolResult("\n".join(hits) if hits else f"{args.query!r} stands nowhere in the document.")
+                found.append(f"page {page.number}: {line.strip()[:500]}")
+                if len(found) == most:
+                    return found
+    return found
 
 
 def _range(pages: str | None, count: int) -> tuple[int, int]:
@@ -112,10 +156,11 @@ def _reading(pages: str) -> str:
 
 
 GET_DOCUMENT_TEXT = Tool(
-    GetDocumentText,
-    get_document_text,
-    says=lambda args: _reading(args.pages or ""),
+    "get_document_text", GetDocumentText, _get_document_text, summary=lambda args: _reading(args.pages or "")
 )
 SEARCH_DOCUMENT = Tool(
-    SearchDocument, search_document, says=lambda args: f"Searching the document for {args.query[:80]!r}"
+    "search_document",
+    SearchDocument,
+    _search_document,
+    summary=lambda args: f"Searching the document for {args.query[:80]!r}",
 )

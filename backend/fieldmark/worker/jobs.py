@@ -120,7 +120,7 @@ def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) 
             async with service.database.as_service() as conn:
                 await documents.abandon(conn, UUID(document_id), "The document could not be read: reading it failed.")
             return
-        await service.ingest.read(UUID(document_id))
+        await service.documents.read(UUID(document_id))
 
     del execute_run, read_document  # known to the queue by their names
 

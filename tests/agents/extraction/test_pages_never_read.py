@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from desk import laid_out
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
-
-ADVICE = " Read what can hold a field; if it holds none, complete again: this is asked once."
 
 
 @pytest.fixture
@@ -21,15 +17,16 @@ async def lay(database, clone, make_user):
 
     async def lay(pages, task="extract"):
         async with laid_out(database, clone.owner_url, scope, pages) as desk:
-            return desk, await desk.context(await desk.run(task, instructions="x"))
+            return desk, await desk.context(await desk.run(task))
 
     return lay
 
 
 async def asked(desk, context):
-    """The first line of what completing is refused with; None if it is not."""
+    """The pages that completing is refused for; None if it is not refused."""
     answer = await desk.call(context, "complete_extraction")
-    return answer.text.splitlines()[0] if answer.is_error else None
+    assert answer.code == ("unread_pages" if answer.is_error else "completed")
+    return answer.data["pages"] if answer.is_error else None
 
 
 async def test_it_is_asked_once_with_their_numbers(lay):
@@ -37,7 +34,7 @@ async def test_it_is_asked_once_with_their_numbers(lay):
     for pages in ("1-2", "4-6", "10"):
         await desk.call(context, "get_document_text", pages=pages)
     await desk.call(context, "search_document", query="Page 3")  # a hit is a line, not the page
-    assert await asked(desk, context) == "Not read in this run: pages 3, 7–9." + ADVICE
+    assert await asked(desk, context) == [3, 7, 8, 9]
     assert desk.extraction()["status"] == "in_progress"
     assert [call["status"] for call in desk.ledger(context.run_id) if call["tool"] == "complete_extraction"] == [
         "failed"
@@ -51,38 +48,38 @@ async def test_it_is_asked_once_with_their_numbers(lay):
     [
         (["One."], None),
         (["One.", " \n\t", ""], None),
-        (["One.", "Two.", ""], "page 2"),
+        (["One.", "Two.", ""], [2]),
     ],
 )
 async def test_empty_pages_need_no_reading(lay, pages, unread):
     desk, context = await lay(pages)
     await desk.call(context, "get_document_text", pages="1")
-    assert await asked(desk, context) == (unread and f"Not read in this run: {unread}.{ADVICE}")
+    assert await asked(desk, context) == unread
 
 
 async def test_a_page_is_read_when_its_end_was_shown(lay):
     desk, context = await lay(["a" * 30_000, "b" * (MAX_RESULT_BYTES + 5_000), "c"])
     await desk.call(context, "get_document_text")
     await desk.call(context, "get_document_text", pages="2-")
-    assert await asked(desk, context) == f"Not read in this run: pages 2–3.{ADVICE}"
+    assert await asked(desk, context) == [2, 3]
     desk, context = await lay(["b" * (MAX_RESULT_BYTES + 5_000), "c"])
     first = await desk.call(context, "get_document_text")
-    assert "offset" in first.text
-    await desk.call(context, "get_document_text", pages="1-", offset=len(first.text) - 200)
+    assert first.code == "more" and first.data["pages"] == "1-"
+    await desk.call(context, "get_document_text", **first.data)
     assert await asked(desk, context) is None
 
 
 async def test_an_offset_past_the_end_shows_nothing(lay):
     desk, context = await lay(["One.", "Two."])
     await desk.call(context, "get_document_text", pages="1", offset=1000)
-    assert await asked(desk, context) == f"Not read in this run: pages 1–2.{ADVICE}"
+    assert await asked(desk, context) == [1, 2]
 
 
 async def test_what_was_read_and_asked_outlives_the_worker(lay):
     desk, context = await lay(["One.", "Two.", "Three."])
     await desk.call(context, "get_document_text", pages="1")
-    later = dataclasses.replace(context, attempt=(await desk.context(context.run_id)).attempt)
-    assert await asked(desk, later) == f"Not read in this run: pages 2–3.{ADVICE}"
+    later = await desk.context(context.run_id)
+    assert await asked(desk, later) == [2, 3]
     last = await desk.context(context.run_id)
     assert await asked(desk, last) is None
 
@@ -91,7 +88,7 @@ async def test_each_run_reads_for_itself(lay):
     desk, context = await lay(["One."])
     await desk.call(context, "get_document_text")
     other = await desk.context()
-    assert await asked(desk, other) == f"Not read in this run: page 1.{ADVICE}"
+    assert await asked(desk, other) == [1]
     assert await asked(desk, context) is None
 
 

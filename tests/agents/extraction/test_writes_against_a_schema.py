@@ -49,11 +49,13 @@ def wear(desk, schema):
 async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger(strict, tool, arguments, told):
     context = await strict.context()
     answer = await strict.call(context, tool, **arguments)
-    assert answer.is_error and answer.text.startswith("Nothing was stored") and f"\n- {told}" in answer.text
+    assert answer.is_error and answer.code == "schema_violation" and f"\n- {told}" in answer.text
+    assert answer.data == {"paths": [told.split(":")[0]]}
     assert strict.extraction()["extracted_fields"] == {} and strict.extraction()["version"] == 0
     assert strict.journal() == [] and strict.events(context.run_id) == []
     (entry,) = strict.ledger(context.run_id)
-    assert (entry["tool"], entry["status"], entry["result"]) == (tool, "failed", answer.text)
+    assert (entry["tool"], entry["status"], entry["result"]) == (tool, "failed", answer.sentence)
+    assert (entry["code"], entry["data"]) == (answer.code, answer.data)
 
 
 async def test_what_is_not_whole_yet_may_be_written(strict):
@@ -79,7 +81,7 @@ async def test_what_a_person_set_is_no_fault_of_the_agents_write(strict):
         await extractions.update_field(conn, strict.extraction_id, ["total"], "ten", {}, {})
     context = await strict.context()
     answer = await strict.call(context, "extract_fields", fields={"total": 10, "number": "1"}, confidences={})
-    assert not answer.is_error and answer.text.startswith("Stored in part")
+    assert (answer.is_error, answer.code, answer.data["proposed"]) == (False, "stored_in_part", ["total"])
     assert strict.extraction()["extracted_fields"] == {"total": "ten", "number": "1"}
 
 
@@ -97,13 +99,11 @@ async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict
     await save(strict, {"subtotal": 100.0, "tax": 19.0, "total": 120.0})
     context = await strict.context()
     await strict.call(context, "get_document_text")
-    assert (await complete(strict, context)).text.splitlines() == [
-        "The fields do not follow the schema yet:",
-        "- number: is missing, and the schema requires it",
-        "- total: 120.0 was not found in the document, and the schema demands that it is: read it again and write it "
-        "as the page prints it, with its quote; or remove it",
-        "- subtotal and tax add up to 119.00 but total says 120.00: 1.00 more",
-    ]
+    refused = await complete(strict, context)
+    assert (refused.is_error, refused.code) == (True, "schema_violation")
+    assert refused.data == {"paths": ["number", "total"]}
+    for told in ("number: is missing", "total: 120.0 was not found in the document", "119.00 but total says 120.00"):
+        assert told in refused.text
     assert strict.extraction()["status"] == "in_progress"
     await save(strict, {"number": "1", "total": 119.0}, {"total": {"state": "found", "page": 1}})
     assert not (await complete(strict, context)).is_error
@@ -127,18 +127,35 @@ async def test_a_schema_that_nobody_checked_and_cannot_be_used_says_so(strict):
     assert strict.extraction()["extracted_fields"] == {}
 
 
-async def test_who_writes_after_completing_is_told_to_complete_again(strict):
+async def test_a_run_that_has_completed_writes_no_more(strict):
     context = await strict.context()
     await strict.call(context, "get_document_text")
     await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
-    assert not (await strict.call(context, "complete_extraction")).is_error
-    for tool, arguments in (
-        ("update_field", {"path": "number", "value": "2", "confidence": 1.0}),
-        ("extract_fields", {"fields": {"number": "1"}, "confidences": {}}),
-        ("remove_field", {"path": "number"}),
-    ):
+    assert (await strict.call(context, "complete_extraction")).code == "completed"
+    for tool, arguments in WRITES:
         answer = await strict.call(context, tool, **arguments)
-        assert answer.text.endswith("in progress again: complete it when you are done."), answer.text
+        assert (answer.is_error, answer.code) == (True, "already_completed")
+    assert strict.extraction()["status"] == "completed"
+    assert strict.extraction()["extracted_fields"] == {"number": "1", "total": 10}
+
+
+WRITES = (
+    ("update_field", {"path": "number", "value": "2", "confidence": 1.0}),
+    ("extract_fields", {"fields": {"number": "1"}, "confidences": {}}),
+    ("remove_field", {"path": "number"}),
+    ("identify_document", {"document_type": "receipt", "confidence": 1.0}),
+)
+
+
+async def test_a_correction_that_writes_after_completing_is_told_to_complete_again(strict):
+    context = await strict.context(await strict.run("correct", message="the number is 2"))
+    await strict.call(context, "get_document_text")
+    await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
+    assert not (await strict.call(context, "complete_extraction")).is_error
+    for tool, arguments in WRITES[:3]:
+        answer = await strict.call(context, tool, **arguments)
+        assert answer.data["reopened"] is True, answer
+        assert "in progress again" in answer.text
         assert strict.extraction()["status"] == "in_progress"
         again = await strict.call(context, "complete_extraction")
         assert again.is_error == (tool == "remove_field")

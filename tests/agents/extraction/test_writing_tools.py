@@ -22,7 +22,8 @@ async def test_updating_changes_one_field_and_reads_it_back(desk, context):
     answer = await desk.call(
         context, "update_field", path="vendor.name", value="Acme GmbH", confidence=0.8, quote="Vendor: Acme GmbH"
     )
-    assert answer.text == 'Stored, version 2: {"vendor.name": "Acme GmbH"}'
+    assert (answer.code, answer.data) == ("stored", {"version": 2})
+    assert '{"vendor.name": "Acme GmbH"}' in answer.text
     row = desk.extraction()
     assert row["extracted_fields"]["vendor"] == {"name": "Acme GmbH", "vat": "DE1"}
     assert row["confidence_scores"] == {"vendor.name": 1.0}
@@ -40,7 +41,7 @@ async def test_a_list_grows_at_its_end_and_nowhere_else(desk, context):
 
 async def test_removing_takes_what_stands_there_and_says_what_it_was(desk, context):
     answer = await desk.call(context, "remove_field", path="vendor.vat", reason="asked for")
-    assert answer.text == 'Removed vendor.vat, which was "DE1". Version 2.'
+    assert (answer.code, answer.data) == ("removed", {"version": 2}) and '"DE1"' in answer.text
     assert desk.extraction()["extracted_fields"]["vendor"] == {"name": "Acme"}
     event = desk.events(context.run_id)[-1]
     assert event["changed"][0] | {"removed": True} == event["changed"][0] and event["version"] == 2
@@ -60,7 +61,8 @@ async def test_saving_merges_objects_and_replaces_the_rest(desk, context):
     assert row["confidence_scores"] == {"vendor.city": 0.0, "items[0].price": 0.98}
     assert row["evidence"]["items[0].price"]["claim"] == {"confidence": 0.6, "quote": "10.00", "page": 1}
     assert row["evidence"]["vendor.city"]["claim"] == {"confidence": 0.7, "quote": None, "page": None}
-    assert answer.text.startswith("Stored, version 2: ") and '"city": "Ulm"' in answer.text
+    assert (answer.code, answer.data) == ("stored", {"version": 2, "not_found": ["vendor.city"]})
+    assert '"city": "Ulm"' in answer.text
 
 
 async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
@@ -73,13 +75,15 @@ async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
 
 async def test_identifying_names_the_type(desk, context):
     answer = await desk.call(context, "identify_document", document_type="invoice", confidence=1.0)
-    assert answer.text == "The document type is now 'invoice'." and desk.extraction()["document_type"] == "invoice"
+    assert (answer.code, answer.data) == ("identified", {"document_type": "invoice"})
+    assert desk.extraction()["document_type"] == "invoice"
 
 
 async def test_completing_without_a_schema(desk, context):
     await desk.call(context, "get_document_text")
     answer = await desk.call(context, "complete_extraction")
-    assert answer.text == "The extraction is completed. Version 1." and desk.extraction()["status"] == "completed"
+    assert (answer.code, answer.data) == ("completed", {"version": 1})
+    assert desk.extraction()["status"] == "completed"
 
 
 async def test_completing_against_a_schema_names_every_fault_until_there_is_none(desk, context):
@@ -91,11 +95,9 @@ async def test_completing_against_a_schema_names_every_fault_until_there_is_none
     desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(schema), desk.extraction_id)
     await desk.call(context, "get_document_text")
     answer = await desk.call(context, "complete_extraction")
-    assert answer.is_error and answer.text == (
-        "The fields do not follow the schema yet:\n- number: is missing, and the schema requires it\n"
-        '- vendor.name: "Acme" stands there, but a whole number is wanted: a JSON number, without quotes, currency '
-        "signs or thousands separators"
-    )
+    assert answer.is_error and answer.code == "schema_violation"
+    assert answer.data == {"paths": ["number", "vendor.name"]}
+    assert "- number: is missing" in answer.text and '- vendor.name: "Acme" stands there' in answer.text
     assert desk.extraction()["status"] == "in_progress"
     await desk.call(context, "extract_fields", fields={"number": "1", "vendor": {"name": 5}}, confidences={})
     assert not (await desk.call(context, "complete_extraction")).is_error
@@ -107,18 +109,16 @@ async def test_reading_what_is_there_whole_or_by_path(desk, context):
     assert whole["extracted_fields"]["total"] == 3 and whole["version"] == 1 and whole["status"] == "in_progress"
     assert (await desk.call(context, "get_current_extraction", path="items[1]")).text == '{"price": 2}'
     nothing = await desk.call(context, "get_current_extraction", path="items[2]")
-    assert nothing.is_error and nothing.text == "Nothing stands at path items[2]."
+    assert nothing.is_error and nothing.code == "nothing_there"
 
 
 async def test_an_extraction_too_long_to_show_is_read_by_path(desk, context):
     await desk.put({"lines": ["x" * 100] * 1000})
-    whole = json.loads((await desk.call(context, "get_current_extraction")).text)
-    assert whole == {
-        "too_long": "Read it by path.",
-        "paths": ["items (2 items)", "lines (1000 items)", "total", "vendor"],
-    }
+    whole = await desk.call(context, "get_current_extraction")
+    assert (whole.is_error, whole.code) == (False, "too_long")
+    assert whole.data == {"paths": ["items (2 items)", "lines (1000 items)", "total", "vendor"]}
     part = await desk.call(context, "get_current_extraction", path="lines")
-    assert part.is_error and "longer paths" in part.text
+    assert part.is_error and part.code == "too_long"
     assert (await desk.call(context, "get_current_extraction", path="lines[999]")).text == json.dumps("x" * 100)
 
 

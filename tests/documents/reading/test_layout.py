@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.documents.reading.layout import compose
-from fieldmark.documents.reading.pages import Page, Piece, clean
+from fieldmark.documents.reading.layout import layout_page
+from fieldmark.documents.reading.pages import Page, PlacedWord, clean
 from fieldmark.errors import Unreadable
 
 
 def test_a_crooked_scan_keeps_its_lines() -> None:
     # Two lines 30 apart that fall by 40 from left to right.
     rows = [[f"{row}{column}" for column in range(10)] for row in range(2)]
-    pieces: list[Piece] = []
+    pieces: list[PlacedWord] = []
     for column in range(10):
         for row in range(2):
             x, y = 100 * column, 30 * row + 4 * column
-            pieces.append(Piece(rows[row][column], x, y, x + 40, y + 24))
+            pieces.append(PlacedWord(rows[row][column], x, y, x + 40, y + 24))
 
     def lines(slope: float) -> list[list[str]]:
-        return [line.split() for line in compose(1, 1000, 200, [(0, pieces)], "rapidocr", slope).text.splitlines()]
+        return [line.split() for line in layout_page(1, 1000, 200, [(0, pieces)], "rapidocr", slope).text.splitlines()]
 
     assert lines(0.04) == rows
     assert lines(0) != rows
 
 
 def test_boxes_are_parts_of_the_page_and_stay_on_it() -> None:
-    page = compose(1, 200, 100, [(0, [Piece("x", -5, 25, 50, 120, 1.5)])], "rapidocr")
+    page = layout_page(1, 200, 100, [(0, [PlacedWord("x", -5, 25, 50, 120, 1.5)])], "rapidocr")
     word = page.words[0]
     assert (word.x0, word.y0, word.x1, word.y1, word.confidence) == (0, 0.25, 0.25, 1, 1)
 
 
 def test_a_page_survives_packing() -> None:
-    pieces = [Piece("a", 0, 0, 10, 10), Piece("b", 20, 0, 30, 10, 0.5)]
-    page = compose(3, 100, 50, [(0, pieces)], "rapidocr")
-    assert Page.unpack(page.pack()) == page
-    assert [len(word) for word in page.pack()["words"]] == [5, 6]
+    pieces = [PlacedWord("a", 0, 0, 10, 10), PlacedWord("b", 20, 0, 30, 10, 0.5)]
+    page = layout_page(3, 100, 50, [(0, pieces)], "rapidocr")
+    assert Page.from_json(page.to_json()) == page
+    assert [len(word) for word in page.to_json()["words"]] == [5, 6]
 
 
 def test_a_page_without_area_is_refused() -> None:
     with pytest.raises(Unreadable, match="no area"):
-        compose(1, 0, 100, [], "pdf")
+        layout_page(1, 0, 100, [], "pdf")
 
 
 @pytest.mark.parametrize(

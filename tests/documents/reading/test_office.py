@@ -13,8 +13,9 @@ from made_files import archive
 from openpyxl.formatting.rule import CellIsRule
 from openpyxl.styles import Color, Font, PatternFill
 
-from fieldmark.documents.reading.office import docx_parts, xlsx_parts
+from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.errors import Unreadable
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

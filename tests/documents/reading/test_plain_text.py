@@ -6,14 +6,14 @@ import codecs
 
 import pytest
 
-from fieldmark.documents.reading.grid import PAGE_CHARACTERS, align, expand_tabs, typeset
 from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.pagination import PAGE_CHARACTERS, align, expand_tabs, paginate
 from fieldmark.documents.reading.text import csv_parts, decode, plain_parts
 from fieldmark.errors import Unreadable
 
 
 def pages(*parts: list[str], limits: Limits | None = None) -> list[Page]:
-    made = typeset(parts, "text", limits or Limits())
+    made = paginate(parts, "text", limits or Limits())
     for page in made:
         assert page.text.split() == [word.text for word in page.words]
         assert all(0 <= word.x0 < word.x1 <= 1 and 0 <= word.y0 < word.y1 <= 1 for word in page.words)

@@ -17,7 +17,7 @@ from made_files import archive, encoded, pdf, picture, show
 from desk import until
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.sandbox import _checked, read_file
+from fieldmark.documents.reading.sandbox import _checked_page, read_file
 from fieldmark.errors import Unreadable
 from living import children, command_line, is_alive
 from receipt import receipt, together
@@ -136,6 +136,18 @@ async def test_a_scan_s_hidden_layer_is_not_believed(tmp_path: Path) -> None:
     assert (page.hidden_words, page.hidden_excerpt) == (1, "blank")
 
 
+async def test_style_sheets_are_evaluated_in_the_sandbox_and_refused_beyond_their_limits(tmp_path: Path) -> None:
+    sheet = ".a > p:nth-child(2n of .off):not(:lang(de)) {color: oklch(100% 0 0)} @media (width > 1px) {i {opacity: 0}}"
+    html = f"<style>{sheet}</style><div class=a><p class=off>one<p class=off>secret</p><i>4711</i></div>"
+    mail = f"From: a@example.com\nContent-Type: text/html\n\n{html}"
+    for name, content in (("a.html", f"<html>{html}"), ("a.eml", mail)):
+        (page,) = (await read_file(saved(tmp_path, name, content.encode()), name, Limits())).pages
+        assert page.text.endswith("one") and (page.hidden_words, page.hidden_excerpt) == (2, "secret 4711")
+        with pytest.raises(Unreadable, match="it cannot be told which text a person can see"):
+            beyond = content.replace("<style>", "<style>" + "p{color:red}" * 200_000)
+            await read_file(saved(tmp_path, name, beyond.encode()), name, Limits())
+
+
 async def test_a_document_in_which_nothing_can_be_seen_says_so(tmp_path: Path) -> None:
     path = saved(tmp_path, "a.pdf", pdf(["1 g " + show("secret", 50, 700)]))
     with pytest.raises(Unreadable, match="No text that a person can see was found"):
@@ -196,11 +208,11 @@ def slow(folder: Path) -> Path:
     return saved(folder, "slow.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 99))
 
 
-async def started(sealed: bool = False) -> psutil.Process:
+async def started(locked_down: bool = False) -> psutil.Process:
     """The subprocess, once it is there; or once it has given up what it may."""
     # Another process sets no event of ours.
     (child,) = await until(
-        lambda: [child for child in readers() if not sealed or child.uids().real != 0], seconds=PATIENCE
+        lambda: [child for child in readers() if not locked_down or child.uids().real != 0], seconds=PATIENCE
     )
     return child
 
@@ -253,7 +265,7 @@ async def test_the_reader_of_root_runs_as_nobody(tmp_path: Path) -> None:
     task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
     child = await started()
     assert child.environ().keys() <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
-    child = await started(sealed=True)
+    child = await started(locked_down=True)
     assert child.uids().real == child.uids().effective == 65_534
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -295,8 +307,8 @@ def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, o
     honest: dict[str, object] = {
         "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1]], "engine": "pdf"
     }  # fmt: skip
-    assert _checked(Page.unpack(honest), 1).text == "a"
-    hiding = _checked(Page.unpack(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
+    assert _checked_page(Page.from_json(honest), 1).text == "a"
+    hiding = _checked_page(Page.from_json(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
     assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
     with pytest.raises((ValueError, TypeError)):
-        _checked(Page.unpack(honest | packed), 1)
+        _checked_page(Page.from_json(honest | packed), 1)

@@ -106,6 +106,7 @@ HOSTILE = [
     "javascript:alert(1)",
     "&lt;script&gt;",
     "{{7*7}}${7*7}",
+    "{% raw %}{{ self.__init__ }}{# %}",
     "}body{background:url(//x)}",
     "]]><!--",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ from fieldmark.agents.extraction.tools import (
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.schema import check_schema
+from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -91,8 +92,8 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
     document = await documents.get(conn, request.document_id)
     if document is None:
         raise NotFound("There is no such document.")
-    if document["status"] == "failed":
-        raise DocumentFailed(document["error"])
+    if document.status is DocumentStatus.FAILED:
+        raise DocumentFailed(document.error or "The document could not be read.")
     extraction_id = request.extraction_id
     if extraction_id is None:
         extraction_id = await extractions.add(
@@ -100,7 +101,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
         )
     else:
         extraction = await extractions.get(conn, extraction_id)
-        if extraction is None or extraction["document_id"] != request.document_id:
+        if extraction is None or extraction.document_id != request.document_id:
             raise NotFound("There is no such extraction of this document.")
         if request.json_schema is not None:
             raise Invalid("The extraction keeps the schema that it was begun with: leave the schema out.")
@@ -115,7 +116,7 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
     extraction = await extractions.get(conn, request.extraction_id)
     if extraction is None:
         raise NotFound("There is no such extraction.")
-    return Subject(extraction["document_id"], request.extraction_id), CorrectInput(message=request.message)
+    return Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message)
 
 
 async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> str:
@@ -139,9 +140,9 @@ async def _document(conn: Connection, context: RunContext[ExtractionDeps]) -> di
         raise Fenced("The document is gone.")
     return {
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.
-        "filename": json.dumps(document["filename"], ensure_ascii=False),
-        "media_type": document["media_type"],
-        "page_count": document["page_count"],
+        "filename": json.dumps(document.filename, ensure_ascii=False),
+        "media_type": document.media_type,
+        "page_count": document.page_count,
     }
 
 

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from dataclasses import replace
-from typing import Annotated, Any
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, JsonValue
 
+from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.fields import NOTHING, value_at
-from fieldmark.domain.schema import problems, refusals
+from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import ChangedEvent, ChangedField
+from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.sentences import ranges
-from fieldmark.errors import InvalidPath
+from fieldmark.errors import AtPaths, Invalid, NotFound
 from fieldmark.grounding import Claim
-from fieldmark.services.evidence import Evidence, find, quotes_elsewhere
-from fieldmark.stores import documents, extractions, tool_calls
+from fieldmark.services import extractions
+from fieldmark.services.extractions import (
+    Author,
+    FieldRemoval,
+    FieldsWrite,
+    FieldWrite,
+    PreparedWrite,
+    Write,
+    WrittenFields,
+)
+from fieldmark.stores import documents, tool_calls
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
     Confidence,
-    Failed,
-    ModelRetry,
     Tool,
-    ToolContext,
+    ToolEffect,
     ToolInput,
     ToolResult,
 )
+
+Context: TypeAlias = RunContext[ExtractionDeps]
 
 FieldPath = Annotated[
     str,
@@ -100,129 +114,214 @@ class CompleteExtraction(ToolInput):
     summary: Annotated[str | None, Field(max_length=4000)] = None
 
 
-async def get_current_extraction(conn: Connection, context: ToolContext, args: GetCurrentExtraction) -> ToolResult:
-    row = await extractions.get(conn, context.extraction_id)
-    if row is None:
-        raise Failed("The extraction is gone.")
+@dataclass(frozen=True, slots=True)
+class _PreparedFields:
+    """Several fields, prepared, and which keys of the root they are under."""
+
+    write: PreparedWrite
+    keys: Sequence[str]
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+async def _get_current_extraction(conn: Connection, context: Context, args: GetCurrentExtraction) -> ToolResult:
+    with _as_refusals():
+        row = await extractions.get(conn, context.deps.extraction_id)
     if args.path is None:
-        keys = ("document_type", "status", "version", "extracted_fields", "confidence_scores")
-        text = json.dumps({key: row[key] for key in keys}, ensure_ascii=False)
+        text = json.dumps(
+            {
+                "document_type": row.document_type,
+                "status": row.status,
+                "version": row.version,
+                "extracted_fields": row.extracted_fields,
+                "confidence_scores": row.confidence_scores,
+            },
+            ensure_ascii=False,
+        )
         if len(text.encode()) > MAX_RESULT_BYTES:
-            return ToolResult(json.dumps({"too_long": "Read it by path.", "paths": _outline(row["extracted_fields"])}))
+            outline = _cut(_outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
+            return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": outline})
         return ToolResult(text)
-    found = value_at(row["extracted_fields"], _parsed(args.path))
-    if found is NOTHING:
-        raise ModelRetry(f"Nothing stands at path {args.path}.")
+    found = value_at(row.extracted_fields, _parsed(args.path))
+    if isinstance(found, Nothing):
+        raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
     text = json.dumps(found, ensure_ascii=False)
     if len(text.encode()) > MAX_RESULT_BYTES:
-        raise ModelRetry(f"What stands at {args.path} is too long to show at once: read it by longer paths.")
+        raise ModelRetry(
+            f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
+        )
     return ToolResult(text)
 
 
-async def identify_document(conn: Connection, context: ToolContext, args: IdentifyDocument) -> ToolResult:
-    stored = await extractions.identify(conn, context.extraction_id, args.document_type)
-    return ToolResult(f"The document type is now {stored['value']!r}.")
+# Writing --------------------------------------------------------------------------------------------------------------
 
 
-async def extract_fields(conn: Connection, context: ToolContext, args: ExtractFields) -> ToolResult:
+async def _identify_document(conn: Connection, context: Context, args: IdentifyDocument) -> ToolResult:
+    await _refuse_once_completed(conn, context)
+    with _as_refusals():
+        stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, _author(context))
+    return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
+
+
+async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
+    with _as_refusals():
+        return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type)
+
+
+def _fields_write(args: ExtractFields) -> FieldsWrite:
     claims = _claims(
         args.fields,
         {name: Claim(confidence=confidence) for name, confidence in args.confidences.items()},
         {name: Claim(given.quote, given.page) for name, given in (args.evidence or {}).items()},
     )
-    before = await _in_progress(conn, context)
-    shown = await _looked_for(conn, context, before, (), args.fields, claims)
-    stored = await extractions.save_fields(conn, context.extraction_id, args.fields, shown.confidences, shown.evidence)
-    await _check_write(conn, context, before, stored)
-    kept = {key: stored["value"].get(key) for key in args.fields}
-    text = _read_back(kept, stored, shown.not_found) + _reopened(before, stored)
-    return ToolResult(text, stored["changed"], stored["version"])
+    return FieldsWrite(args.fields, claims)
 
 
-async def update_field(conn: Connection, context: ToolContext, args: UpdateField) -> ToolResult:
+async def _prepare_fields(context: Context, args: ExtractFields) -> _PreparedFields:
+    return _PreparedFields(await _prepared(context, _fields_write(args)), list(args.fields))
+
+
+async def _extract_fields(conn: Connection, context: Context, prepared: _PreparedFields) -> ToolResult:
+    written = await _apply(conn, context, prepared.write)
+    value = written.stored.value
+    stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
+    return _told(written, stands)
+
+
+async def _preview_fields(conn: Connection, context: Context, args: ExtractFields) -> Preview:
+    return await _preview(conn, context, _fields_write(args))
+
+
+def _field_write(args: UpdateField) -> FieldWrite:
     path = _parsed(args.path)
-    claims = {paths.name(path): Claim(args.quote, None, args.confidence)}
-    before = await _in_progress(conn, context)
-    shown = await _looked_for(conn, context, before, path, args.value, claims)
-    stored = await extractions.update_field(
-        conn, context.extraction_id, paths.to_sql(path), args.value, shown.confidences, shown.evidence
-    )
-    await _check_write(conn, context, before, stored)
-    kept = {stored["path"]: stored["value"]}
-    text = _read_back(kept, stored, shown.not_found) + _reopened(before, stored)
-    return ToolResult(text, stored["changed"], stored["version"])
+    return FieldWrite(path, args.value, {paths.name(path): Claim(args.quote, None, args.confidence)})
 
 
-async def remove_field(conn: Connection, context: ToolContext, args: RemoveField) -> ToolResult:
-    segments = _parsed(args.path)
-    before = await _in_progress(conn, context)
-    stored = await extractions.remove_field(conn, context.extraction_id, paths.to_sql(segments))
-    if "proposed" in stored:
-        return ToolResult(f"Not removed, version {stored['version']}: {_stays(stored['proposed'])}")
-    await _check_write(conn, context, before, {"changed": []})
-    changed = [{"path": stored["path"], "value": None, "confidence": None, "evidence": None, "removed": True}]
-    text = f"Removed {stored['path']}, which was {_short(stored['removed'])}. Version {stored['version']}."
-    return ToolResult(text + _reopened(before, stored), changed, stored["version"])
+async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
+    return await _prepared(context, _field_write(args))
 
 
-async def complete_extraction(conn: Connection, context: ToolContext, args: CompleteExtraction) -> ToolResult:
-    row = await _in_progress(conn, context)
-    faults: list[str] = []
-    if row["schema"] is not None:
-        faults = await asyncio.to_thread(
-            problems, row["schema"], row["extracted_fields"], row["evidence"], row["locks"]
+async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
+    written = await _apply(conn, context, prepared)
+    return _told(written, {str(written.stored.path): written.stored.value})
+
+
+async def _preview_field(conn: Connection, context: Context, args: UpdateField) -> Preview:
+    return await _preview(conn, context, _field_write(args))
+
+
+async def _prepare_removal(context: Context, args: RemoveField) -> PreparedWrite:
+    return await _prepared(context, FieldRemoval(_parsed(args.path)))
+
+
+async def _remove_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
+    written = await _apply(conn, context, prepared)
+    stored = written.stored
+    if stored.proposed:
+        return ToolResult(
+            f"Not removed, version {stored.version}: {_stays(stored.proposed)}",
+            "not_removed",
+            {"version": stored.version, "proposed": list(stored.proposed)},
         )
-    unread = await documents.unread_pages(conn, context.run_id)
-    if unread and not await tool_calls.was_told(conn, context.run_id, complete_extraction.__name__, _UNREAD):
-        # In front of all else: the ledger is asked for these words, and what follows them repeats the document's.
+    gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
+    event = ChangedEvent(changed=[gone], version=stored.version)
+    data: dict[str, JsonValue] = {"version": stored.version}
+    data |= {"reopened": True} if written.reopened else {}
+    return ToolResult(
+        f"Removed {stored.path}, which was {_short(stored.removed)}. Version {stored.version}.{_reopened(written)}",
+        "removed",
+        data,
+        [event],
+    )
+
+
+async def _preview_removal(conn: Connection, context: Context, args: RemoveField) -> Preview:
+    return await _preview(conn, context, FieldRemoval(_parsed(args.path)))
+
+
+async def _complete_extraction(conn: Connection, context: Context, args: CompleteExtraction) -> ToolResult:
+    with _as_refusals():
+        row = await extractions.get_locked(conn, context.deps.extraction_id)
+        found = await extractions.incomplete(row)
+    # A correction changes what the person names, and is not asked to read.
+    unread = await documents.unread_pages(conn, context.run_id) if context.message is None else []
+    if unread and not await tool_calls.has_code(conn, context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"):
+        data: dict[str, JsonValue] = {"pages": list(unread)}
+        data |= {"paths": list(extractions.names_of(found))} if found else {}
         raise ModelRetry(
-            f"{_UNREAD} {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. {_UNREAD_ADVICE}{_listed(faults)}"
+            f"Not read in this run: {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. "
+            "Read what can hold a field; if it holds none, complete again: this is asked once."
+            + (f"\n{extractions.not_yet(found)}" if found else ""),
+            "unread_pages",
+            _fitting(data),
         )
-    if faults:
-        raise ModelRetry(_listed(faults).strip())
-    stored = await extractions.complete(conn, context.extraction_id)
-    return ToolResult(f"The extraction is {stored['value']}. Version {stored['version']}.")
-
-
-_UNREAD = "Not read in this run:"
-_UNREAD_ADVICE = "Read what can hold a field; if it holds none, complete again: this is asked once."
-
-
-def _listed(faults: list[str]) -> str:
-    return (
-        "\nThe fields do not follow the schema yet:\n" + "\n".join(f"- {fault}" for fault in faults) if faults else ""
+    with _as_refusals():
+        stored = await extractions.complete(conn, row.id, _author(context), found)
+    return ToolResult(
+        f"The extraction is {stored.value}. Version {stored.version}.", "completed", {"version": stored.version}
     )
 
 
-async def _in_progress(conn: Connection, context: ToolContext) -> dict[str, Any]:
-    row = await extractions.locked(conn, context.extraction_id)
-    if row is None:
-        raise Failed("The extraction is gone.")
-    return row
+async def _preview_completion(conn: Connection, context: Context, args: CompleteExtraction) -> Preview:
+    with _as_refusals():
+        return await extractions.preview_completion(conn, context.deps.extraction_id)
 
 
-async def _check_write(conn: Connection, context: ToolContext, before: dict[str, Any], stored: dict[str, Any]) -> None:
-    """Raise ModelRetry, and so undo this write, if what stands now can never come to follow the schema."""
-    if before["schema"] is None:
-        return
-    row = await extractions.get(conn, context.extraction_id)
-    assert row is not None
-    written = {paths.parse(change["path"]) for change in stored["changed"]}
-    # Not on the event loop, as all that a schema or a document may make long.
-    faults = await asyncio.to_thread(
-        refusals, before["schema"], before["extracted_fields"], row["extracted_fields"], written
-    )
-    if faults:
-        raise ModelRetry(
-            "Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one}" for one in faults)
+# What they share ------------------------------------------------------------------------------------------------------
+
+
+def _author(context: Context) -> Author:
+    return Author(is_person=False, message=context.message)
+
+
+async def _prepared(context: Context, write: Write) -> PreparedWrite:
+    with _as_refusals():
+        return await extractions.prepare_write(
+            context.database,
+            context.scope,
+            context.indexes,
+            context.deps.extraction_id,
+            write,
+            _author(context),
         )
 
 
-def _parsed(path: str) -> tuple[str | int, ...]:
+async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) -> WrittenFields:
+    await _refuse_once_completed(conn, context)
+    with _as_refusals():
+        return await extractions.apply(conn, prepared)
+
+
+async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
+    with _as_refusals():
+        return await extractions.preview(conn, context.deps.extraction_id, write)
+
+
+async def _refuse_once_completed(conn: Connection, context: Context) -> None:
+    """A run that has declared the extraction complete writes no more, unless it speaks for a person."""
+    if context.message is None and await tool_calls.has_code(
+        conn, context.run_id, COMPLETE_EXTRACTION.name, "completed"
+    ):
+        raise ToolFailed("This run has declared the extraction complete, so it writes no more.", "already_completed")
+
+
+@contextmanager
+def _as_refusals() -> Generator[None]:
+    """What a service refuses, as a tool does."""
     try:
+        yield
+    except AtPaths as error:
+        raise ModelRetry(str(error), error.code, _fitting({"paths": list(error.paths)})) from None
+    except Invalid as error:
+        raise ModelRetry(str(error), error.code) from None
+    except NotFound as error:
+        raise ToolFailed(str(error), error.code) from None
+
+
+def _parsed(path: str) -> paths.Path:
+    with _as_refusals():
         return paths.parse(path)
-    except InvalidPath as error:
-        raise ModelRetry(str(error)) from None
 
 
 def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
@@ -230,7 +329,7 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     claims: dict[str, Claim] = {}
     for key, claim in (item for one in given for item in one.items()):
         path = _parsed(key)
-        if value_at(fields, path) is NOTHING:
+        if isinstance(value_at(fields, path), Nothing):
             raise ModelRetry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")
         name = paths.name(path)
         before = claims.get(name)
@@ -238,61 +337,67 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     return claims
 
 
-async def _looked_for(
-    conn: Connection,
-    context: ToolContext,
-    before: dict[str, Any],
-    path: paths.Path,
-    value: JsonValue,
-    claims: dict[str, Claim],
-) -> Evidence:
-    """Where the values that are to be written stand; ModelRetry if a quote is not on its page, or on none."""
-    grounds = await context.words.grounds(conn, context.document_id)
-    faults = await quotes_elsewhere(grounds, claims)
-    if faults:
-        raise ModelRetry(
-            "Nothing was stored: a quote must be what the page prints, word for word.\n"
-            + "\n".join(f"- {fault}" for fault in faults)
-        )
-    stands: dict[str, JsonValue] = before["extracted_fields"]
-    return await find(grounds, path, value, stands=stands, claims=claims, of_a_person=context.correcting)
-
-
-def _read_back(values: dict[str, Any], stored: dict[str, Any], not_found: list[str]) -> str:
+def _told(written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
     have set what it would change."""
-    missing = f"\nOn no page: {_short(not_found)}. Is it what the document prints?" if not_found else ""
-    if "proposed" not in stored:
-        return f"Stored, version {stored['version']}: {_short(values, MAX_RESULT_BYTES - 3000)}{missing}"
-    how = "Stored in part" if stored["changed"] else "Not stored"
-    stands = _short(values, MAX_RESULT_BYTES - 6000)
-    return f"{how}, version {stored['version']}: {_stays(stored['proposed'])} What stands now: {stands}{missing}"
+    stored = written.stored
+    missing = f"\nOn no page: {_short(written.not_found)}. Is it what the document prints?" if written.not_found else ""
+    data: dict[str, JsonValue] = {"version": stored.version}
+    data |= {"not_found": list(written.not_found)} if written.not_found else {}
+    data |= {"proposed": list(stored.proposed)} if stored.proposed else {}
+    data |= {"reopened": True} if written.reopened else {}
+    if not stored.proposed:
+        code, text = "stored", f"Stored, version {stored.version}: {_short(stands, MAX_RESULT_BYTES - 12_000)}"
+    else:
+        code, how = ("stored_in_part", "Stored in part") if stored.changed else ("not_stored", "Not stored")
+        text = (
+            f"{how}, version {stored.version}: {_stays(stored.proposed)} "
+            f"What stands now: {_short(stands, MAX_RESULT_BYTES - 16_000)}"
+        )
+    events: list[ChangedEvent] = []
+    if stored.changed:
+        changed = [ChangedField.model_validate(one) for one in stored.changed]
+        events.append(ChangedEvent(changed=changed, version=stored.version))
+    return ToolResult(text + missing + _reopened(written), code, _fitting(data), events)
 
 
-def _reopened(before: dict[str, Any], stored: dict[str, Any]) -> str:
-    if before["schema"] is None or before["status"] != "completed" or stored["version"] == before["version"]:
-        return ""
-    return "\nThe extraction is in progress again: complete it when you are done."
+def _fitting(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The data with its lists cut to what an answer has room for: a path may have a thousand characters."""
+    return {name: _cut(value, 4000) if isinstance(value, list) else value for name, value in data.items()}
 
 
-def _stays(proposed: list[str]) -> str:
+def _cut(values: Sequence[JsonValue], most: int) -> list[JsonValue]:
+    found: list[JsonValue] = []
+    for value in values:
+        most -= len(json.dumps(value)) + 1
+        if most < 0:
+            break
+        found.append(value)
+    return found
+
+
+def _reopened(written: WrittenFields) -> str:
+    return "\nThe extraction is in progress again: complete it when you are done." if written.reopened else ""
+
+
+def _stays(proposed: Sequence[str]) -> str:
     return (
         f"a person set what stands at {_short(proposed)}, so it stays, and what you found waits there as a proposal "
         "for them. Do not try again; go on with the rest."
     )
 
 
-def _short(value: Any, limit: int = 2000) -> str:
+def _short(value: object, limit: int = 2000) -> str:
     text = json.dumps(value, ensure_ascii=False)
     encoded = text.encode()
     return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore") + " […]"
 
 
-def _outline(fields: dict[str, JsonValue]) -> list[str]:
+def _outline(fields: dict[str, JsonValue]) -> list[JsonValue]:
     return [
         f"{paths.name((key,))} ({len(value)} items)" if isinstance(value, list) else paths.name((key,))
         for key, value in fields.items()
-    ][:500]
+    ]
 
 
 def _saving(keys: list[str]) -> str:
@@ -306,14 +411,51 @@ def _saving(keys: list[str]) -> str:
 
 
 GET_CURRENT_EXTRACTION = Tool(
-    GetCurrentExtraction, get_current_extraction, says=lambda args: "Looking at what has been extracted"
+    "get_current_extraction",
+    GetCurrentExtraction,
+    _get_current_extraction,
+    summary=lambda args: "Looking at what has been extracted",
 )
 IDENTIFY_DOCUMENT = Tool(
-    IdentifyDocument, identify_document, writes=True, says=lambda args: f"It is a document of type {args.document_type}"
+    "identify_document",
+    IdentifyDocument,
+    _identify_document,
+    summary=lambda args: f"It is a document of type {args.document_type}",
+    effect=ToolEffect.WRITE,
+    preview=_preview_type,
 )
-EXTRACT_FIELDS = Tool(ExtractFields, extract_fields, writes=True, says=lambda args: _saving(list(args.fields)))
-UPDATE_FIELD = Tool(UpdateField, update_field, writes=True, says=lambda args: f"Updating {args.path[:80]}")
-REMOVE_FIELD = Tool(RemoveField, remove_field, writes=True, says=lambda args: f"Removing {args.path[:80]}")
+EXTRACT_FIELDS = Tool(
+    "extract_fields",
+    ExtractFields,
+    _extract_fields,
+    summary=lambda args: _saving(list(args.fields)),
+    effect=ToolEffect.WRITE,
+    prepare=_prepare_fields,
+    preview=_preview_fields,
+)
+UPDATE_FIELD = Tool(
+    "update_field",
+    UpdateField,
+    _update_field,
+    summary=lambda args: f"Updating {args.path[:80]}",
+    effect=ToolEffect.WRITE,
+    prepare=_prepare_field,
+    preview=_preview_field,
+)
+REMOVE_FIELD = Tool(
+    "remove_field",
+    RemoveField,
+    _remove_field,
+    summary=lambda args: f"Removing {args.path[:80]}",
+    effect=ToolEffect.WRITE,
+    prepare=_prepare_removal,
+    preview=_preview_removal,
+)
 COMPLETE_EXTRACTION = Tool(
-    CompleteExtraction, complete_extraction, writes=True, says=lambda args: "Completing the extraction"
+    "complete_extraction",
+    CompleteExtraction,
+    _complete_extraction,
+    summary=lambda args: "Completing the extraction",
+    effect=ToolEffect.WRITE,
+    preview=_preview_completion,
 )

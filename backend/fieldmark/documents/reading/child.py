@@ -1,10 +1,13 @@
-"""The subprocess that looks at an untrusted file: standard input is the file, standard output what was found in it.
+"""The subprocess that parses an untrusted file. Standard input is the file, standard output the answers.
 
-A job comes as JSON in the first argument. Answers are JSON lines: `{"pages": n, "media_type"}` first, then for reading
-`{"page": {…}}` for each page and `{"done": true, "scans": [numbers left for OCR]}`, for drawing `{"png": size}` and
-that many bytes for each page asked for and `{"done": true}`; or, at any time, `{"error": sentence, "not_found"?: true,
-"detail"?: what a developer wants to know}`.
-Whatever the work needs is imported and loaded first; then the process is sealed; only then the file is parsed.
+A job is JSON in the first argument. Answers are JSON lines:
+
+- first `{"pages": n, "media_type"}`;
+- for reading, `{"page": {…}}` for each page, then `{"done": true, "scans": [numbers of the pages left to OCR]}`;
+- for drawing, `{"png": size}` and that many bytes for each page asked for, then `{"done": true}`;
+- at any time, as the last, `{"error": sentence, "not_found"?: true, "detail"?: what a developer wants to know}`.
+
+All that the job needs is imported and loaded first. Then the process is locked down. Only then is the file parsed.
 """
 
 from __future__ import annotations
@@ -15,19 +18,20 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.sandbox_lockdown import end_with, limit, seal
+from fieldmark.documents.reading.sandbox_lockdown import die_with_parent, lock_down, lower_limit
 from fieldmark.errors import FieldmarkError, NotFound
 
 OCR_THREADS = 2
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
 OCR_MEMORY_BYTES = 1536 * MIB
 
-# Python imports an encoding when it is first named, which a sealed process cannot. These are used whatever the format.
+# Python imports an encoding when it is first named, which is not possible after lockdown. These are used by any format.
 _ENCODINGS = ("cp1252", "cp437", "utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 
 Send = Callable[[dict[str, Any]], None]
@@ -48,9 +52,9 @@ _NAMES = {
 
 
 def main() -> None:
-    """Do the job. The exit code says nothing; the last line does."""
-    job: dict[str, Any] = json.loads(sys.argv[1])
-    end_with(job["parent"])
+    """Do the job. The last line says how it ended; the exit code does not."""
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    die_with_parent(given["parent"])
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the lines
     kind = ""
@@ -60,16 +64,17 @@ def main() -> None:
         out.flush()
 
     try:
-        limits = Limits(**job["limits"])
+        limits = Limits(**given["limits"])
         data = sys.stdin.buffer.read(limits.max_bytes + 1)
-        kind = job["media_type"] or sniff.media_type(data, job["filename"])
-        task = _prepared(job, kind, limits, send, out)
+        job = job_from_json(given)
+        kind = job.media_type or sniff.media_type(data, job.filename if isinstance(job, ReadJob) else "")
+        task = _prepare(job, kind, limits, send, out)
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
-        by_ocr = job["task"] == "read" and (kind in sniff.IMAGES or bool(job["scans"]))
+        by_ocr = isinstance(job, ReadJob) and (kind in sniff.IMAGES or bool(job.scans))
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
         cpu = limits.seconds + limits.seconds_per_page * limits.max_pages
-        seal(memory, OCR_THREADS * math.ceil(cpu), job["parent"])
+        lock_down(memory, OCR_THREADS * math.ceil(cpu), given["parent"])
         task(data)
     except FieldmarkError as error:
         send({"error": str(error), "not_found": isinstance(error, NotFound)})
@@ -83,12 +88,12 @@ def main() -> None:
         send({"error": f"The {name} is damaged or cut off: its content cannot be read.", "detail": detail})
 
 
-def _prepared(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
-    """The job as a function of the file's bytes that imports and opens nothing any more."""
+def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
+    """The job as a function of the file's bytes. All that it needs is imported and loaded now."""
 
     def begin(page_count: int) -> None:
         cpu = limits.seconds + limits.seconds_per_page * page_count
-        limit(resource.RLIMIT_CPU, OCR_THREADS * math.ceil(cpu))
+        lower_limit(resource.RLIMIT_CPU, OCR_THREADS * math.ceil(cpu))
         send({"pages": page_count, "media_type": kind})
 
     def send_png(png: bytes) -> None:
@@ -96,8 +101,8 @@ def _prepared(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: B
         out.write(png)
         out.flush()
 
-    if job["task"] == "draw":
-        drawing = _drawing(job["numbers"], job["dpi"], job["longest_side"], kind, limits, begin, send_png)
+    if isinstance(job, DrawJob):
+        drawing = _prepare_drawing(job, kind, limits, begin, send_png)
 
         def draw(data: bytes) -> None:
             drawing(data)
@@ -105,23 +110,23 @@ def _prepared(job: dict[str, Any], kind: str, limits: Limits, send: Send, out: B
 
         return draw
     if kind == sniff.PDF:
-        return _pdf_reading(job["scans"], limits, begin, send)
+        return _prepare_pdf(job.scans, limits, begin, send)
     if kind in sniff.IMAGES:
-        return _image_reading(kind, limits, begin, send)
-    paginate = _paginating(kind, limits)
+        return _prepare_images(kind, limits, begin, send)
+    make_pages = _prepare_pagination(kind, limits)
 
     def read_text(data: bytes) -> None:
-        pages = paginate(data)
+        pages = make_pages(data)
         begin(len(pages))
         for page in pages:
-            send({"page": page.pack()})
+            send({"page": page.to_json()})
         send({"done": True, "scans": []})
 
     return read_text
 
 
-def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
-    """Every page's text layer; or, given the pages that have none, OCR of those."""
+def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
+    """Reads the text layer of every page. If `scans` is given, recognises the text of those pages instead."""
     from fieldmark.documents.reading.pdf import Pdf
 
     if scans is None:
@@ -135,7 +140,7 @@ def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int],
                 if page is None:
                     left.append(number)
                 else:
-                    send({"page": page.pack()})
+                    send({"page": page.to_json()})
             send({"done": True, "scans": left})
 
         return read_layers
@@ -154,13 +159,13 @@ def _pdf_reading(scans: list[int] | None, limits: Limits, begin: Callable[[int],
             pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
             image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
             page = ocr.read_page(number, image, *pdf.size(number))
-            send({"page": page.leaving_out(pdf.hidden_words(number)).pack()})
+            send({"page": page.with_hidden_words(pdf.hidden_words(number)).to_json()})
         send({"done": True, "scans": []})
 
     return read_scans
 
 
-def _image_reading(kind: str, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
+def _prepare_images(kind: str, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
     from PIL import Image
 
     from fieldmark.documents.reading.image import Images
@@ -174,41 +179,44 @@ def _image_reading(kind: str, limits: Limits, begin: Callable[[int], None], send
         begin(images.page_count)
         for number in range(1, images.page_count + 1):
             image, width, height = images.frame(number, LONGEST_SIDE)
-            send({"page": ocr.read_page(number, image, width, height).pack()})
+            send({"page": ocr.read_page(number, image, width, height).to_json()})
         send({"done": True, "scans": []})
 
     return read_frames
 
 
-def _paginating(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
-    """How the pages of a format without pages of its own are made."""
-    from fieldmark.documents.reading.grid import typeset
+def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
+    """The function that makes the pages of a format without pages of its own."""
+    from fieldmark.documents.reading.pagination import paginate
 
-    if kind in (sniff.DOCX, sniff.XLSX):
-        from fieldmark.documents.reading import office
+    if kind == sniff.DOCX:
+        from fieldmark.documents.reading.docx import docx_parts
 
-        parts = office.prepared(kind)
-        return lambda data: typeset(parts(data, limits), "docx" if kind == sniff.DOCX else "xlsx", limits)
+        return lambda data: paginate(docx_parts(data, limits), "docx", limits)
+    if kind == sniff.XLSX:
+        from fieldmark.documents.reading.xlsx import xlsx_parts
+
+        return lambda data: paginate(xlsx_parts(data, limits), "xlsx", limits)
     if kind == sniff.HTML:
         from fieldmark.documents.reading.markup import html_parts
 
         _load_encodings()
-        return lambda data: typeset(html_parts(data), "html", limits)
+        return lambda data: paginate(html_parts(data), "html", limits)
     if kind == sniff.EML:
         from fieldmark.documents.reading.mail import mail_parts
 
         _load_encodings()
-        return lambda data: typeset(mail_parts(data), "email", limits)
+        return lambda data: paginate(mail_parts(data), "email", limits)
 
     from fieldmark.documents.reading import text
 
     if kind == sniff.CSV:
-        return lambda data: typeset(text.csv_parts(data), "csv", limits)
-    return lambda data: typeset(text.plain_parts(data), "text", limits)
+        return lambda data: paginate(text.csv_parts(data), "csv", limits)
+    return lambda data: paginate(text.plain_parts(data), "text", limits)
 
 
 def _load_encodings() -> None:
-    """All of them: a web page or a mail may name any."""
+    """Import every encoding: a web page or a mail may name any."""
     import encodings
     import importlib
     import pkgutil
@@ -218,10 +226,8 @@ def _load_encodings() -> None:
             importlib.import_module(f"encodings.{module.name}")
 
 
-def _drawing(
-    numbers: list[int],
-    dpi: float,
-    longest_side: int,
+def _prepare_drawing(
+    job: DrawJob,
     kind: str,
     limits: Limits,
     begin: Callable[[int], None],
@@ -234,7 +240,8 @@ def _drawing(
     from fieldmark.documents.reading.pdf import Pdf
 
     Image.init()
-    paginate = None if kind == sniff.PDF or kind in sniff.IMAGES else _paginating(kind, limits)
+    numbers, dpi, longest_side = job.numbers, job.dpi, job.longest_side
+    make_pages = None if kind == sniff.PDF or kind in sniff.IMAGES else _prepare_pagination(kind, limits)
 
     def check(page_count: int) -> None:
         begin(page_count)
@@ -248,8 +255,8 @@ def _drawing(
             check(images.page_count)
             for number in numbers:
                 send_png(image_png(images.frame(number, longest_side)[0]))
-        elif paginate:
-            pages = paginate(data)
+        elif make_pages:
+            pages = make_pages(data)
             check(len(pages))
             for number in numbers:
                 sheet = Pdf(draw_text_page(pages[number - 1]), limits)

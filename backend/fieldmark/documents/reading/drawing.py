@@ -1,4 +1,4 @@
-"""Draw a page of text as its boxes say, for documents that have no pages of their own."""
+"""PNGs of pages, and pages of text drawn by the boxes of their words where a document has no pages of its own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import io
 import unicodedata
 from typing import Any
 
-import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 from PIL import Image
 
-from fieldmark.documents.reading.grid import CHARACTER, FONT_SIZE, LINE
 from fieldmark.documents.reading.pages import Page
-
-pdfium: Any = pypdfium2.raw  # C functions without types
+from fieldmark.documents.reading.pagination import CHARACTER, FONT_SIZE, LINE
+from fieldmark.documents.reading.pdfium import pdfium
 
 _BASELINE = 9.5  # points below the top of a line
 
@@ -21,8 +19,8 @@ _BASELINE = 9.5  # points below the top of a line
 def draw_text_page(page: Page) -> bytes:
     """A PDF of one page with the words in Courier where their boxes are.
 
-    PDFium carries that font, so no machine needs one; it knows the letters of Western Europe, and what it lacks is
-    drawn as a question mark. The page's text keeps the right characters.
+    PDFium carries that font, so no machine needs one. It knows the letters of Western Europe; any other letter is drawn
+    as a question mark. The page's text keeps the right characters.
     """
     pdfium.FPDF_InitLibrary()
     document: Any = pdfium.FPDF_CreateNewDocument()

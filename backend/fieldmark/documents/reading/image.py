@@ -1,4 +1,4 @@
-"""PNG, JPEG, TIFF and WebP: each frame as it is meant to be seen, within the limits, without unpacking it first."""
+"""PNG, JPEG, TIFF and WebP: each frame as it is meant to be seen. Its size is checked before it is unpacked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SWAPS_SIDES = frozenset({5, 6, 7, 8})  # EXIF orientations that turn the image 
 
 
 class Images:
-    """The frames of an image file. Only a TIFF has more than one: other formats' frames are an animation."""
+    """The frames of an image file. Only a TIFF has more than one: frames of other formats are an animation."""
 
     def __init__(self, data: bytes, media_type: str, limits: Limits) -> None:
         """Raises Unreadable for what is damaged or over the limit of pages."""
@@ -44,7 +44,10 @@ class Images:
         return count
 
     def frame(self, number: int, longest_side: int) -> tuple[Image.Image, int, int]:
-        """One frame as RGB on white, turned as EXIF says and no longer than asked, and its full width and height."""
+        """One frame as RGB on white, with its full width and height.
+
+        It is turned as EXIF says, and reduced to `longest_side`.
+        """
         image: Any = self._image
         if self._kind == "TIFF":
             image.seek(number - 1)

@@ -6,8 +6,8 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
 
-from fieldmark.documents.reading.grid import Part, expand_tabs
 from fieldmark.documents.reading.markup import html_lines
+from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.text import decode
 
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")

@@ -1,4 +1,4 @@
-"""HTML: the text a reader would see, line by line, with table rows as rows. Nothing is fetched and no script runs."""
+"""HTML: the text that a person sees, line by line, with table rows as rows. Nothing is fetched, and no script runs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.grid import Part, align
+from fieldmark.documents.reading.computed_style import INLINE_TAGS, ComputedStyle, StyleResolver
 from fieldmark.documents.reading.pages import clean
-from fieldmark.documents.reading.style import Look, Styles
+from fieldmark.documents.reading.pagination import Part, align
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Unreadable
 
 etree: Any = lxml.etree  # pyright: ignore
 
 _TEXTLESS_TAGS = frozenset(
-    """script style template noscript head title meta link svg math iframe object embed audio video canvas map datalist
+    """script style template noscript title meta link svg math iframe object embed audio video canvas map datalist
     select""".split()  # noqa: SIM905
-)
-_INLINE_TAGS = frozenset(
-    """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr output q s
-    samp small span strike strong sub sup time tt u var wbr""".split()  # noqa: SIM905
 )
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
@@ -35,7 +31,7 @@ def html_parts(data: bytes) -> list[Part]:
 
 
 def html_lines(text: str) -> Part:
-    """The lines of HTML that a person can see, and the words that one cannot."""
+    """The lines of HTML that a person can see, with the hidden words. Raises Unreadable."""
     parser: Any = etree.HTMLParser(
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
     )
@@ -46,14 +42,14 @@ def html_lines(text: str) -> Part:
         raise Unreadable("The HTML is damaged: it cannot be parsed.") from error
     if root is None:
         return Part()
-    page = _Page(Styles(root))
+    page = _Page(StyleResolver(root))
     block = _Block()
-    page.walk(root, block, False, page.outermost)
+    page.walk(root, block, False, page.initial)
     return Part(block.lines(), page.hidden)
 
 
 class _Block:
-    """Lines in the making: text runs on until something ends the line."""
+    """Lines in the making. Text goes on in the same line until something ends it."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -89,64 +85,67 @@ class _Block:
 
 
 class _Page:
-    """Goes through a page; text that cannot be seen ends up in `hidden`, word by word."""
+    """Walks through a page. The words of hidden text are collected in `hidden`."""
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: StyleResolver) -> None:
         self._styles = styles
-        self.outermost = styles.outermost()
+        self.initial = styles.initial
         self.hidden: list[str] = []
 
-    def walk(self, node: Any, block: _Block, keep_space: bool, around: Look) -> None:
+    def walk(self, node: Any, block: _Block, keep_space: bool, parent: ComputedStyle) -> None:
         tag: Any = node.tag
         if not isinstance(tag, str) or tag in _TEXTLESS_TAGS:
             return
         if tag == "input" and node.get("type", "").lower() in ("hidden", "password"):
             return
-        look = self._styles.look(node, around)
+        style = self._styles.compute(node, parent)
         if tag == "br":
-            block.end(blank=look.seen)
+            block.end(blank=style.is_visible)
             return
         if tag == "table":
-            block.extend(self._table(node, look))
+            block.extend(self._table(node, style))
             return
         if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
-            self._add(block, f" {node.get('value')} ", False, look)
+            self._add(block, f" {node.get('value')} ", False, style)
         if tag == "img" and node.get("alt"):
-            self._add(block, f" {node.get('alt')} ", False, look)
+            self._add(block, f" {node.get('alt')} ", False, style)
         keep_space = keep_space or tag in ("pre", "textarea")
-        inline = tag in _INLINE_TAGS
+        inline = tag in INLINE_TAGS
         if not inline:
             block.end()
-        if tag == "li" and look.seen:
+        if tag == "li" and style.is_visible:
             block.add("• ", True)
-        self._inside(node, block, keep_space, look)
+        self._inside(node, block, keep_space, style)
         if tag in ("td", "th", "dt"):
             block.add("  ", True)  # outside a table, as in a broken one
         elif not inline:
             block.end()
 
-    def _inside(self, node: Any, block: _Block, keep_space: bool, look: Look) -> None:
-        self._add(block, node.text, keep_space, look)
+    def _inside(self, node: Any, block: _Block, keep_space: bool, style: ComputedStyle) -> None:
+        self._add(block, node.text, keep_space, style)
         for child in node:
-            self.walk(child, block, keep_space, look)
-            self._add(block, child.tail, keep_space, look)
+            self.walk(child, block, keep_space, style)
+            self._add(block, child.tail, keep_space, style)
 
-    def _add(self, block: _Block, text: str | None, keep_space: bool, look: Look) -> None:
-        if text and look.seen:
+    def _add(self, block: _Block, text: str | None, keep_space: bool, style: ComputedStyle) -> None:
+        if text and style.is_visible:
             block.add(text, keep_space)
         elif text:
             self.hidden.extend(clean(text).split())
 
-    def _table(self, table: Any, look: Look) -> list[str]:
-        """Rows as aligned lines. Where cells differ in lines, a table lays out the page: one cell after the other."""
+    def _table(self, table: Any, style: ComputedStyle) -> list[str]:
+        """The rows of a table as aligned lines.
+
+        If the cells of a row differ in their number of lines, the table lays out the page: its cells follow each other.
+        """
         lines: list[str] = []
         rows: list[list[str]] = []
-        for row, around in self._rows(table, look):
+        for row, around in self._rows(table, style):
             cells: list[list[str]] = []
             for cell in row:
                 if isinstance(cell.tag, str) and cell.tag in ("td", "th", "caption"):
                     block = _Block()
-                    self._inside(cell, block, False, self._styles.look(cell, around))
+                    self._inside(cell, block, False, self._styles.compute(cell, around))
                     cells.append([line for line in block.lines() if line])
             tall = {len(cell) for cell in cells} - {0}
             if len(tall) == 1:
@@ -158,16 +157,16 @@ class _Page:
                 lines.extend(line for cell in cells for line in cell)
         return [*lines, *align(rows)]
 
-    def _rows(self, table: Any, look: Look) -> list[tuple[Any, Look]]:
-        found: list[tuple[Any, Look]] = []
+    def _rows(self, table: Any, style: ComputedStyle) -> list[tuple[Any, ComputedStyle]]:
+        found: list[tuple[Any, ComputedStyle]] = []
         for child in table:
             if not isinstance(child.tag, str):
                 continue
-            own = self._styles.look(child, look)
+            own = self._styles.compute(child, style)
             if child.tag == "tr":
                 found.append((child, own))
             elif child.tag in ("thead", "tbody", "tfoot"):
-                found.extend((row, self._styles.look(row, own)) for row in child if row.tag == "tr")
+                found.extend((row, self._styles.compute(row, own)) for row in child if row.tag == "tr")
             elif child.tag == "caption":
-                found.append(([child], look))
+                found.append(([child], style))
         return found

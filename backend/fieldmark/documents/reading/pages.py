@@ -1,4 +1,4 @@
-"""What reading yields: pages of words with boxes, and the limits a file is read within."""
+"""The content of a document: pages of words with boxes. And the limits that a file is read within."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_EXCERPT = 200  # characters of hidden text that are kept, for a person to se
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A run of characters without white space, and where it stands.
+    """Characters without white space, and their box.
 
-    The box is in parts of the page (0..1), origin top left, as the rendered page shows it. `confidence` (0..1) is
-    known for OCR only.
+    The box is given in fractions of the page (0 to 1) from its top left corner, as the rendered page shows it.
+    `confidence` (0 to 1) is known for OCR only.
     """
 
     text: str
@@ -36,11 +36,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page. `number` counts from 1; width and height are points (pixels for images).
+    """One page. `number` counts from 1; width and height are in points (for images, in pixels).
 
-    `text` holds the lines in reading order; gaps as wide as a column are two spaces or more. `words` are exactly
-    `text.split()`, in that order. `engine` is one of ENGINES: what read it. `hidden_words` were left out because a
-    person cannot see them; `hidden_excerpt` is how they begin.
+    `text` holds the lines in reading order. A gap as wide as a column is two spaces or more. `words` are exactly
+    `text.split()`, in that order. `engine` is what read the page, one of ENGINES. `hidden_words` is the number of words
+    that were left out because a person cannot see them, and `hidden_excerpt` is how these begin.
     """
 
     number: int
@@ -52,15 +52,15 @@ class Page:
     hidden_words: int = 0
     hidden_excerpt: str = ""
 
-    def leaving_out(self, hidden: Sequence[str]) -> Page:
-        """The page with the words on record that were left out of it, after those that are so already."""
+    def with_hidden_words(self, hidden: Sequence[str]) -> Page:
+        """The page with more words counted as hidden; they follow the ones that are counted already."""
         if not hidden:
             return self
         excerpt = " ".join([self.hidden_excerpt, *hidden[:MAX_EXCERPT]]).strip()[:MAX_EXCERPT]
         return replace(self, hidden_words=self.hidden_words + len(hidden), hidden_excerpt=excerpt)
 
-    def pack(self) -> dict[str, Any]:
-        """The page as compact JSON: a word is `[text, x0, y0, x1, y1]`, with its confidence as a sixth for OCR."""
+    def to_json(self) -> dict[str, Any]:
+        """The page as compact JSON. A word is `[text, x0, y0, x1, y1]`; for OCR its confidence comes sixth."""
         words: list[list[Any]] = []
         for word in self.words:
             item: list[Any] = [word.text, word.x0, word.y0, word.x1, word.y1]
@@ -79,15 +79,15 @@ class Page:
         }
 
     @classmethod
-    def unpack(cls, packed: dict[str, Any]) -> Page:
-        """The page that `pack` packed."""
-        words = [Word(*item) for item in packed["words"]]
-        parts: dict[str, Any] = {**packed, "words": words}
+    def from_json(cls, value: dict[str, Any]) -> Page:
+        """The page that `to_json` made this of. Raises TypeError or LookupError for another shape."""
+        words = [Word(*item) for item in value["words"]]
+        parts: dict[str, Any] = {**value, "words": words}
         return cls(**parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DocumentContent:
     """A whole document as read."""
 
     media_type: str
@@ -96,7 +96,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one document may cost. A file beyond any of them is unreadable, with a sentence that names the limit."""
+    """What one document may cost. A file beyond any of these is unreadable, with a sentence that names the limit."""
 
     max_bytes: int = 50 * MIB
     max_pages: int = 500
@@ -107,8 +107,8 @@ class Limits:
     memory_bytes: int = 2048 * MIB  # address space of the subprocess; where it does OCR, the models come on top
 
 
-class Piece(NamedTuple):
-    """A word before it has its place in the text: a box in the page's own units, origin top left."""
+class PlacedWord(NamedTuple):
+    """A word whose place in the text is not known yet. Its box is in the page's own units from its top left corner."""
 
     text: str
     x0: float
@@ -128,7 +128,7 @@ _INVISIBLE = re.compile(
 
 
 def clean(text: str) -> str:
-    """The text without NUL, lone surrogates, controls and invisible characters; ligatures are taken apart."""
+    """The text without NUL, lone surrogates, controls and invisible characters, and with ligatures as letters."""
     if text.isascii():
         return _INVISIBLE.sub("", text) if not text.isprintable() else text
     try:

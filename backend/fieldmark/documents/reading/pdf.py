@@ -7,25 +7,22 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
-
-from fieldmark.documents.reading.layout import check_amount, compose
-from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, Piece, clean
-from fieldmark.documents.reading.visibility import Run, Sight, address, get_loose_box, get_unicode
+from fieldmark.documents.reading.layout import check_size, layout_page
+from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean
+from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
+from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
 from fieldmark.errors import Unreadable
-
-pdfium: Any = pypdfium2.raw  # C functions without types
 
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a glyph somebody drew, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
-_UNSHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
+_NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
 class Pdf:
-    """An open PDF. Points everywhere, origin top left, as the page is shown (crop box and rotation applied)."""
+    """An open PDF. All boxes are in points from the top left corner of the page as shown, cropped and rotated."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         """Raises Unreadable for what is encrypted, damaged, empty or over the limit of pages."""
@@ -42,25 +39,25 @@ class Pdf:
             raise Unreadable("The PDF has no pages.")
         if self.page_count > limits.max_pages:
             raise Unreadable(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
-        self._unshown: list[str] = []  # what hidden annotations of the page at hand would say
+        self._annotation_words: list[str] = []  # of the open page's hidden annotations
         self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
 
     def read_page(self, number: int) -> Page | None:
-        """The page's text layer, without what a person cannot see.
+        """The page of its text layer, without the words that a person cannot see. None if the page is left to OCR.
 
-        None when no word can be seen but something is drawn, so that OCR may find some; and when most of the layer is
-        invisible text over something drawn, as scanners leave it: there OCR of our own says what the page shows.
+        That is so if no word is visible but something is drawn. It is also so if most of the layer is invisible text
+        over something drawn, as scanners leave it: then our own OCR says what the page shows.
         """
         with self._page(number) as (page, width, height):
             groups, hidden, scanned = self._words(number, page, width, height)
             if scanned:
                 return None
-            return compose(number, width, height, groups, "pdf").leaving_out(hidden + self._unshown)
+            return layout_page(number, width, height, groups, "pdf").with_hidden_words(hidden + self._annotation_words)
 
     def hidden_words(self, number: int) -> list[str]:
-        """What a page left to OCR has in its text layer that neither a person nor OCR finds on it."""
+        """The hidden words of a page that is left to OCR: where they stand, nothing is drawn that OCR could read."""
         with self._page(number) as (page, width, height):
-            return self._words(number, page, width, height)[1] + self._unshown
+            return self._words(number, page, width, height)[1] + self._annotation_words
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""
@@ -89,7 +86,7 @@ class Pdf:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
             raise Unreadable(f"Page {number} of the PDF is damaged.")
-        self._unshown = _take_unshown(page)
+        self._annotation_words = _remove_hidden_annotations(page)
         if self._has_form and pdfium.FPDFPage_GetAnnotCount(page) > 0:
             # What was typed into a form is no part of the page's content until the form is flattened into it.
             pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
@@ -112,11 +109,11 @@ class Pdf:
 
     def _words(
         self, number: int, page: Any, width: float, height: float
-    ) -> tuple[list[tuple[int, list[Piece]]], list[str], bool]:
-        """The page's visible words by direction, the hidden ones, and whether OCR may say more.
+    ) -> tuple[list[tuple[int, list[PlacedWord]]], list[str], bool]:
+        """The page's visible words by direction, its hidden words, and whether the page is left to OCR.
 
-        A word's box is that of its first and last character together: asking PDFium for the boxes of those two only,
-        not of every character, halves the time of a page.
+        A word's box is that of its first and last character together. Asking PDFium for these two only, not for every
+        character, halves the time of a page.
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
@@ -124,30 +121,30 @@ class Pdf:
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
-            box = _Boxes(page, layer)
-            runs: list[Run] = []
+            boxes = _Boxes(page, layer)
+            words: list[LayerWord] = []
             direction = _RIGHT
-            for start, end, text in _runs(codes):
-                direction, place = box.around(start, end, direction)
-                runs.append(Run(start, end, text, direction, place))
-            if not runs:
+            for start, end, text in _split_words(codes):
+                direction, around = boxes.of_word(start, end, direction)
+                words.append(LayerWord(start, end, text, direction, around))
+            if not words:
                 return [], [], pdfium.FPDFPage_CountObjects(page) > 0
-            check_amount(number, [run.text for run in runs])  # before each is looked at
-            sight = Sight(page, layer, (width, height), box.of)
-            groups: dict[int, list[Piece]] = {}
+            check_size(number, [word.text for word in words])  # before the work on each
+            detector = VisibilityDetector(page, layer, (width, height), boxes.of_character)
+            groups: dict[int, list[PlacedWord]] = {}
             hidden: list[tuple[str, bool]] = []
-            for run, stretches in zip(runs, sight.seen(runs, codes), strict=True):
-                if stretches == [(run.start, run.end)]:
-                    groups.setdefault(run.direction, []).append(Piece(run.text, *run.box))
+            for word, stretches in zip(words, detector.visible_stretches(words, codes), strict=True):
+                if stretches == [(word.start, word.end)]:
+                    groups.setdefault(word.direction, []).append(PlacedWord(word.text, *word.box))
                     continue
                 for start, end in stretches:
                     if text := clean(_characters(codes[start:end])):
-                        direction, place = box.around(start, end, run.direction)
-                        groups.setdefault(direction, []).append(Piece(text, *place))
-                hidden.append((run.text, not stretches and sight.on_picture(run.box)))
-            # Of a scan's layer only the words that stand where nothing is drawn are hidden from anybody.
-            on_picture = sum(covered for _, covered in hidden)
-            scanned = on_picture > sum(len(pieces) for pieces in groups.values()) or not (groups or sight.blank)
+                        direction, around = boxes.of_word(start, end, word.direction)
+                        groups.setdefault(direction, []).append(PlacedWord(text, *around))
+                hidden.append((word.text, not stretches and detector.has_drawing(word.box)))
+            # Of a scan's text layer only the words that stand where nothing is drawn count as hidden.
+            over_drawing = sum(covered for _, covered in hidden)
+            scanned = over_drawing > sum(map(len, groups.values())) or not (groups or detector.is_blank)
             return sorted(groups.items()), [text for text, covered in hidden if not (scanned and covered)], scanned
         finally:
             pdfium.FPDFText_ClosePage(layer)
@@ -157,18 +154,18 @@ def _characters(codes: list[int]) -> str:
     return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
 
 
-def _take_unshown(page: Any) -> list[str]:
-    """Remove the annotations and form fields that are not shown on a screen; answers the words they hold."""
+def _remove_hidden_annotations(page: Any) -> list[str]:
+    """The words of the annotations and form fields that a screen does not show. They are removed from the page."""
     words: list[str] = []
     for index in reversed(range(pdfium.FPDFPage_GetAnnotCount(page))):
         annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
         if not annotation:
             continue
-        unshown = pdfium.FPDFAnnot_GetFlags(annotation) & _UNSHOWN
-        if unshown:
+        is_hidden = pdfium.FPDFAnnot_GetFlags(annotation) & _NOT_SHOWN
+        if is_hidden:
             words += _value(annotation, b"V") or _value(annotation, b"Contents")
         pdfium.FPDFPage_CloseAnnot(annotation)
-        if unshown:
+        if is_hidden:
             pdfium.FPDFPage_RemoveAnnot(page, index)
     return words
 
@@ -180,8 +177,8 @@ def _value(annotation: Any, key: bytes) -> list[str]:
     return clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " ")).split()
 
 
-def _runs(codes: list[int]) -> Iterator[tuple[int, int, str]]:
-    """Start, end and text of each word among the characters; a word hyphenated over a line's end is two."""
+def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
+    """Start, end and text of each word among the characters. A word hyphenated at a line's end is two words."""
     text = _characters(codes)
     breaks = [index + 1 for index, code in enumerate(codes) if code in _LINE_HYPHENS]
     breaks.append(len(text))
@@ -204,7 +201,7 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
 
 
 class _Boxes:
-    """Where a page's characters stand on the page as it is shown."""
+    """The boxes of a page's characters, on the page as it is shown."""
 
     def __init__(self, page: Any, layer: Any) -> None:
         self._layer = address(layer)
@@ -216,20 +213,20 @@ class _Boxes:
         self._right, self._bottom = float(bounds.right), float(bounds.bottom)
         self._turns = int(pdfium.FPDFPage_GetRotation(page))
 
-    def around(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
-        """The direction and box of the characters `start` to `end`.
+    def of_word(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
+        """The direction and box of a word, the characters `start` to `end`.
 
-        A single character has no direction of its own: it goes with the one before it.
+        A single character has no direction of its own. It takes `direction`, that of the word before it.
         """
-        first = self.of(start)
+        first = self.of_character(start)
         if end - start < 2:
             return direction, first
-        last = self.of(end - 1)
+        last = self.of_character(end - 1)
         box = min(first[0], last[0]), min(first[1], last[1]), max(first[2], last[2]), max(first[3], last[3])
         return _direction(first, last), box
 
-    def of(self, index: int) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom of one character in points, the height being that of its font."""
+    def of_character(self, index: int) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom of one character in points. The height is that of its font."""
         get_loose_box(self._layer, index, self._reference)
         box = self._rectangle
         left, right, top, bottom = box.left, box.right, box.top, box.bottom

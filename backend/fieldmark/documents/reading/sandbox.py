@@ -1,4 +1,4 @@
-"""Run the reader in a limited subprocess and check what it answers: the file may be hostile."""
+"""Read or draw a document in a locked-down subprocess, and check what it answers: the file may be hostile."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import stat
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from fieldmark.documents.reading.pages import ENGINES, MAX_EXCERPT, MIB, Limits, Page, Reading, clean
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_to_json
+from fieldmark.documents.reading.pages import ENGINES, MAX_EXCERPT, MIB, DocumentContent, Limits, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.errors import NotFound, Unreadable
 
@@ -31,68 +31,68 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "
 Progress = Callable[[int, int], Awaitable[None] | None]
 
 
-async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress | None = None) -> Reading:
-    """Read a document into pages of words with boxes.
+async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress | None = None) -> DocumentContent:
+    """The content of a document: pages of words with boxes.
 
-    `filename` is what the uploader called it; its content decides what it is. `on_page(done, total)` is called after
-    each page. Raises Unreadable, with one sentence that says why, for every file that cannot be read within the limits.
-    Cancelling kills the subprocess.
+    `filename` is what the uploader called it. The media type is found by the content. `on_page(done, total)` is called
+    after each page. Raises Unreadable, with one sentence that says why, for any file that cannot be read within the
+    limits. Cancelling kills the subprocess.
     """
     pages: dict[int, Page] = {}
     media_type = ""
     total = 0
 
-    async with _Clock(limits) as clock:
+    async with _Deadline(limits) as deadline:
         scans: list[int] | None = None
         while scans is None or scans:
-            job = {"task": "read", "filename": Path(filename).name, "media_type": media_type or None, "scans": scans}
+            job = ReadJob(Path(filename).name, media_type or None, scans)
             async with _subprocess(path, job, limits) as process:
                 async for message in _messages(process, limits):
-                    with _distrusted():
+                    with _rejecting_nonsense():
                         if "pages" in message:
-                            total, media_type = _counted(message["pages"], limits), _known(message["media_type"])
-                            clock.allow(total)
+                            total, media_type = (
+                                _checked_number(message["pages"], limits),
+                                _checked_media_type(message["media_type"]),
+                            )
+                            deadline.extend(total)
                         elif "scans" in message:
-                            scans = [_counted(number, limits) for number in message["scans"]] if scans is None else []
+                            scans = (
+                                [_checked_number(number, limits) for number in message["scans"]]
+                                if scans is None
+                                else []
+                            )
                         else:
-                            page = _checked(Page.unpack(message["page"]), total)
+                            page = _checked_page(Page.from_json(message["page"]), total)
                             pages[page.number] = page
-                    if "page" in message and on_page and inspect.isawaitable(told := on_page(len(pages), total)):
-                        await told
+                    if "page" in message and on_page and inspect.isawaitable(pending := on_page(len(pages), total)):
+                        await pending
     if sorted(pages) != list(range(1, total + 1)):
         raise Unreadable("The file could not be read to its end.")
     if not any(page.words for page in pages.values()):
         hidden = any(page.hidden_words for page in pages.values())
         raise Unreadable(f"No text{' that a person can see' if hidden else ''} was found in the document.")
-    return Reading(media_type, [pages[number] for number in sorted(pages)])
+    return DocumentContent(media_type, [pages[number] for number in sorted(pages)])
 
 
 async def draw_pages(
     path: Path, media_type: str, numbers: Sequence[int], limits: Limits, dpi: float, longest_side: int, max_bytes: int
 ) -> list[bytes]:
-    """Pages as PNGs, in the order asked for, as many of them as are together no longer than `max_bytes`.
+    """PNGs of pages, in the order asked for: as many of them as fit into `max_bytes` together.
 
     Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file`.
     """
     if media_type not in MEDIA_TYPES:
         raise NotFound(f"A file of type {media_type} has no page images.")
-    job = {
-        "task": "draw",
-        "filename": "",
-        "media_type": media_type,
-        "numbers": list(numbers),
-        "dpi": dpi,
-        "longest_side": longest_side,
-    }
+    job = DrawJob(media_type, list(numbers), dpi, longest_side)
     drawn: list[bytes] = []
-    async with _Clock(limits) as clock, _subprocess(path, job, limits) as process:
+    async with _Deadline(limits) as deadline, _subprocess(path, job, limits) as process:
         async for message in _messages(process, limits):
             if "pages" in message:
-                clock.allow(len(numbers))
+                deadline.extend(len(numbers))
             elif "png" in message and len(drawn) < len(numbers):
-                with _distrusted():
+                with _rejecting_nonsense():
                     size = int(message["png"])
-                png = await _exactly(process, size)
+                png = await _read_png(process, size)
                 if not png.startswith(b"\x89PNG\r\n\x1a\n"):
                     raise Unreadable("The page could not be drawn.")
                 if sum(map(len, drawn)) + len(png) > max_bytes:
@@ -103,8 +103,8 @@ async def draw_pages(
     return drawn
 
 
-class _Clock:
-    """The time a document may take: it is known how long only once its pages are counted."""
+class _Deadline:
+    """The time that a document may take. It grows once the number of pages is known."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -112,11 +112,11 @@ class _Clock:
         self._started = asyncio.get_running_loop().time()
         self._timeout = asyncio.timeout(limits.seconds)
 
-    def allow(self, page_count: int) -> None:
+    def extend(self, page_count: int) -> None:
         self._seconds = self._limits.seconds + self._limits.seconds_per_page * page_count
         self._timeout.reschedule(self._started + self._seconds)
 
-    async def __aenter__(self) -> _Clock:
+    async def __aenter__(self) -> _Deadline:
         await self._timeout.__aenter__()
         return self
 
@@ -128,15 +128,15 @@ class _Clock:
 
 
 @asynccontextmanager
-async def _subprocess(path: Path, job: dict[str, Any], limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The child at work on the file, in a process group of its own; however this ends, the group is killed."""
-    job |= {"limits": asdict(limits), "parent": os.getpid()}
+async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """The child process that works on the file, in a process group of its own. The group is killed at the end."""
+    argument = json.dumps(job_to_json(job, limits, os.getpid()))
     # The file is handed over open: the child's user need not be able to reach it.
-    file = await asyncio.to_thread(_opened, path, limits)
+    file = await asyncio.to_thread(_open_checked, path, limits)
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-B", "-X", "utf8", "-c", _START, json.dumps(job), str(_ROOT)),
+            *("-I", "-B", "-X", "utf8", "-c", _START, argument, str(_ROOT)),
             stdin=file,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -157,7 +157,7 @@ async def _subprocess(path: Path, job: dict[str, Any], limits: Limits) -> AsyncG
         await process.wait()
 
 
-def _opened(path: Path, limits: Limits) -> int:
+def _open_checked(path: Path, limits: Limits) -> int:
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         status = os.fstat(file)
@@ -176,7 +176,7 @@ def _opened(path: Path, limits: Limits) -> int:
 
 
 async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> AsyncIterator[dict[str, Any]]:
-    """What the child says, up to and without its end. Raises what it reports, and Unreadable if it just died."""
+    """The child's messages, up to the last. Raises the error that it reports, and Unreadable if it died."""
     received = 0
     while True:
         try:
@@ -187,8 +187,8 @@ async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> Asyn
         if received > limits.max_decoded_bytes:
             raise Unreadable(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
         if not line.endswith(b"\n"):
-            raise Unreadable(await _death(process))
-        with _distrusted():
+            raise Unreadable(await _cause_of_death(process))
+        with _rejecting_nonsense():
             message = dict[str, Any](json.loads(line))
         if "error" in message:
             error = (NotFound if message.get("not_found") else Unreadable)(str(message["error"])[:500])
@@ -201,15 +201,15 @@ async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> Asyn
 
 
 @contextmanager
-def _distrusted() -> Generator[None]:
-    """A file may have taken the child over: what it then says need not even have the right shape."""
+def _rejecting_nonsense() -> Generator[None]:
+    """Turns the errors of parsing a message into Unreadable: a child that a file took over may send anything."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise Unreadable("The file made its reader answer nonsense.") from error
 
 
-async def _death(process: asyncio.subprocess.Process) -> str:
+async def _cause_of_death(process: asyncio.subprocess.Process) -> str:
     code = await process.wait()
     if code == -signal.SIGXCPU:
         return "The file took more computing time to read than it may."
@@ -221,13 +221,13 @@ async def _death(process: asyncio.subprocess.Process) -> str:
     return f"The reader stopped before the file's end (exit code {code})."
 
 
-async def _exactly(process: asyncio.subprocess.Process, size: int) -> bytes:
+async def _read_png(process: asyncio.subprocess.Process, size: int) -> bytes:
     if not 0 < size <= MAX_LINE:
         raise Unreadable("The page's image is too large.")
     try:
         return await _stdout(process).readexactly(size)
     except asyncio.IncompleteReadError as error:
-        raise Unreadable(await _death(process)) from error
+        raise Unreadable(await _cause_of_death(process)) from error
 
 
 def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
@@ -236,26 +236,26 @@ def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
     return process.stdout
 
 
-def _counted(value: Any, limits: Limits) -> int:
+def _checked_number(value: Any, limits: Limits) -> int:
     if not isinstance(value, int) or not 0 <= value <= limits.max_pages:
         raise ValueError(value)
     return value
 
 
-def _known(media_type: Any) -> str:
+def _checked_media_type(media_type: Any) -> str:
     if media_type not in MEDIA_TYPES:
         raise ValueError(media_type)
     return media_type
 
 
-def _checked(page: Page, total: int) -> Page:
-    """The page, if it is one that can be stored and shown."""
+def _checked_page(page: Page, total: int) -> Page:
+    """The page, if it can be stored and shown. Raises ValueError or TypeError otherwise."""
     if page.number not in range(1, total + 1) or not all(0 < side < inf for side in (page.width, page.height)):
         raise ValueError(page.number)
     if page.text.split() != [word.text for word in page.words] or "\0" in page.text or page.engine not in ENGINES:
         raise ValueError(page.number)
     page.text.encode()
-    # As long as it may be and no character that is not cleaned away elsewhere; and nothing left out has no beginning.
+    # The excerpt is bounded and clean, as an honest reader sends it, and empty where no word is hidden.
     if type(page.hidden_words) is not int or not bool(page.hidden_excerpt) <= page.hidden_words < 2**31:
         raise ValueError(page.number)
     if type(page.hidden_excerpt) is not str or len(page.hidden_excerpt) > MAX_EXCERPT:

@@ -1,6 +1,6 @@
-"""Shut a process in before it looks at an untrusted file: no new files, sockets, processes or privileges.
+"""Lock this process down before it parses an untrusted file: no new files, sockets, processes or privileges.
 
-What holds afterwards, also when the file has taken the process over:
+What holds after lockdown, also if the file takes the process over:
 
 - everywhere: no file, socket or other descriptor can be opened (a limit of zero descriptors, which only root could
   raise again), so there is no network and no reading of other files; no core dump; bounded CPU time;
@@ -27,19 +27,19 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _CLONE_NEWNET = 0x4000_0000
 
 
-def seal(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
-    """Seal this process for good. Everything it will need must be imported, loaded and open already."""
+def lock_down(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
+    """Lock this process down for good. All that it needs must be imported, loaded and open already."""
     sys.meta_path.insert(0, _NoImports())
     linux = sys.platform == "linux"
     library = ctypes.CDLL(None, use_errno=True) if linux else None
     if library:
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         library.unshare(_CLONE_NEWNET)  # needs privileges; without them the limit on descriptors has to do
-    limit(resource.RLIMIT_CORE, 0)
-    limit(resource.RLIMIT_FSIZE, 0)
-    limit(resource.RLIMIT_CPU, cpu_seconds)
+    lower_limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_FSIZE, 0)
+    lower_limit(resource.RLIMIT_CPU, cpu_seconds)
     if linux:
-        limit(resource.RLIMIT_AS, memory_bytes)
+        lower_limit(resource.RLIMIT_AS, memory_bytes)
     if linux and os.geteuid() == 0:
         # A container may have taken root the right to change its user; then root is no more than a name in it.
         with contextlib.suppress(OSError):
@@ -48,13 +48,13 @@ def seal(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
     if linux:
-        limit(resource.RLIMIT_NPROC, 0)
-    limit(resource.RLIMIT_NOFILE, 0)
-    end_with(parent)  # again: the change of user has taken it back
+        lower_limit(resource.RLIMIT_NPROC, 0)
+    lower_limit(resource.RLIMIT_NOFILE, 0)
+    die_with_parent(parent)  # again: the change of user has taken it back
 
 
-def end_with(parent: int) -> None:
-    """Let this process be killed when its parent ends, on Linux; at once, if that has happened already."""
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends. Only on Linux; at once if the parent has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -62,14 +62,18 @@ def end_with(parent: int) -> None:
 
 
 class _NoImports:
-    """Imports nothing: what is imported too late, such as an encoding that does not exist, is missing, not an error."""
+    """Finds no module, so that an import after lockdown fails as for a module that is not installed.
+
+    Otherwise it would fail as a file that cannot be opened, which callers do not expect. Example: a mail names an
+    encoding that does not exist, and Python looks for a module of that name.
+    """
 
     def find_spec(self, name: str, *_: object) -> None:
-        raise ModuleNotFoundError(f"{name} was not imported before the process was sealed", name=name)
+        raise ModuleNotFoundError(f"{name} was not imported before lockdown", name=name)
 
 
-def limit(kind: int, value: int) -> None:
-    """Lower a resource limit, soft and hard, to the value or to what it already is."""
+def lower_limit(kind: int, value: int) -> None:
+    """Lower a resource limit, soft and hard, to the value. A limit that is lower already stays."""
     _, hard = resource.getrlimit(kind)
     bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (bound, bound))

@@ -1,4 +1,4 @@
-"""TXT and CSV: their characters, whatever they are encoded in, and their lines."""
+"""TXT and CSV: their lines, in whatever encoding."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import csv
 import io
 from collections.abc import Sequence
 
-from fieldmark.documents.reading.grid import align, expand_tabs
+from fieldmark.documents.reading.pagination import align, expand_tabs
 from fieldmark.documents.reading.sniff import BYTE_ORDER_MARKS
 
 _DELIMITERS = ",;\t|"
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """The text: by its byte order mark, else as declared, else UTF-8, else Windows-1252."""
+    """The text, decoded by its byte order mark, else as declared, else as UTF-8, else as Windows-1252."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")

@@ -1,10 +1,14 @@
-"""What a person can see of a PDF page's text: a character counts if drawing it changes the page where it stands.
+"""Which characters of a PDF page a person can see: those whose drawing changes the page where they stand.
 
-The page is drawn with its text and without it. A word whose box differs all along is seen; that settles nearly every
-page at the cost of two small drawings. Ink proves a word only where no other one reaches. Where that leaves a gap, or a
-word's characters stand on each other, the text objects involved are left out layer by layer, and each character must
-have ink of its own. So it does not matter how a text was hidden: invisible ink, the colour behind it, no opacity,
-clipped, painted over, in a layer that is off, or drawn with a font whose letters are empty.
+The page is drawn with its text and without it. The difference of the two pictures is called ink.
+
+1. A word is visible if its box shows ink all along, where no other word reaches. Nearly every page is settled so, at
+   the cost of two small drawings.
+2. Any other word is doubtful: it shows a gap, or its characters stand on each other. Then the text objects of the
+   doubtful words are left out of finer drawings, layer by layer, and each character must have ink of its own.
+
+So it does not matter how a text was hidden. Examples: invisible ink, the colour behind it, no opacity, clipped, painted
+over, in a layer that is off, or in a font whose letters are empty.
 """
 
 from __future__ import annotations
@@ -15,64 +19,56 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 from PIL import (
     Image,
     ImageChops,
-    ImageFile,  # noqa: F401 # pyright: ignore[reportUnusedImport] — Image needs it; a sealed process imports nothing
+    ImageFile,  # noqa: F401 # pyright: ignore[reportUnusedImport] — Image needs it; nothing can be imported after lockdown
 )
 
-pdfium: Any = pypdfium2.raw  # C functions without types
+from fieldmark.documents.reading.colour import LEAST_CONTRAST
+from fieldmark.documents.reading.pdfium import (
+    FORM_OBJECT,
+    TEXT_OBJECT,
+    Handle,
+    address,
+    count_objects,
+    count_parts,
+    get_fill_color,
+    get_font,
+    get_object,
+    get_part,
+    get_render_mode,
+    get_type,
+    glyph_path,
+    is_embedded,
+    pdfium,
+    set_active,
+    text_object,
+)
 
-# A change of fewer than 16 of 255 levels is not seen (a power of two: masks find it in many pixels at once).
-LEVELS = 16
-# Points, or so many parts of a page that is smaller than a sheet: a page of another unit is shown as large as any.
-# Letters lower than this, or on average narrower than a tenth of it, are dots and lines to a person.
+# Letters lower than this, or on average narrower than a tenth of it, are dots and lines to a person. In points; on a
+# page smaller than a sheet it is a share of the page's longer side, since such a page is shown as large as any other.
 SMALLEST = 1.5
-SMALLEST_PART = 1 / 500
+SMALLEST_SHARE = 1 / 500
 LEAST_PIXELS = 600  # of a page's longer side
 MAX_PIXELS = 2_000_000
-COARSE = 0.75  # pixels a point: as few as still show each word of 6 points without a gap
-FINER = 3  # times as many where it has to be looked at closely
-MAX_LAYERS = 8  # of text over text over text; what lies deeper is not believed
-TWIN = 0.7  # of a character's middle on that of the same one: printed twice, not half-way between two others
-LEAST_INK = 0.04  # of a letter's or digit's box; a one in a wide font has 0.1
+COARSE = 0.75  # pixels a point: the fewest that show each word of 6 points without a gap
+FINER = 3  # times as many for doubtful words
+MAX_LAYERS = 8  # of text over text; what lies deeper counts as hidden
+TWIN = 0.7  # share of a character's middle on that of the same character: then it was printed twice, as for bold
+LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font has 0.1
 
 Box = tuple[float, float, float, float]
 Pixels = tuple[int, int, int, int]
-Handle = int
 
 
-def _bound(name: str, answer: Any, *arguments: Any) -> Callable[..., Any]:
-    """A function of PDFium with plain numbers for its handles: twice as fast to call as with typed pointers."""
-    address = ctypes.cast(getattr(pdfium, name), ctypes.c_void_p).value
-    assert address is not None
-    return ctypes.CFUNCTYPE(answer, *arguments)(address)
-
-
-_handle, _integer = ctypes.c_void_p, ctypes.c_int
-get_unicode = _bound("FPDFText_GetUnicode", ctypes.c_uint, _handle, _integer)
-get_loose_box = _bound("FPDFText_GetLooseCharBox", _integer, _handle, _integer, _handle)
-count_objects = _bound("FPDFPage_CountObjects", _integer, _handle)
-get_object = _bound("FPDFPage_GetObject", _handle, _handle, _integer)
-count_parts = _bound("FPDFFormObj_CountObjects", _integer, _handle)
-get_part = _bound("FPDFFormObj_GetObject", _handle, _handle, ctypes.c_ulong)
-get_type = _bound("FPDFPageObj_GetType", _integer, _handle)
-set_active = _bound("FPDFPageObj_SetIsActive", _integer, _handle, _integer)
-text_object = _bound("FPDFText_GetTextObject", _handle, _handle, _integer)
-get_font = _bound("FPDFTextObj_GetFont", _handle, _handle)
-is_embedded = _bound("FPDFFont_GetIsEmbedded", _integer, _handle)
-glyph_path = _bound("FPDFFont_GetGlyphPath", _handle, _handle, ctypes.c_uint, ctypes.c_float)
-get_render_mode = _bound("FPDFTextObj_GetTextRenderMode", _integer, _handle)
-get_fill_color = _bound("FPDFPageObj_GetFillColor", _integer, *[_handle] * 5)
 _PAINTED = frozenset({0, 2, 4, 6})  # render modes that fill
 _FAR = 1e7  # points; also refuses what is no number
-_TEXT, _FORM = int(pdfium.FPDF_PAGEOBJ_TEXT), int(pdfium.FPDF_PAGEOBJ_FORM)
 MAX_DEPTH = 12  # of forms within forms
 
 
-class Run(NamedTuple):
-    """A word as the text layer has it: characters `start` to `end`, their text, direction, and box in points."""
+class LayerWord(NamedTuple):
+    """A word of the text layer: its characters are `start` to `end`. The box is in points."""
 
     start: int
     end: int
@@ -82,17 +78,18 @@ class Run(NamedTuple):
 
 
 class _Line:
-    """The words between two rows of pixels, and the columns that one or two of them take, as bits."""
+    """The words between the same two rows of pixels, and the columns that one or two of them take, as bits."""
 
-    def __init__(self, seen: bytes) -> None:
-        self.seen = seen
-        self.taken = self.twice = 0
-        # Index, left, right, the gap it must not have, its columns, and those of its characters if it was looked at.
-        self.words: list[tuple[int, int, int, bytes, int, list[tuple[int, int]] | None]] = []
+    def __init__(self, ink: bytes) -> None:
+        self.ink = ink  # for each column whether it shows any
+        self.taken = self.taken_twice = 0
+        # Index, left, right, the gap that a visible word does not have, columns as bits, and the columns of each
+        # character where several objects make the word.
+        self.members: list[tuple[int, int, int, bytes, int, list[tuple[int, int]] | None]] = []
 
 
-class Sight:
-    """A page as it looks. Boxes are in points from the page's top left corner."""
+class VisibilityDetector:
+    """Finds which words of one page a person can see. Boxes are in points from the page's top left corner."""
 
     def __init__(self, page: Any, layer: Any, size: tuple[float, float], box_of: Callable[[int], Box]) -> None:
         self._handle = page
@@ -102,54 +99,67 @@ class Sight:
         here = self._page
         self._collect([get_object(here, index) for index in range(count_objects(here))], 0)
         width, height = size
-        self._smallest = min(SMALLEST, max(size) * SMALLEST_PART)
+        self._smallest = min(SMALLEST, max(size) * SMALLEST_SHARE)
         self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
         self._full = self._drawn((0, 0, self._columns, self._rows), "full")
 
     def _collect(self, items: list[Handle], depth: int) -> None:
         kinds = list(map(get_type, items))
-        self._texts += [item for item, kind in zip(items, kinds, strict=True) if kind == _TEXT]
-        for form in [item for item, kind in zip(items, kinds, strict=True) if kind == _FORM and depth < MAX_DEPTH]:
+        self._texts += [item for item, kind in zip(items, kinds, strict=True) if kind == TEXT_OBJECT]
+        for form in [
+            item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and depth < MAX_DEPTH
+        ]:
             self._collect([get_part(form, index) for index in range(count_parts(form))], depth + 1)
 
-    def seen(self, runs: Sequence[Run], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
-        """For each word the stretches of its characters that a person can see: one, none, or some."""
-        whole: list[list[tuple[int, int]]] = [[(run.start, run.end)] for run in runs]
-        small = [_microscopic(run, self._smallest) for run in runs]
-        doubtful = [index for index in self._doubtful(runs) if not small[index]]
+    def visible_stretches(self, words: Sequence[LayerWord], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
+        """For each word the stretches (start, end) of its characters that a person can see.
+
+        One stretch for a word that is visible as a whole, none for a hidden one. Example for several: a "0" hidden in
+        "100,00" leaves two.
+        """
+        whole: list[list[tuple[int, int]]] = [[(word.start, word.end)] for word in words]
+        small = [_microscopic(word, self._smallest) for word in words]
+        doubtful = [index for index in self._doubtful_words(words) if not small[index]]
         if doubtful:
-            shown = self._closely([runs[index] for index in doubtful], codes)
+            visible = self._visible_characters([words[index] for index in doubtful], codes)
             for index in doubtful:
-                whole[index] = _stretches(runs[index], shown)
+                whole[index] = _stretches(words[index], visible)
         return [[] if small[index] else stretches for index, stretches in enumerate(whole)]
 
     @property
-    def blank(self) -> bool:
-        """Whether nothing at all is to be seen on the page."""
+    def is_blank(self) -> bool:
+        """Whether the page shows nothing at all."""
         extremes: Any = self._full.getextrema()
-        return extremes[1] - extremes[0] < LEVELS
+        return extremes[1] - extremes[0] < LEAST_CONTRAST
 
-    def on_picture(self, box: Box) -> bool:
-        """Whether something is drawn where a word stands, whatever it is."""
+    def has_drawing(self, box: Box) -> bool:
+        """Whether anything is drawn within the box."""
         left, top, right, bottom = (side * self._scale for side in box)
         x0, y0, x1, y1 = _pixels(left, top, right, bottom, self._columns, self._rows)
         if x0 >= x1 or y0 >= y1:
             return False
         extremes: Any = self._full.crop((x0, y0, x1, y1)).getextrema()
-        return extremes[1] - extremes[0] >= LEVELS
+        return extremes[1] - extremes[0] >= LEAST_CONTRAST
 
-    def _doubtful(self, runs: Sequence[Run]) -> list[int]:
-        """The words that show a gap where no other word reaches, or whose own characters stand on each other."""
+    def _doubtful_words(self, words: Sequence[LayerWord]) -> list[int]:
+        """The indexes of the words that the two drawings do not prove to be visible."""
+        self._show(self._texts, False)
+        bare = self._drawn((0, 0, self._columns, self._rows), "bare")
+        ink = ImageChops.difference(self._full, bare).tobytes()
+        lines, doubtful = self._in_lines(words, ink)
+        doubtful += self._doubtful_among_others(words, lines, ink)
+        return sorted(set(doubtful))
+
+    def _in_lines(self, words: Sequence[LayerWord], ink: bytes) -> tuple[dict[tuple[int, int], _Line], list[int]]:
+        """The words by the rows of pixels that they take, and the indexes of those that show a gap."""
         scale = self._scale
         columns, rows = self._columns, self._rows
         layer = self._layer
-        self._show(self._texts, False)
-        ink = ImageChops.difference(self._full, self._drawn((0, 0, columns, rows), "bare")).tobytes()
         found: list[int] = []
-        # Most words of a line are equally high: their rows are looked at together, over the page's width.
+        # Most words of a line are equally high: the ink of their rows is summed up once, over the page's width.
         lines: dict[tuple[int, int], _Line] = {}
-        for index, (start, end, text, direction, (left, top, right, bottom)) in enumerate(runs):
+        for index, (start, end, text, direction, (left, top, right, bottom)) in enumerate(words):
             x0, y0 = max(int(left * scale), 0), max(int(top * scale), 0)
             x1, y1 = min(int(right * scale) + 1, columns), min(int(bottom * scale) + 1, rows)
             if x0 >= x1 or y0 >= y1:
@@ -157,67 +167,75 @@ class Sight:
                 continue
             line = lines.get((y0, y1))
             if line is None:
-                line = lines[y0, y1] = _Line(_along(ink, columns, range(y0, y1)))
+                line = lines[y0, y1] = _Line(_ink_by_column(ink, columns, range(y0, y1)))
             pieces = None
             if end - start > 1 and text_object(layer, start) != text_object(layer, end - 1):
-                pieces = self._pieces(runs[index])
+                pieces = self._pieces(words[index])
             if direction % 2 == 0:
                 gap = bytes(max(2, int((right - left) * scale / len(text) * 0.9 + 1)))
-                seen = line.seen[x0:x1]
+                seen = line.ink[x0:x1]
             else:
                 gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
-                seen = _down(ink, columns, range(x0, x1), y0, y1)
+                seen = _ink_by_row(ink, columns, range(x0, x1), y0, y1)
                 x0, x1 = x0 - 1, x1 + 1  # but lines do not
-            if gap in seen or not any(seen) or not (pieces is None or _each(line.seen, pieces)):
+            if gap in seen or not any(seen) or not (pieces is None or _all_inked(line.ink, pieces)):
                 found.append(index)
             # Words that follow each other may share a column of pixels.
             here = (1 << x1 - x0 - 2) - 1 << x0 + 1 if x1 - x0 > 2 else (1 << x1 - x0) - 1 << x0
-            line.twice |= line.taken & here
+            line.taken_twice |= line.taken & here
             line.taken |= here
-            line.words.append((index, x0, x1, gap, here, pieces))
+            line.members.append((index, x0, x1, gap, here, pieces))
+        return lines, found
+
+    def _doubtful_among_others(
+        self, words: Sequence[LayerWord], lines: dict[tuple[int, int], _Line], ink: bytes
+    ) -> list[int]:
+        """The indexes of the words that show a gap once the ink in places of several words is left out."""
+        columns, rows = self._columns, self._rows
+        found: list[int] = []
         taken = [0] * rows
         contested = [0] * rows
         for (y0, y1), line in lines.items():
             for y in range(y0, y1):
-                contested[y] |= taken[y] & line.taken | line.twice
+                contested[y] |= taken[y] & line.taken | line.taken_twice
                 taken[y] |= line.taken
-        # Which of two words that stand in one place is seen must be asked of both. Lines may overlap at their edges:
-        # there nothing is proven, but what a word shows beside that no other one can have drawn.
+        # If two words share a place, its ink proves neither of them. Lines may overlap at their edges: the ink there
+        # proves nothing, but the ink beside it can only be the word's own.
         for (y0, y1), line in lines.items():
             touched = 0
             for y in range(y0, y1):
                 touched |= contested[y]
             if not touched & line.taken:
                 continue
-            undisputed = _along(ink, columns, [y for y in range(y0, y1) if not contested[y] & line.taken])
+            undisputed = _ink_by_column(ink, columns, [y for y in range(y0, y1) if not contested[y] & line.taken])
             left_over: dict[tuple[int, ...], bytes] = {}
-            for index, x0, x1, gap, here, pieces in line.words:
+            for index, x0, x1, gap, here, pieces in line.members:
                 if not here & touched:
                     continue
-                if runs[index].direction % 2:
-                    seen = _down(ink, columns, [x for x in range(x0 + 1, x1 - 1) if not touched >> x & 1], y0, y1)
+                if words[index].direction % 2:
+                    seen = _ink_by_row(ink, columns, [x for x in range(x0 + 1, x1 - 1) if not touched >> x & 1], y0, y1)
                     if gap in seen or not any(seen) or pieces is not None:
                         found.append(index)
                     continue
                 seen = undisputed[x0:x1]
-                if gap in seen or not any(seen) or not (pieces is None or _each(undisputed, pieces)):
+                if gap in seen or not any(seen) or not (pieces is None or _all_inked(undisputed, pieces)):
                     alone = tuple([y for y in range(y0, y1) if not contested[y] & here])
                     whole = left_over.get(alone)
                     if whole is None:
-                        whole = left_over[alone] = _along(ink, columns, alone)
+                        whole = left_over[alone] = _ink_by_column(ink, columns, alone)
                     seen = whole[x0:x1]
-                    if gap in seen or not any(seen) or not (pieces is None or _each(whole, pieces)):
+                    if gap in seen or not any(seen) or not (pieces is None or _all_inked(whole, pieces)):
                         found.append(index)
-        return sorted(set(found))
+        return found
 
-    def _pieces(self, run: Run) -> list[tuple[int, int]]:
-        """The columns of each character of a word that several objects make; none where one stands on another."""
-        if run.direction % 2:
+    def _pieces(self, word: LayerWord) -> list[tuple[int, int]]:
+        """The columns of each character of a word that several objects make. None if characters stand on each other."""
+        if word.direction % 2:
             return []
         found: list[tuple[int, int]] = []
         scale, box_of = self._scale, self._box_of
-        order = range(run.start, run.end) if run.direction == 0 else range(run.end - 1, run.start - 1, -1)
-        end = before = 0.0  # what begins outside the page is looked at closely
+        order = range(word.start, word.end) if word.direction == 0 else range(word.end - 1, word.start - 1, -1)
+        end = before = 0.0  # a word that begins outside the page is doubtful
         for index in order:
             left, _, right, _ = box_of(index)
             wide = right - left
@@ -229,15 +247,15 @@ class Sight:
             found.append((x0, x1) if x0 < x1 else (x0 - 1, x1 + 1))
         return found
 
-    def _closely(self, runs: Sequence[Run], codes: Sequence[int]) -> set[int]:
-        """The characters of doubtful words that leave ink of their own."""
+    def _visible_characters(self, words: Sequence[LayerWord], codes: Sequence[int]) -> set[int]:
+        """The characters of doubtful words that leave ink of their own, as indexes."""
         scale = self._scale * FINER
         # Only the part of the page in which they stand.
         left, top, right, bottom = _pixels(
-            min(run.box[0] for run in runs) * scale,
-            min(run.box[1] for run in runs) * scale,
-            max(run.box[2] for run in runs) * scale,
-            max(run.box[3] for run in runs) * scale,
+            min(word.box[0] for word in words) * scale,
+            min(word.box[1] for word in words) * scale,
+            max(word.box[2] for word in words) * scale,
+            max(word.box[3] for word in words) * scale,
             self._columns * FINER,
             self._rows * FINER,
         )
@@ -248,8 +266,8 @@ class Sight:
         places: dict[int, Box] = {}
         owners: dict[Handle, list[int]] = {}
         unowned: set[int] = set()
-        for run in runs:
-            for index in range(run.start, run.end):
+        for word in words:
+            for index in range(word.start, word.end):
                 x0, y0, x1, y1 = self._box_of(index)
                 places[index] = x0 * scale - left, y0 * scale - top, x1 * scale - left, y1 * scale - top
                 owner = text_object(self._layer, index)
@@ -257,28 +275,32 @@ class Sight:
                     owners.setdefault(owner, []).append(index)
                 else:
                     unowned.add(index)
-        ground = self._drawn(part)  # no text is shown since they were found doubtful
+        background = self._drawn(part)  # all text was left out when the doubtful words were found
         self._show(self._texts, True)
         full = self._drawn(part)
-        from_ground = _difference(full, ground)
-        shown: set[int] = set(unowned)
-        shadows = _shadows(runs, places, codes, {index: item for item, indexes in owners.items() for index in indexes})
-        for objects in self._apart(owners, places, codes, columns, rows):
+        from_background = _difference(full, background)
+        visible: set[int] = set(unowned)
+        repeated = _repeated(
+            words, places, codes, {index: item for item, indexes in owners.items() for index in indexes}
+        )
+        for objects in self._in_layers(owners, places, codes, columns, rows):
             self._show(objects, False)
-            # Ink leads away from the ground: white on black letters that stand on white leads back to it.
-            without = _difference(self._drawn(part), ground)
-            ink = ImageChops.subtract(from_ground, without).point([0] * LEVELS + [255] * (256 - LEVELS))
+            # Ink leads away from the background. White on black letters that stand on white leads back to it.
+            without = _difference(self._drawn(part), background)
+            ink = ImageChops.subtract(from_background, without).point(
+                [0] * LEAST_CONTRAST + [255] * (256 - LEAST_CONTRAST)
+            )
             self._show(objects, True)
             for item in objects:
-                shown.update(index for index in owners[item] if _inked(ink, places[index], chr(codes[index])))
+                visible.update(index for index in owners[item] if _has_ink(ink, places[index], chr(codes[index])))
             for item in objects:
-                if not self._drawable(item):
-                    shown.update(
+                if not self._has_font(item):
+                    visible.update(
                         index for index in owners[item] if self._would_show(item, codes[index], full, places[index])
                     )
-        return shown - shadows
+        return visible - repeated
 
-    def _apart(
+    def _in_layers(
         self,
         owners: dict[Handle, list[int]],
         places: dict[int, Box],
@@ -286,14 +308,16 @@ class Sight:
         columns: int,
         rows: int,
     ) -> list[list[Handle]]:
-        """The objects in layers within which none reaches to where another's ink is counted; the same character may,
-        as in bold print made by printing twice."""
+        """The objects in layers. Within one, no object reaches to where the ink of another is counted.
+
+        An exception is the same character in the same place, as in bold print made by printing twice.
+        """
         layers: list[list[Handle]] = []
         taken: list[tuple[bytearray, bytearray]] = []  # as far as a character reaches, and where its ink is counted
         for item, indexes in owners.items():
             boxes: list[tuple[Pixels, Pixels, int]] = []
             for index in indexes:
-                inner = _counted(places[index], chr(codes[index]), columns, rows)
+                inner = _own_area(places[index], chr(codes[index]), columns, rows)
                 boxes.append((_pixels(*places[index], columns, rows), inner, codes[index] % 254 + 1))
             free = (
                 depth
@@ -312,33 +336,43 @@ class Sight:
                 _claim(taken[depth][1], columns, inner, mark)
         return layers
 
-    def _drawable(self, item: Handle) -> bool:
-        """False for text in a font that neither the file nor PDFium carries: then no letter of it is ever drawn."""
+    def _has_font(self, item: Handle) -> bool:
+        """Whether the file or PDFium has the font of a text object. If not, no letter of it is ever drawn."""
         return bool(is_embedded(get_font(item)))
 
     def _would_show(self, item: Handle, code: int, full: Image.Image, box: Box) -> bool:
-        """Whether a letter that this machine has no font for would be seen where there is one: by its attributes."""
+        """Whether a letter without a font would be visible on a machine that has it, by its colour and render mode."""
         if glyph_path(get_font(item), code, 12.0):
             return False  # there is one, and it left no ink
         red, green, blue, alpha = (ctypes.c_uint() for _ in range(4))
         by_reference = [ctypes.byref(part) for part in (red, green, blue, alpha)]
-        if get_render_mode(item) not in _PAINTED or not get_fill_color(item, *by_reference) or alpha.value < LEVELS:
+        if (
+            get_render_mode(item) not in _PAINTED
+            or not get_fill_color(item, *by_reference)
+            or alpha.value < LEAST_CONTRAST
+        ):
             return False
         x0, y0, x1, y1 = _pixels(*box, *full.size)
         if x0 >= x1 or y0 >= y1:
             return False
         spot = full.crop((x0, y0, x1, y1))
-        ground = spot.resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
-        assert isinstance(ground, tuple)
-        return any(abs(ours.value - theirs) >= LEVELS for ours, theirs in zip((red, green, blue), ground, strict=True))
+        background = spot.resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
+        assert isinstance(background, tuple)
+        return any(
+            abs(ours.value - theirs) >= LEAST_CONTRAST
+            for ours, theirs in zip((red, green, blue), background, strict=True)
+        )
 
     def _show(self, objects: Sequence[Handle], active: bool) -> None:
         for item in objects:
             set_active(item, active)
 
     def _drawn(self, part: tuple[int, int, int, int], canvas_name: str | None = None) -> Image.Image:
-        """A part of the page, which begins so many pixels from its left and top and is so many wide and high: coarse
-        and grey on the named canvas, where it stays until the next one is drawn there, or finer and in colour."""
+        """A picture of a part of the page (left, top, columns, rows in pixels).
+
+        With a canvas it is coarse and grey, and holds until that canvas is used again. Without, it is finer and in
+        colour.
+        """
         left, top, columns, rows = part
         grey = canvas_name is not None
         finer = 1 if grey else FINER
@@ -365,25 +399,18 @@ def _canvas(name: str) -> Any:
     return (ctypes.c_char * MAX_PIXELS)()
 
 
-def address(handle: Any) -> int:
-    """A typed pointer of PDFium as the number that the functions here take."""
-    address = ctypes.cast(handle, ctypes.c_void_p).value
-    assert address is not None
-    return address
-
-
 @lru_cache(maxsize=1024)
 def _mask(span: int) -> int:
-    return int.from_bytes(bytes([256 - LEVELS]) * span, "little")
+    return int.from_bytes(bytes([256 - LEAST_CONTRAST]) * span, "little")
 
 
 def _pixels(left: float, top: float, right: float, bottom: float, columns: int, rows: int) -> Pixels:
-    """The pixels that a box touches, within the picture; none where it lies outside."""
+    """The pixels of the picture that a box touches: left, top, right, bottom. Empty if it lies outside."""
     x0, y0 = max(int(min(left, columns)), 0), max(int(min(top, rows)), 0)
     return x0, y0, min(int(max(right, -1)) + 1, columns), min(int(max(bottom, -1)) + 1, rows)
 
 
-def _along(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
+def _ink_by_column(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
     """For each column whether one of the rows shows ink."""
     seen = 0
     number = int.from_bytes
@@ -392,7 +419,7 @@ def _along(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
     return (seen & _mask(columns)).to_bytes(columns, "little")
 
 
-def _down(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> bytes:
+def _ink_by_row(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> bytes:
     """For each row from y0 to y1 whether one of those columns shows ink."""
     seen = 0
     for x in those:
@@ -400,22 +427,22 @@ def _down(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> b
     return (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
 
 
-def _each(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
-    """Whether each character of a word shows ink; False if they cannot be told apart."""
+def _all_inked(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
+    """Whether each character of a word shows ink. False if its characters stand on each other."""
     return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
 
 
-def _microscopic(run: Run, smallest: float) -> bool:
-    left, top, right, bottom = run.box
-    along, across = (right - left, bottom - top) if run.direction % 2 == 0 else (bottom - top, right - left)
-    return not (across >= smallest and along >= smallest / 10 * len(run.text) and max(map(abs, run.box)) < _FAR)
+def _microscopic(word: LayerWord, smallest: float) -> bool:
+    left, top, right, bottom = word.box
+    along, across = (right - left, bottom - top) if word.direction % 2 == 0 else (bottom - top, right - left)
+    return not (across >= smallest and along >= smallest / 10 * len(word.text) and max(map(abs, word.box)) < _FAR)
 
 
-def _stretches(run: Run, shown: set[int]) -> list[tuple[int, int]]:
+def _stretches(word: LayerWord, visible: set[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     start: int | None = None
-    for index in range(run.start, run.end + 1):
-        seen = index < run.end and index in shown
+    for index in range(word.start, word.end + 1):
+        seen = index < word.end and index in visible
         if seen and start is None:
             start = index
         elif not seen and start is not None:
@@ -425,33 +452,33 @@ def _stretches(run: Run, shown: set[int]) -> list[tuple[int, int]]:
 
 
 def _difference(one: Image.Image, other: Image.Image) -> Image.Image:
-    """By how much the colour differs that differs most."""
+    """The difference of two pictures: for each pixel that of the colour which differs most."""
     red, green, blue = ImageChops.difference(one, other).split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
 
-def _inked(ink: Image.Image, box: Box, character: str) -> bool:
-    x0, y0, x1, y1 = _counted(box, character, *ink.size)
+def _has_ink(ink: Image.Image, box: Box, character: str) -> bool:
+    x0, y0, x1, y1 = _own_area(box, character, *ink.size)
     if x0 >= x1 or y0 >= y1:
         return False
     count = ink.crop((x0, y0, x1, y1)).histogram()[255]
     return count >= (max(1, LEAST_INK * (x1 - x0) * (y1 - y0)) if character.isalnum() else 1)
 
 
-def _counted(box: Box, character: str, columns: int, rows: int) -> Pixels:
-    """Where ink is a character's own: what its neighbours leave at the edges of a letter is not."""
+def _own_area(box: Box, character: str, columns: int, rows: int) -> Pixels:
+    """Where ink is counted for a character: not at the edges of a letter, where its neighbours may leave some."""
     left, top, right, bottom = box
     inset = 0.15 * (right - left) if character.isalnum() else 0.0
     return _pixels(left + inset, top, right - inset, bottom, columns, rows)
 
 
-def _shadows(
-    runs: Sequence[Run], places: dict[int, Box], codes: Sequence[int], owner_of: dict[int, Handle]
+def _repeated(
+    words: Sequence[LayerWord], places: dict[int, Box], codes: Sequence[int], owner_of: dict[int, Handle]
 ) -> set[int]:
-    """The characters that another object of the same word has in the same place already: a person sees one."""
+    """The characters that another object of the same word has in the same place already: a person sees only one."""
     found: set[int] = set()
-    for run in runs:
-        order = sorted(range(run.start, run.end), key=lambda index: (codes[index], places[index]))
+    for word in words:
+        order = sorted(range(word.start, word.end), key=lambda index: (codes[index], places[index]))
         for one, other in pairwise(order):
             if codes[one] == codes[other] and owner_of.get(one) != owner_of.get(other):
                 left, top, right, bottom = places[one]

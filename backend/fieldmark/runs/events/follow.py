@@ -58,7 +58,7 @@ async def follow(
                 # have been lost.
                 if len(pieces) < len(heard) or time.monotonic() - looked >= poll_seconds:
                     looked = time.monotonic()
-                    asks = deltas and database.hears and looked - asked >= WATCH_SECONDS
+                    asks = deltas and database.is_listening and looked - asked >= WATCH_SECONDS
                     asked = looked if asks else asked
                     looking = asyncio.ensure_future(
                         _look(database, scope, run_id, after, database.own_channel if asks else None)

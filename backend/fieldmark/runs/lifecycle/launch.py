@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from fieldmark.agents.registry import AGENTS, find_task
 from fieldmark.db.pool import Connection, Database
@@ -82,6 +83,25 @@ async def start(
             return run_id
     except _StartedBefore as earlier:
         return earlier.run_id
+
+
+async def start_by_name(
+    database: Database,
+    scope: Scope,
+    task_name: str,
+    given: Mapping[str, Any],
+    *,
+    prices: Prices,
+    options: RunOptions | None = None,
+) -> UUID:
+    """As `start`, of a request that is not yet one of the task's. Raises Invalid where it cannot be."""
+    _, task = find_task(task_name)
+    try:
+        request = task.request.model_validate(dict(given))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+        raise Invalid(f"The task cannot be begun: {faults}.") from None
+    return await start(database, scope, task_name, request, prices=prices, options=options)
 
 
 async def start_child(

@@ -1,1 +1,1 @@
-"""An extraction as a file for others: JSON, CSV, XLSX, and a page of HTML that shows where each value stands."""
+"""Exports: an extraction as JSON, CSV, XLSX, or one HTML page that shows where each value is printed."""

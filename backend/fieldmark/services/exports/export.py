@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import as_csv, as_xlsx
 from fieldmark.stores import documents, extractions
+from fieldmark.stores.rows import DocumentRow
 
 Format = Literal["json", "csv", "xlsx", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -62,10 +63,11 @@ async def export(
     if list_name is not None and wanted != "csv":
         raise Invalid("A single list can only be exported as CSV; the other formats hold all lists.")
     async with database.as_user(scope) as conn:
-        extraction = await extractions.get(conn, extraction_id)
-        document = extraction and await documents.get(conn, extraction["document_id"])
-    if extraction is None or document is None:
+        row = await extractions.get(conn, extraction_id)
+        document = row and await documents.get(conn, row.document_id)
+    if row is None or document is None:
         raise NotFound("There is no such extraction.")
+    extraction = row.shown()
     if wanted == "json":
         content = await asyncio.to_thread(_as_json, extraction, document)
     elif wanted == "csv":
@@ -74,13 +76,13 @@ async def export(
         content = await asyncio.to_thread(as_xlsx, extraction)
     else:
         sheets = await _sheets(database, files, limits, scope, extraction, document)
-        content = await asyncio.to_thread(as_html, extraction, document, sheets)
-    stem = str(document["filename"]).rsplit(".", 1)[0] or "extraction"
+        content = await asyncio.to_thread(as_html, extraction, asdict(document), sheets)
+    stem = document.filename.rsplit(".", 1)[0] or "extraction"
     return Exported(content, MEDIA_TYPES[wanted], f"{stem}.{wanted}")
 
 
-def _as_json(extraction: Mapping[str, Any], document: Mapping[str, Any]) -> bytes:
-    about = {name: document[name] for name in ("id", "filename", "media_type", "page_count")}
+def _as_json(extraction: Mapping[str, Any], document: DocumentRow) -> bytes:
+    about = {name: getattr(document, name) for name in ("id", "filename", "media_type", "page_count")}
     whole = {**extraction, "document": about}
     text = json.dumps(whole, ensure_ascii=False, indent=2, default=_plain)
     return (text + "\n").encode("utf-8", "replace")
@@ -96,22 +98,22 @@ async def _sheets(
     limits: Limits,
     scope: Scope,
     extraction: Mapping[str, Any],
-    document: Mapping[str, Any],
+    document: DocumentRow,
 ) -> list[Sheet]:
     """The first page and those on which values stand, MAX_PAGES at most; from their words where no image can be had."""
     there = {leaf.page for leaf in leaves_of(extraction) if leaf.page and leaf.boxes}
-    numbers = sorted(number for number in there | {1} if number <= (document["page_count"] or 0))[:MAX_PAGES]
+    numbers = sorted(number for number in there | {1} if number <= (document.page_count or 0))[:MAX_PAGES]
     async with database.as_user(scope) as conn:
-        found = [await documents.page(conn, document["id"], number) for number in numbers]
+        found = [await documents.page(conn, document.id, number) for number in numbers]
     rows = [row for row in found if row is not None]
     images: list[bytes] = []
     if rows:
         try:
-            async with _drawing, files.local(document["storage_path"]) as path:
+            async with _drawing, files.local(document.storage_path) as path:
                 images = await render_pages(
                     path,
-                    document["media_type"],
-                    [row["number"] for row in rows],
+                    document.media_type or "",
+                    [row.number for row in rows],
                     limits,
                     dpi=DPI,
                     longest_side=LONGEST_SIDE,
@@ -120,7 +122,4 @@ async def _sheets(
         except (NotFound, TooLarge, Unreadable):
             images = []
     drawn: list[bytes | None] = [*images, *[None] * (len(rows) - len(images))]
-    return [
-        Sheet(row["number"], row["width"], row["height"], row["words"], png)
-        for row, png in zip(rows, drawn, strict=True)
-    ]
+    return [Sheet(row.number, row.width, row.height, row.words, png) for row, png in zip(rows, drawn, strict=True)]

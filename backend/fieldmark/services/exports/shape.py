@@ -1,4 +1,4 @@
-"""What every export shows: the extraction's leaves with where they stand, and its lists of objects as tables."""
+"""What every export shows: the leaves of an extraction with their places, and its lists of objects as tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import walk
+from fieldmark.domain.numbers import is_number
 
 STATES = ("found", "blank", "not_found")
-MAX_TABLES = 50  # lists of objects that get a table of their own; the leaves of all others are listed all the same
+MAX_TABLES = 50  # lists of objects with a table of their own; the leaves of further lists are only listed
 MAX_COLUMNS = 200
 MAX_BOXES = 100  # of one leaf
 
@@ -31,7 +32,7 @@ class Leaf(NamedTuple):
     boxes: list[Box]
     quote: str | None
     by_person: bool
-    proposals: list[JsonValue]  # what agents would have written instead
+    proposals: list[JsonValue]  # values that agents would have written instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,11 @@ def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
 
 
 def _as_on_the_page(leaves: list[Leaf]) -> list[Leaf]:
-    """The database keeps no order of keys; the page has one. An object or list stands where the first of its leaves
-    does, what was found nowhere behind all else, and items keep their own order."""
+    """The leaves in the order of the page, since the database keeps no order of keys.
+
+    An object or list comes where its first leaf is printed. Leaves that were not found come last. Items of a list keep
+    their order.
+    """
     begins: dict[paths.Path, tuple[float, ...]] = {}
     for number, leaf in enumerate(leaves):
         at = (*_place(leaf), number)
@@ -98,8 +102,8 @@ def _place(leaf: Leaf) -> tuple[float, float, float]:
 
 
 def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
-    """The lists of objects among the leaves. A list within a list's item is a table of its own; a list of scalars there
-    is a column for each place."""
+    """The lists of objects among the leaves. A list of objects within an item is a table of its own; a list of scalars
+    within an item has a column for each index."""
     tables: dict[str, Table] = {}
     for leaf in leaves:
         at = _item_in(leaf.path)
@@ -125,12 +129,12 @@ def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
 
 
 def _left_of(column: str, table: Table) -> float:
-    """Where the first value of a column that was found begins; past the page's edge if none was."""
+    """The left edge of the first value of a column that was found; beyond the page if none was."""
     return next((row[column].boxes[0][0] for row in table.rows.values() if column in row and row[column].boxes), 2.0)
 
 
 def _item_in(path: paths.Path) -> int | None:
-    """Where the path goes on below the innermost item of a list of objects that it leads through."""
+    """The position behind the last index of a path that leads to a field of an item: 2 in `items[0].price`."""
     for at in range(len(path) - 1, 0, -1):
         if isinstance(path[at], str) and isinstance(path[at - 1], int):
             return at
@@ -141,15 +145,11 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
 def _boxes(given: Any) -> list[Box]:
-    """Only what is a box on the page: evidence may have been written past the tools."""
+    """Those that are boxes on the page. Evidence in the table may have been written by any client."""
     boxes: list[Box] = []
     for box in given[:MAX_BOXES] if isinstance(given, list) else ():  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(box, list) and len(box) == 4 and all(_is_number(side) for side in box):  # pyright: ignore
+        if isinstance(box, list) and len(box) == 4 and all(is_number(side) for side in box):  # pyright: ignore
             x0, y0, x1, y1 = (float(side) for side in box)  # pyright: ignore
             if 0 <= x0 <= x1 <= 1 and 0 <= y0 <= y1 <= 1:
                 boxes.append((x0, y0, x1, y1))

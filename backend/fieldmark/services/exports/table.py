@@ -1,4 +1,4 @@
-"""CSV and XLSX: numbers stay numbers, and no text becomes a formula in whatever opens the file."""
+"""The CSV and XLSX exports: numbers stay numbers, and no text becomes a formula in the program that opens it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ _NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\']|[\x00-\x1f]")
 
 
 def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
-    """A row a leaf with the COLUMNS; or, of a list of objects (`items`, `items[].taxes`), a row an item.
+    """A file with the COLUMNS and a row for each leaf; or, for a list of objects (`items`, `items[].taxes`), a row for
+    each item. Raises NotFound if there is no such list.
 
-    UTF-8 with a byte order mark, without which Excel takes it for another encoding; lines end with CRLF. What is no
-    number, true or false and could be a formula gets an apostrophe before it. Raises NotFound for a list that is none.
+    It is UTF-8 with a byte order mark, without which Excel assumes another encoding. Lines end with CRLF. A text that
+    could be a formula gets an apostrophe before it.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -51,7 +52,7 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
 
 
 def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
-    """A workbook: a sheet of all leaves with the COLUMNS, and a sheet for each list of objects, a row an item."""
+    """A workbook: a sheet with the COLUMNS and all leaves, and for each list of objects a sheet with a row an item."""
     leaves = leaves_of(extraction)
     book = Workbook(write_only=True)
     titles: set[str] = set()

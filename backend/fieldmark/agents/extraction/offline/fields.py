@@ -1,4 +1,7 @@
-"""The fields of a document: values printed at a label that the vocabulary, a schema or a colon makes one."""
+"""The fields that fixed rules read from a document's text: values beside a label.
+
+A label is a phrase of the vocabulary, a name in the schema, or words before a colon.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fieldmark.domain.folding import HARD_SPACE, fold
+from fieldmark.grounding.numbers import magnitudes
+
 Keys = tuple[str, ...]
 Schema = dict[str, Any]
 Labels = dict[str, list[tuple[Keys, str, int]]]  # the fields a label may stand for, their kinds, and 0 if it is usual
 
 
 class Field(NamedTuple):
-    """A value that was found: where it belongs, how sure, and what is printed on which page."""
+    """A value that was found: its keys, its confidence, and its quote and page."""
 
     keys: Keys
     value: Any
@@ -56,31 +62,32 @@ def plain(words: str) -> str:
 
 
 def meant(name: str) -> dict[Keys, str]:
-    """The known fields that a name stands for most of all, with their kinds."""
+    """The known fields that a name most likely means, with their kinds."""
     targets = LABELS.get(plain(name), [])
     return {keys: kind for keys, kind, rank in targets if rank == min(rank for *_, rank in targets)}
 
 
 def document_type(text: str) -> tuple[str, float]:
-    """What the document calls itself first, and how sure that is."""
+    """The document type that is printed first, and the confidence in it."""
     found = _TYPE.search(plain(text[:6000]))
     name = list(_TYPES.values())[found.lastindex - 1] if found and found.lastindex else "document"
     return name, 0.3 if not found else 0.9 if found.start() < 400 else 0.6
 
 
 def amount(printed: str) -> float | None:
-    """The number that is printed, in whatever locale; None if anything else is."""
+    """The number that is printed, in any locale's spelling, or None if it is not one amount alone."""
     if len(printed) > 100 or not (found := _AMOUNT.fullmatch(printed)):
         return None
-    number = re.sub(r"[^\d.,]", "", found[1])
-    last = re.search(r"([.,])(?:\d{1,2}|\d{4})$", number)  # three digits are thousands: money has no three decimals
-    point = last.start() if last and number.count(last[1]) == 1 else len(number)
-    value = float(re.sub("[.,]", "", number[:point]) + "." + number[point + 1 :])
+    digits = re.sub(r"\s?([.,'])\s?", r"\1", fold(found[1]))
+    readings = magnitudes(re.sub(r"\s+", HARD_SPACE, digits))
+    if not readings:
+        return None
+    value = float(readings[-1])  # 1.250 is 1250: money has no three decimals
     return -value if value and re.search(r"^\D*[-−(]|-$", printed) else value
 
 
 def day(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
-    """The date that a text begins with as YYYY-MM-DD, and its quote."""
+    """The date at the beginning of a text, as YYYY-MM-DD, and its quote."""
     if not (found := _DATE.match(printed)):
         return None
     first, month, year = found.groups()
@@ -96,7 +103,7 @@ def day(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
 
 
 def read_fields(text: str, schema: Schema | None = None) -> list[Field]:
-    """The labelled values: the schema's properties, or without a schema the known fields and what else has a colon."""
+    """The labelled values: the schema's properties; without a schema, known fields and any label with a colon."""
     leaves = list(_leaves(schema or {}, schema or {}, (), 8))
     names = [[plain(name) for name in (" ".join(keys), shape.get("title", ""), keys[-1])] for keys, shape in leaves]
     own: Labels = {name: [((name,), "any", 0)] for each in names for name in each if name}
@@ -132,7 +139,7 @@ def _found(text: str, known: Labels, *, others: bool) -> dict[Keys, Field]:
 
 
 def _read(kind: str, how: str, printed: list[str], american: bool) -> list[tuple[Any, str]]:
-    """What is printed at a label as a value of this kind, with its quote: one or nothing."""
+    """The value of this kind that is printed at a label, with its quote: one or none."""
     amounts = [(number, cell) for cell in printed if (number := amount(cell)) is not None]
     if kind in ("money", "tax"):
         return amounts[:1] if how == "colon" else amounts[-1:]
@@ -149,7 +156,7 @@ def _read(kind: str, how: str, printed: list[str], american: bool) -> list[tuple
 
 
 def _sightings(text: str, known: Labels) -> Iterator[tuple[str, str, list[str], int]]:
-    """Every label in the text of `get_document_text`, how what is printed stands to it, that, and the page."""
+    """Every (label, layout, printed cells, page) in the text of `get_document_text`. The layout is a key of _SURE."""
     page, lines = 1, [list(_CELL.finditer(line))[:40] for line in text.splitlines() if line.strip()]
     for cells, under in zip(lines, [*lines[1:], []], strict=False):
         header = re.fullmatch(r"--- page (\d{1,6}) of \d+ ---", cells[0][0])
@@ -175,7 +182,7 @@ def _sightings(text: str, known: Labels) -> Iterator[tuple[str, str, list[str], 
 
 
 def _split(cell: str, known: Labels, *, spaced: bool = True) -> tuple[str, str, str]:
-    """A cell's label, how its value stands to it (empty if there is no label), and what follows it in the cell."""
+    """A cell's label, its layout, and the rest of the cell. The layout is empty if there is no label."""
     label, colon, rest = cell.partition(":")
     if colon and label[:1].isalpha() and len(label) <= 48 and not rest.startswith("//"):
         return label.strip(), "colon", rest.strip()
@@ -188,7 +195,7 @@ def _split(cell: str, known: Labels, *, spaced: bool = True) -> tuple[str, str, 
 
 
 def _leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Iterator[tuple[Keys, Schema]]:
-    """The properties that hold one value, with their keys; a list of values is more than the rules can read."""
+    """The properties of a schema that hold one value, with their keys. The rules cannot read lists."""
     for _ in range(4):  # a reference or an alternative may lead to another
         choices = [each for key in ("anyOf", "oneOf", "allOf") for each in shape.get(key, [])]
         referred = root.get("$defs", {}).get(str(shape.get("$ref", "")).rpartition("/")[2])
@@ -201,7 +208,7 @@ def _leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Iterator[tup
 
 
 def _shaped(field: Field, shape: Schema) -> Any:
-    """The value in the type that its schema asks for; None if it has no such form."""
+    """The value in the type that its schema wants, or None if it cannot be of that type."""
     types, said, number = str(shape.get("type", "string")), plain(field.quote), amount(field.quote)
     if "enum" in shape:
         return next((one for one in shape["enum"] if plain(str(one)) in (plain(str(field.value)), said)), None)

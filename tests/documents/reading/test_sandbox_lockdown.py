@@ -1,4 +1,4 @@
-"""A sealed process can compute and answer, and nothing else; the same process unsealed can do each of these things."""
+"""A locked-down process can compute and answer, and nothing else. The same process can do the rest before lockdown."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BACKEND = Path(__file__).parents[3] / "backend"
 START = f"""
 import ctypes, os, resource, socket, sys, threading
 sys.path.insert(0, {str(BACKEND)!r})
-from fieldmark.documents.reading.sandbox_lockdown import seal
-if sys.argv[1] == "sealed":
-    seal(memory_bytes=512 << 20, cpu_seconds=1 if sys.argv[2:] else 30, parent=os.getppid())
+from fieldmark.documents.reading.sandbox_lockdown import lock_down
+if sys.argv[1] == "locked down":
+    lock_down(memory_bytes=512 << 20, cpu_seconds=1 if sys.argv[2:] else 30, parent=os.getppid())
 """
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can prevent this")
 
@@ -28,8 +28,8 @@ def run(body: str, *how: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-I", "-c", START + body, *how], capture_output=True, text=True, cwd="/")
 
 
-def test_a_sealed_process_can_still_answer() -> None:
-    done = run("print(sum(range(1000)))", "sealed")
+def test_a_locked_down_process_can_still_answer() -> None:
+    done = run("print(sum(range(1000)))", "locked down")
     assert (done.returncode, done.stdout.strip()) == (0, "499500")
 
 
@@ -48,7 +48,7 @@ def test_a_sealed_process_can_still_answer() -> None:
         pytest.param("bytearray(700 << 20)", marks=linux),
     ],
 )
-def test_a_sealed_process_cannot(deed: str) -> None:
+def test_a_locked_down_process_cannot(deed: str) -> None:
     body = f"""
 try:
     {deed}
@@ -58,17 +58,17 @@ else:
     print("done")
 """
     assert run(body, "free").stdout.strip().endswith("done")
-    assert run(body, "sealed").stdout.strip() == "refused"
+    assert run(body, "locked down").stdout.strip() == "refused"
 
 
 def test_no_file_can_grow_and_no_core_is_left() -> None:
     limits = "print(*resource.getrlimit(resource.RLIMIT_FSIZE), *resource.getrlimit(resource.RLIMIT_CORE))"
-    assert run(limits, "sealed").stdout.split() == ["0"] * 4
+    assert run(limits, "locked down").stdout.split() == ["0"] * 4
     assert run(limits, "free").stdout.split() != ["0"] * 4
 
 
 def test_computing_time_ends() -> None:
-    done = run("while True: pass", "sealed", "for a second")
+    done = run("while True: pass", "locked down", "for a second")
     assert done.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
@@ -77,22 +77,24 @@ def test_computing_time_ends() -> None:
 def test_root_becomes_nobody_with_nothing_of_root_left() -> None:
     body = "print(*os.getresuid(), *os.getresgid(), *os.getgroups())"
     assert run(body, "free").stdout.split()[:3] == ["0", "0", "0"]
-    assert run(body, "sealed").stdout.split()[:6] == ["65534"] * 6
-    status = "status = open('/proc/self/status'); seal(1 << 30, 2, os.getppid()); status.seek(0); print(status.read())"
+    assert run(body, "locked down").stdout.split()[:6] == ["65534"] * 6
+    status = (
+        "status = open('/proc/self/status'); lock_down(1 << 30, 2, os.getppid()); status.seek(0); print(status.read())"
+    )
     fields = dict(line.split(":\t", 1) for line in run(status, "free").stdout.splitlines() if ":\t" in line)
     assert (fields["CapPrm"], fields["CapEff"], fields["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
 
 
 @linux
-def test_a_sealed_process_does_not_outlive_the_one_that_started_it() -> None:
-    sealed = START + "print(os.getpid(), flush=True)\nwhile True: threading.Event().wait(1)"
-    starter = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', {sealed!r}, 'sealed'])"
+def test_a_locked_down_process_does_not_outlive_the_one_that_started_it() -> None:
+    script = START + "print(os.getpid(), flush=True)\nwhile True: threading.Event().wait(1)"
+    starter = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', {script!r}, 'locked down'])"
     with subprocess.Popen([sys.executable, "-I", "-c", starter], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        sealed = psutil.Process(int(process.stdout.readline()))
-        assert is_alive(sealed)
+        child = psutil.Process(int(process.stdout.readline()))
+        assert is_alive(child)
         process.kill()
-    assert all_gone([sealed]), "The sealed process is still there."
+    assert all_gone([child]), "The locked-down process is still there."
 
 
 READER = f"""
@@ -105,7 +107,7 @@ reader.wait()
 
 
 @linux
-def test_a_reader_that_is_not_sealed_yet_does_not_outlive_it_either() -> None:
+def test_a_reader_before_lockdown_does_not_outlive_it_either() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([sys.executable, "-c", READER], text=True, **pipes) as process:
         assert process.stdout is not None

@@ -1,37 +1,41 @@
-"""Taking a document in: the original is kept, the row inserted, the reading queued; then the reading itself."""
+"""Documents: taken in (the original kept, the row inserted, the reading queued), read, looked at, removed."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
 
-from fieldmark.db.pool import Database
-from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.db.pool import Connection, Database
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file
-from fieldmark.errors import Conflict, NotFound, TooLarge, Unreadable
+from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
+from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.stores import documents
+from fieldmark.stores.rows import DocumentRow, HiddenRow, NewPage, PageRow, PageText
 
 log = structlog.get_logger()
 
 PAGES_A_STATEMENT = 50
 
 
-class Ingest:
-    """Documents of a service: upload, adopt, read, remove."""
+class DocumentService:
+    """What needs the files beside the database: upload, adopt, read, remove."""
 
     def __init__(self, database: Database, files: Files, limits: Limits) -> None:
         self._database = database
         self._files = files
         self._limits = limits
 
-    async def upload(self, scope: Scope, source: Path, filename: str) -> dict[str, Any]:
-        """Keep a copy of `source` and queue its reading; answers the document's row. Raises TooLarge."""
+    async def upload(self, scope: Scope, source: Path, filename: str) -> DocumentRow:
+        """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge."""
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
@@ -49,7 +53,7 @@ class Ingest:
             await self._files.remove(path)
             raise
 
-    async def adopt(self, scope: Scope, storage_path: str) -> dict[str, Any]:
+    async def adopt(self, scope: Scope, storage_path: str) -> DocumentRow:
         """Queue the reading of an object that a front end has put into the bucket already, at
         `<org_id>/<document_id>/<name>`. Raises Invalid, NotFound, Conflict or TooLarge."""
         stored = parse_stored_path(storage_path)
@@ -83,11 +87,11 @@ class Ingest:
             return
         async with self._database.as_user(scope) as conn:
             document = await documents.get(conn, document_id)
-        if document is None or document["status"] != "reading":
+        if document is None or document.status is not DocumentStatus.READING:
             return
         try:
-            async with self._files.local(document["storage_path"]) as path:
-                reading = await read_file(path, document["filename"], self._limits)
+            async with self._files.local(document.storage_path) as path:
+                reading = await read_file(path, document.filename, self._limits)
         except (Unreadable, NotFound, TooLarge) as error:
             # Not its sentence, which may name the file's ending.
             log.info("document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code)
@@ -119,16 +123,82 @@ class Ingest:
             )
 
 
-def _row(page: Page) -> dict[str, Any]:
-    return {
-        "number": page.number,
-        "width": page.width,
-        "height": page.height,
-        "text": page.text,
-        "engine": page.engine,
-        "hidden_words": page.hidden_words,
-        "hidden_excerpt": page.hidden_excerpt,
-        "words": [
+@dataclass(frozen=True, slots=True)
+class HiddenText:
+    """What a page holds that a person cannot see. `excerpt` is foreign text: to be shown as such."""
+
+    page: int
+    message: str
+    words: int
+    excerpt: str
+
+
+async def get(conn: Connection, document_id: UUID) -> DocumentRow:
+    """One document. Raises NotFound."""
+    row = await documents.get(conn, document_id)
+    if row is None:
+        raise NotFound("There is no such document.")
+    return row
+
+
+async def get_read(conn: Connection, document_id: UUID) -> DocumentRow:
+    """One document that was read. Raises NotFound, DocumentFailed with the reason, or Conflict while it is being
+    read."""
+    row = await get(conn, document_id)
+    if row.status is DocumentStatus.FAILED:
+        raise DocumentFailed(row.error or "The document could not be read.")
+    if row.status is not DocumentStatus.READY:
+        raise Conflict("The document is still being read.")
+    return row
+
+
+async def get_texts(conn: Connection, document_id: UUID, first: int = 1, last: int | None = None) -> list[PageText]:
+    """The texts of pages `first` to `last` of a document that was read. Raises as `get_read`."""
+    await get_read(conn, document_id)
+    return await documents.pages(conn, document_id, first, last)
+
+
+async def get_page(conn: Connection, document_id: UUID, number: int) -> PageRow:
+    """One page of a document that was read. Raises as `get_read`, and NotFound where there is no such page."""
+    await get_read(conn, document_id)
+    row = await documents.page(conn, document_id, number)
+    if row is None:
+        raise NotFound("There is no such page.")
+    return row
+
+
+async def list_page(conn: Connection, scope: Scope, *, limit: int, before: str | None) -> Page[DocumentRow]:
+    """A page of the organisation's documents, newest first. Raises Invalid for a cursor that is none."""
+    behind = None if before is None else Cursor.parse(before, "documents").position
+    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind)
+    return page_of(rows, limit, "documents")
+
+
+async def warnings(conn: Connection, document_id: UUID) -> list[HiddenText]:
+    """A warning for each page that holds text which a person cannot see, in order."""
+    return [_warning(row) for row in await documents.hidden(conn, document_id)]
+
+
+def _warning(page: HiddenRow) -> HiddenText:
+    count = page.hidden_words
+    words = (
+        "1 word that a person cannot see; it was"
+        if count == 1
+        else f"{count:,} words that a person cannot see; they were"
+    )
+    return HiddenText(page.number, f"Page {page.number} holds {words} left out.", count, page.hidden_excerpt)
+
+
+def _row(page: ReadPage) -> NewPage:
+    return NewPage(
+        number=page.number,
+        width=page.width,
+        height=page.height,
+        text=page.text,
+        engine=page.engine,
+        hidden_words=page.hidden_words,
+        hidden_excerpt=page.hidden_excerpt,
+        words=[
             [
                 w.text,
                 *(round(v, 5) for v in (w.x0, w.y0, w.x1, w.y1)),
@@ -136,4 +206,4 @@ def _row(page: Page) -> dict[str, Any]:
             ]
             for w in page.words
         ],
-    }
+    )

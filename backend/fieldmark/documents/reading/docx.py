@@ -1,0 +1,146 @@
+"""DOCX: paragraphs and tables in their order, with headers, notes and footers."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
+
+from fieldmark.documents.reading.archive import open_archive
+from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle
+from fieldmark.documents.reading.pages import Limits, clean
+from fieldmark.documents.reading.pagination import Part, align, expand_tabs
+from fieldmark.errors import Unreadable
+
+etree: Any = lxml.etree  # pyright: ignore
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+
+
+def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
+    """The document's lines: headers, then the body in order, then footnotes, endnotes and footers.
+
+    A page break, or the place where Word last broke the page, starts a new part.
+    """
+    archive = open_archive(data, limits)
+    names = set(archive.namelist())
+    styles = DocxStyles(_xml(archive, "word/styles.xml") if "word/styles.xml" in names else None)
+    hidden: list[str] = []
+    if "word/document.xml" not in names:
+        raise Unreadable("The file is not a Word document: its main part is missing.")
+
+    def lines_of(kind: str) -> list[str]:
+        # Variants for first and even pages mostly repeat each other.
+        lines: dict[str, None] = {}
+        for name in sorted(names):
+            if re.fullmatch(rf"word/{kind}\d*\.xml", name):
+                parts = _Body(_xml(archive, name), styles, hidden).parts
+                lines.update(dict.fromkeys(line for part in parts for line in part if line))
+        return list(lines)
+
+    parts = _Body(_xml(archive, "word/document.xml"), styles, hidden).parts
+    parts[0] = [*lines_of("header"), *parts[0]]
+    parts[-1] = [*parts[-1], *lines_of("footnotes"), *lines_of("endnotes"), *lines_of("footer")]
+    return [Part(parts[0], hidden), *parts[1:]]
+
+
+def _xml(archive: zipfile.ZipFile, name: str) -> Any:
+    parser: Any = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    return etree.fromstring(archive.read(name), parser)
+
+
+class _Body:
+    """The lines of one XML part of a Word document. Each of `parts` starts on a new page."""
+
+    def __init__(self, root: Any, styles: DocxStyles, hidden: list[str], inherited: TextStyle | None = None) -> None:
+        self.parts: list[Sequence[str]] = []
+        self._lines: list[str] = []
+        self._styles = styles
+        self._hidden = hidden
+        self._add_blocks(root, inherited or styles.default)
+        self.parts.append(self._lines)
+
+    def _add_blocks(self, parent: Any, inherited: TextStyle) -> None:
+        for node in parent:
+            if node.tag == f"{_W}p":
+                self._add_paragraph(node, self._styles.of_paragraph(node, inherited))
+            elif node.tag == f"{_W}tbl":
+                style = self._styles.of_table(node, inherited)
+                self._lines.extend(align([self._cells(row, style) for row in _rows_or_cells(node, "tr")]))
+                self._lines.append("")
+            else:  # body, content controls, custom XML, notes: what holds blocks in turn
+                self._add_blocks(node, inherited)
+
+    def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
+        style = self._styles.of_row(row, inherited)
+        cells = [
+            _Body(cell, self._styles, self._hidden, self._styles.of_cell(cell, style)).parts
+            for cell in _rows_or_cells(row, "tc")
+        ]
+        return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
+
+    def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
+        line = ""
+        boxes: list[Any] = []
+        for kind, value, is_visible in self._inline(paragraph, style):
+            if not is_visible:
+                if kind == "text":
+                    self._hidden.extend(clean(value).split())
+            elif kind == "text":
+                line += value
+            elif kind == "box":
+                boxes.append(value)
+            elif kind == "line":
+                self._lines.append(expand_tabs(line))
+                line = ""
+            else:
+                if line.strip():
+                    self._lines.append(expand_tabs(line))
+                    line = ""
+                self.parts.append(self._lines)
+                self._lines = []
+        self._lines.append(expand_tabs(line))
+        for box in boxes:
+            self._add_blocks(box, style.on_unknown_background())
+
+    def _inline(self, node: Any, style: TextStyle) -> Iterator[tuple[str, Any, bool]]:
+        """What a paragraph holds, as (kind, value, whether it is visible).
+
+        The kinds are ("text", str), ("line", None), ("page", None), and ("box", element) for a text box.
+        """
+        for child in node:
+            tag = child.tag
+            if tag == f"{_W}t":
+                yield "text", child.text or "", style.is_visible
+            elif tag == f"{_W}tab":
+                yield "text", "\t", style.is_visible
+            elif tag == f"{_W}noBreakHyphen":
+                yield "text", "-", style.is_visible
+            elif tag in (f"{_W}br", f"{_W}cr"):
+                yield ("page" if child.get(f"{_W}type") == "page" else "line"), None, style.is_visible
+            elif tag == f"{_W}lastRenderedPageBreak":
+                yield "page", None, True
+            elif tag == f"{_W}txbxContent":
+                yield "box", child, True
+            # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the
+            # page.
+            elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
+                continue
+            else:
+                yield from self._inline(child, self._styles.of_run(child, style) if tag == f"{_W}r" else style)
+
+
+def _rows_or_cells(parent: Any, name: str) -> Iterator[Any]:
+    """The rows of a table ("tr") or the cells of a row ("tc"), also those inside content controls.
+
+    Those of inner tables are left out.
+    """
+    for node in parent:
+        if node.tag == f"{_W}{name}":
+            yield node
+        elif node.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}ins"):
+            yield from _rows_or_cells(node, name)

@@ -1,0 +1,45 @@
+"""What the reading subprocess is asked to do. A job is handed over as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fieldmark.documents.reading.pages import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """Read a document. If `scans` is given, recognise the text of those pages only.
+
+    `media_type` is None until the document's content has shown it.
+    """
+
+    filename: str
+    media_type: str | None = None
+    scans: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawJob:
+    """Draw pages of a document as PNGs. `longest_side` is in pixels."""
+
+    media_type: str
+    numbers: Sequence[int]
+    dpi: float
+    longest_side: int
+
+
+Job = ReadJob | DrawJob
+
+
+def job_to_json(job: Job, limits: Limits, parent: int) -> dict[str, Any]:
+    """The job with its limits and the id of the process that asks for it."""
+    kind = "read" if isinstance(job, ReadJob) else "draw"
+    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "parent": parent}
+
+
+def job_from_json(value: dict[str, Any]) -> Job:
+    """The job that `job_to_json` made this of."""
+    return ReadJob(**value["job"]) if value["kind"] == "read" else DrawJob(**value["job"])

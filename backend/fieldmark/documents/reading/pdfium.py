@@ -1,0 +1,44 @@
+"""Functions of PDFium with plain numbers for handles: twice as fast to call as with pypdfium2's typed pointers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
+
+pdfium: Any = pypdfium2.raw  # C functions without types
+
+Handle = int
+"""A pointer of PDFium as a number."""
+
+TEXT_OBJECT, FORM_OBJECT = int(pdfium.FPDF_PAGEOBJ_TEXT), int(pdfium.FPDF_PAGEOBJ_FORM)
+
+
+def address(handle: Any) -> int:
+    """The number of a typed pointer, as the functions of this file take it."""
+    number = ctypes.cast(handle, ctypes.c_void_p).value
+    assert number is not None
+    return number
+
+
+def _bind(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    return ctypes.CFUNCTYPE(result, *arguments)(address(getattr(pdfium, name)))
+
+
+_handle, _integer = ctypes.c_void_p, ctypes.c_int
+get_unicode = _bind("FPDFText_GetUnicode", ctypes.c_uint, _handle, _integer)
+get_loose_box = _bind("FPDFText_GetLooseCharBox", _integer, _handle, _integer, _handle)
+count_objects = _bind("FPDFPage_CountObjects", _integer, _handle)
+get_object = _bind("FPDFPage_GetObject", _handle, _handle, _integer)
+count_parts = _bind("FPDFFormObj_CountObjects", _integer, _handle)
+get_part = _bind("FPDFFormObj_GetObject", _handle, _handle, ctypes.c_ulong)
+get_type = _bind("FPDFPageObj_GetType", _integer, _handle)
+set_active = _bind("FPDFPageObj_SetIsActive", _integer, _handle, _integer)
+text_object = _bind("FPDFText_GetTextObject", _handle, _handle, _integer)
+get_font = _bind("FPDFTextObj_GetFont", _handle, _handle)
+is_embedded = _bind("FPDFFont_GetIsEmbedded", _integer, _handle)
+glyph_path = _bind("FPDFFont_GetGlyphPath", _handle, _handle, ctypes.c_uint, ctypes.c_float)
+get_render_mode = _bind("FPDFTextObj_GetTextRenderMode", _integer, _handle)
+get_fill_color = _bind("FPDFPageObj_GetFillColor", _integer, *[_handle] * 5)

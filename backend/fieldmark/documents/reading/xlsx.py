@@ -1,0 +1,72 @@
+"""XLSX: the cells of each sheet with their addresses, and the values that were last calculated."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+from collections.abc import Sequence
+
+from openpyxl import load_workbook
+
+from fieldmark.documents.reading.archive import open_archive
+from fieldmark.documents.reading.pages import Limits, clean
+from fieldmark.documents.reading.pagination import Part
+from fieldmark.documents.reading.xlsx_visibility import SheetVisibility, table_ranges
+
+MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
+
+
+def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
+    """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell that has a value.
+
+    A formula gives the value that was last calculated; none is evaluated.
+    """
+    open_archive(data, limits).close()
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    parts: list[Part] = []
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    painted = table_ranges(archive)
+    hidden: list[str] = []
+    for sheet in book.worksheets:
+        is_visible = sheet.sheet_state == "visible"
+        # The dimensions a file declares make openpyxl pad every row to them.
+        sheet.reset_dimensions()  # pyright: ignore
+        visibility = SheetVisibility(archive, sheet, painted)
+        lines = [f"Sheet: {sheet.title}"]
+        for row in sheet.iter_rows():
+            line = ""
+            for cell in row:
+                value = _shown(cell.value)
+                if not value:
+                    continue
+                if not is_visible or not visibility.shows(cell):
+                    hidden.extend(clean(value).split())
+                    continue
+                item = f"{cell.coordinate}: {value}"
+                if line and len(line) + len(item) > MAX_ROW_CHARACTERS:
+                    lines.append(line)
+                    line = ""
+                line += f"   {item}" if line else item
+            if line:
+                lines.append(line)
+        if is_visible:
+            parts.append(Part(lines, hidden))
+            hidden = []  # the words of a hidden sheet are reported with the next visible one
+    if hidden and parts:
+        parts[-1].hidden += hidden
+    return parts
+
+
+def _shown(value: object) -> str:
+    """A value as a spreadsheet shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        # 15 digits, not the 17 that tell doubles apart.
+        return f"{value:.15g}"
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
+    return " ".join(str(value).split())

@@ -1,0 +1,164 @@
+"""CandidateRanker: which of several spans a field means: the one in its quote, nearest to its label, or on its page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from fieldmark.domain import folding
+from fieldmark.grounding import labels, layout
+from fieldmark.grounding.evidence import Claim
+from fieldmark.grounding.layout import Word
+from fieldmark.grounding.text_search import TextSearch
+from fieldmark.grounding.text_stream import Span
+from fieldmark.grounding.word_index import WordIndex
+
+NOT_NEAR: Final = 2  # the nearness of a span that is not near its label
+_MAX_LABEL_HITS: Final = 16  # printings of one label on a page
+_MAX_RANKED: Final = 400  # spans of one value
+_MAX_MEASURED: Final = 200  # spans of one value whose distance to the label is measured
+_MAX_QUOTES: Final = 4  # occurrences of a quote; a quote that is printed more often tells nothing
+_MAX_EQUAL: Final = 16  # equally likely spans among which one without letters on it is preferred
+
+# Keyed by page: (weakness, index of the first word, index of the last, box). 0 is the whole last key of the path.
+_LabelHits: TypeAlias = Mapping[int, Sequence[tuple[int, int, int, Word]]]
+
+
+class RankedSpan(NamedTuple):
+    """A span, and what speaks against it: of two spans the one with the smaller fields is likelier."""
+
+    outside_quote: bool
+    nearness: float  # 0 right of its label or just below it, 1 further away, NOT_NEAR if not near it
+    other_page: bool  # than the claimed one
+    distance: float  # to its label
+    number: int
+    span: Span
+
+
+class CandidateRanker:
+    """Ranks spans of one document. It remembers where the labels are printed."""
+
+    def __init__(self, index: WordIndex, text_search: TextSearch) -> None:
+        self._index = index
+        self._text_search = text_search
+        self._label_hits: dict[tuple[tuple[str, ...], ...], _LabelHits] = {}
+
+    def best(self, spans: Sequence[Span], label: Sequence[str | int], claim: Claim) -> Span:
+        """The likeliest of a value's spans; of equally likely ones the first."""
+        if len(spans) == 1:
+            return spans[0]
+        return self.likeliest([(one[:4], one.span) for one in self.rank(spans, label, claim)])
+
+    def likeliest(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
+        """The span with the smallest key; of equal ones the first that has no letters on it, as `3m` has."""
+        least = min(key for key, _ in keyed)
+        equal = [span for key, span in keyed if key == least]
+        return next((span for span in equal[:_MAX_EQUAL] if not _touches_letters(span)), equal[0])
+
+    def rank(self, spans: Sequence[Span], label: Sequence[str | int], claim: Claim) -> list[RankedSpan]:
+        """The spans in their order, each with what speaks against it. Of very many, only the likelier ones."""
+        index, quoted, page = self._index, self._quoted(claim), claim.page
+        if len(spans) > _MAX_RANKED:
+            spans = self._shortlist(spans, quoted, label, page)
+        near = self._near_label(spans, label, page)
+        ranked: list[RankedSpan] = []
+        for number, span in enumerate(spans):
+            outside = not quoted or not any(first <= span.word <= last for first, last in quoted)
+            nearness, distance = near.get(number, (NOT_NEAR, 0.0))
+            other_page = page is not None and index.pages[index.page_of[span.word]] != page
+            ranked.append(RankedSpan(outside, nearness, other_page, distance, number, span))
+        return ranked
+
+    def is_label_printed(self, label: Sequence[str | int]) -> bool:
+        """Whether the whole last key of the path is printed anywhere."""
+        names = labels.label_words(label)[:1]
+        return any(hit[0] == 0 for hits in self._hits_of(names).values() for hit in hits) if names else False
+
+    def _quoted(self, claim: Claim) -> list[tuple[int, int]]:
+        """The (first word, last word) of each occurrence of the quote."""
+        found = self._text_search.find_quote(claim.quote, claim.page) if claim.quote else None
+        if not found or len(found.spans) > _MAX_QUOTES:
+            return []
+        return [(min(span.indexes()), max(span.indexes())) for span in found.spans]
+
+    def _shortlist(
+        self, spans: Sequence[Span], quoted: Sequence[tuple[int, int]], label: Sequence[str | int], page: int | None
+    ) -> Sequence[Span]:
+        """The first of these that there are: spans in the quote, on the claimed page, on pages with the label, any."""
+        index, labelled = self._index, self._hits_of(labels.label_words(label))
+        for those in (
+            (span for span in spans if any(first <= span.word <= last for first, last in quoted)),
+            (span for span in spans if index.pages[index.page_of[span.word]] == page),
+            (span for span in spans if index.page_of[span.word] in labelled),
+        ):
+            fewer = list(islice(those, _MAX_RANKED))
+            if fewer:
+                return fewer
+        return spans[:_MAX_RANKED]
+
+    def _near_label(
+        self, spans: Sequence[Span], label: Sequence[str | int], page: int | None
+    ) -> dict[int, tuple[float, float]]:
+        """The (nearness, distance in heights of a line) of the spans that are near the label, keyed by their number."""
+        names = labels.label_words(label)
+        if not names:
+            return {}
+        index, printed = self._index, self._hits_of(names)
+        best: dict[int, tuple[float, float]] = {}
+        numbered = list(enumerate(spans))
+        if len(numbered) > _MAX_MEASURED:
+            page_of = index.page_of
+            numbered.sort(
+                key=lambda one: (index.pages[page_of[one[1].word]] != page, page_of[one[1].word] not in printed)
+            )
+        for number, span in numbered[:_MAX_MEASURED]:
+            at = span.word
+            before = ""
+            if span.start_in_word and span.stream.fold is not folding.fold:
+                before = index.alphanumeric[at][: span.start_in_word]
+            elif span.start_in_word:
+                before = folding.alphanumeric(index.folded[at][: span.start_in_word])
+            if before and before.endswith(names[0][-1]):
+                best[number] = (0.0, 0.0)  # "Date:12/03/2024" in one word
+                continue
+            word = index.words[at]
+            for weakness, first, last, box in printed.get(index.page_of[at], ()):
+                away = None if first <= at <= last else labels.distance(box, word)
+                if away is not None:
+                    key = (away[0] + weakness / 10, away[1])
+                    if number not in best or key < best[number]:
+                        best[number] = key
+        return best
+
+    def _hits_of(self, names: Sequence[tuple[str, ...]]) -> _LabelHits:
+        """Where a label of these words is printed, whole or in part."""
+        key = tuple(names)
+        if key not in self._label_hits:
+            index = self._index
+            hits: defaultdict[int, list[tuple[int, int, int, Word]]] = defaultdict(list)
+            for weakness, words in enumerate(names):
+                whole = [
+                    (4 * weakness, at, at + len(words) - 1)
+                    for at in index.occurrences(words[0])
+                    if len(words) == 1 or tuple(index.alphanumeric[at : at + len(words)]) == words
+                ]
+                parts = (
+                    [(4 * weakness + 2, n, n) for word in words for n in index.occurrences(word)] if words[1:] else []
+                )
+                for weak, first, last in whole + parts:
+                    on = hits[index.page_of[first]]
+                    if len(on) < _MAX_LABEL_HITS:
+                        on.append((weak, first, last, layout.merge(index.words[first : last + 1])))
+            self._label_hits[key] = hits
+        return self._label_hits[key]
+
+
+def _touches_letters(span: Span) -> bool:
+    """Whether a number or date has letters on it, such as a unit: `3m`. Another one that stands alone is likelier."""
+    if span.stream.fold is not folding.fold:
+        return False
+    text, start = span.stream.text, span.stream.starts[span.first] + span.start_in_word
+    end = span.stream.starts[span.last] + span.end_in_word
+    return text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()

@@ -1,0 +1,73 @@
+"""DocumentIndex: finds values, quotes and whole extractions on the pages of one document.
+
+All work is bounded: the limits are constants at the top of each file in this folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import JsonValue
+
+from fieldmark.domain import fields as walking
+from fieldmark.grounding.candidate_finder import CandidateFinder
+from fieldmark.grounding.candidate_ranker import CandidateRanker
+from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Place
+from fieldmark.grounding.places import Candidates, place
+from fieldmark.grounding.row_grounder import RowGrounder
+from fieldmark.grounding.text_search import TextSearch
+from fieldmark.grounding.word_index import PageWords, WordIndex
+
+
+class DocumentIndex:
+    """The words of one document, ready to be searched."""
+
+    def __init__(self, pages: Iterable[PageWords]) -> None:
+        self._words = WordIndex(pages)
+        self._text_search = TextSearch(self._words)
+        self._finder = CandidateFinder(self._words, self._text_search)
+        self._ranker = CandidateRanker(self._words, self._text_search)
+        self._row_grounder = RowGrounder(self._words, self._finder, self._ranker)
+
+    def find(
+        self,
+        value: JsonValue,
+        *,
+        label: Sequence[str | int] = (),
+        quote: str | None = None,
+        page: int | None = None,
+    ) -> Place | None:
+        """The place of a scalar, or None.
+
+        Of several places, the one inside the quote wins; then the one nearest to the label; then one on the given page;
+        then the first. A quote on the given page is preferred to the same quote on another.
+        """
+        claim = Claim(quote, page)
+        return self._best_place(self._finder.find(value, claim), label, claim)
+
+    def find_quote(self, quote: str, page: int | None = None) -> Place | None:
+        """The place of a text, compared by its letters and digits, or None.
+
+        Numbers and dates are compared as text: the quote `1250` is not found at `1.250,00`. Another page than the given
+        one is searched only if the quote is not on that page.
+        """
+        return self._best_place(self._text_search.find_quote(quote, page), (), Claim(page=page))
+
+    def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        """A finding for every leaf of the fields, keyed by path name, as `claims` are.
+
+        The leaves of one row prefer one line of the page; different rows prefer different lines.
+        """
+        return self.ground_leaves(walking.leaves(dict(fields)), claims)
+
+    def ground_leaves(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        """As `ground`, for (path name, value) pairs, which may be only some of an extraction's leaves."""
+        return self._row_grounder.ground(leaves, claims)
+
+    def nearest(self, quote: str, page: int | None = None) -> Place | None:
+        """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
+        quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
+        return self._best_place(self._text_search.most_similar(quote, page), (), NO_CLAIM)
+
+    def _best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
+        return place(self._words, found, self._ranker.best(found.spans, label, claim)) if found else None

@@ -1,0 +1,152 @@
+"""RowGrounder: findings for many leaves. Those of one row share a line of the page; different rows take others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+from fieldmark.domain import paths
+from fieldmark.grounding.candidate_finder import CandidateFinder
+from fieldmark.grounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan
+from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding
+from fieldmark.grounding.places import place
+from fieldmark.grounding.text_stream import Span
+from fieldmark.grounding.word_index import WordIndex
+
+_MAX_RARE: Final = 400  # spans; a value with more says nothing about the line of its row
+_MAX_NEAR_LINE: Final = 64  # spans of such a value near the line of its row that are ranked
+
+_Line: TypeAlias = tuple[int, int]  # (page, number of the line)
+_Leaf: TypeAlias = tuple[paths.Path, str, JsonValue]  # (path, its name, value)
+
+
+class _ListProgress:
+    """The lines and spans that the rows of one list have taken so far.
+
+    The next row is expected behind the line `last`. A list within a row begins with the line of that row.
+    """
+
+    def __init__(self, last: _Line) -> None:
+        self.lines: set[_Line] = set()
+        self.span_keys: set[tuple[int, int]] = set()
+        self.last = last
+
+
+class RowGrounder:
+    """Findings for the leaves of one document."""
+
+    def __init__(self, index: WordIndex, finder: CandidateFinder, ranker: CandidateRanker) -> None:
+        self._index = index
+        self._finder = finder
+        self._ranker = ranker
+
+    def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        """A finding for every (path name, value), keyed by path name, in the same order."""
+        found: dict[str, Finding] = {}
+        rows: dict[paths.Path, list[_Leaf]] = {}
+        for name, value in leaves:
+            path = paths.parse(name) if name else ()
+            depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
+            found[name] = Finding("not_found", None)  # keeps the order of the leaves
+            rows.setdefault(path[:depth], []).append((path, name, value))
+        lists: dict[paths.Path, _ListProgress] = {}
+        for row, members in rows.items():
+            progress = None
+            if row:
+                above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
+                progress = lists.setdefault(row[:-1], _ListProgress(above[-1].last if above else (-1, -1)))
+            found.update(self._row(members, claims, progress))
+        return found
+
+    def _row(
+        self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], progress: _ListProgress | None
+    ) -> dict[str, Finding]:
+        """Findings for the leaves of one row, or for those that are in no row."""
+        claimed = {name: claims.get(name, NO_CLAIM) for _, name, _ in leaves}
+        found = {name: self._finder.find(value, claimed[name]) for _, name, value in leaves}
+        rare = {
+            name: self._ranker.rank(candidates.spans, path, claimed[name])
+            for path, name, _ in leaves
+            if (candidates := found[name]) is not None and len(candidates.spans) <= _MAX_RARE
+        }
+        line = self._best_line(list(rare.values()), progress) if progress is not None else None
+        result: dict[str, Finding] = {}
+        for path, name, value in leaves:
+            candidates = found[name]
+            if candidates is None:
+                blank = _is_empty(value) and self._ranker.is_label_printed(path)
+                result[name] = Finding("blank" if blank else "not_found", None)
+                continue
+            if name in rare:
+                ranked = rare[name]
+            elif line is None or claimed[name].quote:
+                ranked = self._ranker.rank(candidates.spans, path, claimed[name])
+            else:
+                ranked = self._ranker.rank(self._near_line(candidates.spans, line), path, claimed[name])
+            if line is None or progress is None:
+                span = self._ranker.likeliest([(one[:4], one.span) for one in ranked])
+            else:
+                span = self._ranker.likeliest(
+                    [
+                        (
+                            (
+                                one.outside_quote,
+                                *self._distance_from_line(one.span, line),
+                                one.span.key in progress.span_keys,
+                                *one[1:4],
+                            ),
+                            one.span,
+                        )
+                        for one in ranked
+                    ]
+                )
+                progress.span_keys.add(span.key)
+            result[name] = Finding("found", place(self._index, candidates, span))
+        return result
+
+    def _best_line(self, leaves: Sequence[Sequence[RankedSpan]], progress: _ListProgress) -> _Line | None:
+        """The line on which most leaves of a row have a span each; of equal ones the next line behind the previous row.
+
+        A leaf counts for more if it has few spans, or if it is near its label.
+        """
+        scores: defaultdict[_Line, float] = defaultdict(float)
+        spans: defaultdict[_Line, set[tuple[int, int]]] = defaultdict(set)
+        wanted: Counter[_Line] = Counter()
+        for ranked in leaves:
+            on: dict[_Line, float] = {}
+            for one in ranked:
+                line = self._index.line_of(one.span.word)
+                spans[line].add(one.span.key)
+                weight = 0.5 * (one.nearness < NOT_NEAR) + 1.0 * (not one.outside_quote) - 0.5 * one.other_page
+                on[line] = max(on.get(line, weight), weight)
+            for line, weight in on.items():
+                scores[line] += 1 + weight + 1 / len(on)
+            wanted.update(on)
+        if not scores:
+            return None
+        for line, on_line in spans.items():
+            scores[line] -= max(0, wanted[line] - len(on_line))
+        free = scores.keys() - progress.lines if len(leaves) > 1 else set(scores)
+        best = min(free or scores, key=lambda line: (-scores[line], line < progress.last, line))
+        progress.lines.add(best)
+        progress.last = best
+        return best
+
+    def _near_line(self, spans: Sequence[Span], line: _Line) -> Sequence[Span]:
+        """The spans nearest to a line."""
+        at = bisect_left(spans, line, key=lambda span: self._index.line_of(span.word))
+        return spans[max(0, at - _MAX_NEAR_LINE // 2) : at + _MAX_NEAR_LINE // 2]
+
+    def _distance_from_line(self, span: Span, line: _Line) -> tuple[bool, int]:
+        """(on another page, distance) of a span from the line of its row. Below the line is nearer than above it."""
+        page, number = self._index.line_of(span.word)
+        away = number - line[1]
+        return page != line[0], 2 * away if away >= 0 else -3 * away
+
+
+def _is_empty(value: JsonValue) -> bool:
+    return value is None or value == "" or value == [] or value == {}

@@ -1,0 +1,272 @@
+"""TextSearch: the spans of a text, compared by letters and digits: as written, in another reading order, or misread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Final
+
+import regex
+
+from fieldmark.domain import folding
+from fieldmark.grounding import fuzzy, layout, numbers
+from fieldmark.grounding.places import Candidates
+from fieldmark.grounding.text_stream import BREAK, Span, TextStream
+from fieldmark.grounding.word_index import MAX_PLACES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
+
+MAX_VALUE_CHARACTERS: Final = 20_000
+_MAX_MISSES: Final = 2_000  # occurrences of one value that turn out to be parts of longer tokens
+_MAX_FUZZY_SEARCHES: Final = 2_000  # in one document: each takes up to milliseconds
+_SIMILAR_CHARACTERS: Final = 100  # of a quote, by which the most similar text is searched for
+
+_SHORT: Final = 3  # characters; so few occur within very many longer words
+# From so many characters on, spaces or dashes between digits are only a way of writing: IBANs, telephone numbers.
+_LONG: Final = 8
+
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
+_NUMBER_MARKS = frozenset(".,'·:")
+_LETTERS_END = re.compile(r"[^\W\d_]*\Z")
+_ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
+_MARK = regex.compile(r"\p{M}")
+
+# Only symbols that mean one currency: $ may mean many.
+_CURRENCY_SYMBOLS: Final = {
+    "EUR": "€",
+    "GBP": "£",
+    "INR": "₹",
+    "KRW": "₩",
+    "ILS": "₪",
+    "RUB": "₽",
+    "TRY": "₺",
+    "UAH": "₴",
+    "VND": "₫",
+    "THB": "฿",
+    "PHP": "₱",
+    "NGN": "₦",
+    "USD": "us$",
+    "BRL": "r$",
+}
+
+
+class TextSearch:
+    """The spans of texts in one document."""
+
+    def __init__(self, index: WordIndex) -> None:
+        self._index = index
+        self._fuzzy_searches_left = _MAX_FUZZY_SEARCHES
+        self._quotes: dict[tuple[str, int | None], Candidates | None] = {}
+
+    def find_quote(self, quote: str, page: int | None) -> Candidates | None:
+        """The candidates for a quote on the page with this number; if there are none, those on any page."""
+        # Kept: each leaf of a list asks for the quote of the list, and fuzzy searches are limited.
+        if (quote, page) not in self._quotes:
+            self._quotes[quote, page] = self._find_quote(quote, page)
+        return self._quotes[quote, page]
+
+    def _find_quote(self, quote: str, page: int | None) -> Candidates | None:
+        index, found = self._index, self.find(quote)
+        if found is None or page not in index.pages:
+            return found
+        at = index.pages.index(page)
+        spans = [span for span in found.spans if index.page_of[span.word] == at]
+        return replace(found, spans=spans) if spans else self.find(quote, on=at) or found
+
+    def find(self, value: str, on: int | None = None) -> Candidates | None:
+        """The candidates for a text in any reading order, or misread by OCR; `on` limits them to one page."""
+        index = self._index
+        text = " ".join(value.split())
+        found = self.find_in_reading_order(text) if on is None else None
+        folded = folding.fold(text)
+        needle = folding.alphanumeric(folded)
+        if found or not needle:
+            return found
+        if on is None and text in _CURRENCY_SYMBOLS and (found := self._symbols(_CURRENCY_SYMBOLS[text], text)):
+            return found
+        # Another order has the same words. So all of them must be printed, unless one is hyphenated.
+        if "-\n" in index.folded_stream.text or all(
+            folding.alphanumeric(token) in index.alphanumeric_stream.text for token in folded.split()[:MAX_TOKENS]
+        ):
+            for other in index.other_reading_orders(folded) if on is None else index.reading_orders(on):
+                spans = self._occurrences(other, needle, folded)
+                if spans:
+                    return Candidates("normalised", spans, text)
+        if not fuzzy.allowed_edits(needle) or not self._fuzzy_searches_left:
+            return None
+        self._fuzzy_searches_left -= 1
+        everywhere = chain([index.alphanumeric_stream], index.other_reading_orders(folded))
+        for one in everywhere if on is None else index.reading_orders(on):
+            hits = fuzzy.occurrences(needle, one.text, one.starts)
+            spans = [span for a, b in hits if index.is_on_one_page(span := one.span(a, b)) and self._is_from_ocr(span)]
+            if spans:
+                return Candidates("fuzzy", spans[:MAX_PLACES], text)
+        return None
+
+    def find_in_reading_order(self, text: str) -> Candidates | None:
+        """The candidates for a text in the order in which the words are given."""
+        folded = folding.fold(text)
+        needle = folding.alphanumeric(folded)
+        if not needle or len(needle) > MAX_VALUE_CHARACTERS:
+            return self._symbols(folded, text) if needle == "" and text else None
+        spans = self._occurrences(self._index.alphanumeric_stream, needle, folded)
+        return Candidates("normalised", spans, text) if spans else None
+
+    def most_similar(self, quote: str, page: int | None) -> Candidates | None:
+        """The one span on the page with this number that is most similar to a text, or None if more than half of the
+        text differs everywhere. Without a page, the pages that share the most words with the text are searched."""
+        index = self._index
+        needle = folding.fold_alphanumeric(quote[:MAX_VALUE_CHARACTERS])[:_SIMILAR_CHARACTERS]
+        if not needle:
+            return None
+        at = [n for n, number in enumerate(index.pages) if page is None or number == page]
+        if page is None and len(at) > MAX_REORDERED_PAGES:
+            at = index.likely_pages(quote, least=0.0) or at[:MAX_REORDERED_PAGES]
+        best: tuple[float, Span] | None = None
+        for one in at:
+            words = index.words_of_page(one)
+            own = TextStream.of(
+                [index.alphanumeric[word] for word in words], range(len(words)), folding.fold_alphanumeric
+            )
+            found = fuzzy.most_similar(needle, own.text, own.starts)
+            if found and (best is None or found[0] < best[0]):
+                before = index.alphanumeric_stream.starts[words.start]
+                best = (found[0], index.alphanumeric_stream.span(before + found[1], before + found[2]))
+        return Candidates("fuzzy", [best[1]], quote) if best else None
+
+    def _occurrences(self, on: TextStream, needle: str, folded: str) -> list[Span]:
+        """The spans where the needle is printed as whole tokens."""
+        index = self._index
+        spans: list[Span] = []
+        if len(needle) <= _SHORT and on is index.alphanumeric_stream:
+            for word in index.occurrences(needle):
+                if index.alphanumeric[word] != needle:
+                    continue
+                span = Span(on, word, word, 0, len(needle), word)
+                if self._punctuation_agrees(span, folded, needle):
+                    spans.append(span)
+            if spans:
+                return spans
+        text, at, misses = on.text, on.text.find(needle), 0
+        while at >= 0 and len(spans) < MAX_PLACES and misses < _MAX_MISSES:
+            span = on.span(at, at + len(needle))
+            if (
+                self._covers_whole_tokens(span)
+                and index.is_on_one_page(span)
+                and self._punctuation_agrees(span, folded, needle)
+            ):
+                spans.append(span)
+                at = text.find(needle, at + len(needle))
+            else:
+                misses += 1
+                at = text.find(needle, at + 1)
+        return spans
+
+    def _covers_whole_tokens(self, span: Span) -> bool:
+        """Whether a span cuts no token at its start or end."""
+        index, order = self._index, span.stream.order
+        if span.start_in_word and not _is_token_boundary(index.folded[order[span.first]], span.start_in_word):
+            return False
+        last = order[span.last]
+        if span.end_in_word != len(index.alphanumeric[last]):
+            return _is_token_boundary(index.folded[last], span.end_in_word)
+        if self._is_hyphenated(order, span.last):
+            return False
+        return span.start_in_word > 0 or not self._is_hyphenated(order, span.first - 1)
+
+    def _is_hyphenated(self, order: Sequence[int], at: int) -> bool:
+        """Whether the word at a position is the first half of a word that is hyphenated at the end of its line."""
+        if not 0 <= at < len(order) - 1 or BREAK in (order[at], order[at + 1]):
+            return False
+        word, following = self._index.words[order[at]], self._index.words[order[at + 1]]
+        return (
+            self._index.folded[order[at]][-1:] == "-"
+            and word[0][-2:-1].isalpha()
+            and following[0][:1].islower()
+            and not layout.on_same_line(word, following)
+        )
+
+    def _is_from_ocr(self, span: Span) -> bool:
+        """Whether all words of a span come from OCR. Only OCR misreads: the text of a file is what it says."""
+        return all(len(self._index.words[word]) > 5 for word in span.indexes())
+
+    def _punctuation_agrees(self, span: Span, folded: str, needle: str) -> bool:
+        """Whether a span with the needle's letters and digits means the same: 1.5 is not 15, and C++ is not C."""
+        index, indexes = self._index, span.indexes()
+        parts = [index.folded[word] for word in indexes]
+        if span.end_in_word != len(index.alphanumeric[indexes[-1]]):
+            parts[-1] = parts[-1][: _alphanumeric_at(parts[-1], span.end_in_word - 1) + 1]
+        if span.start_in_word:
+            parts[0] = parts[0][_alphanumeric_at(parts[0], span.start_in_word) :]
+        printed = " ".join(parts)
+        if printed == folded:
+            return True
+        if _plus_and_hash_endings(printed) != _plus_and_hash_endings(folded):
+            return False
+        if not any(map(str.isdigit, needle)):
+            return True
+        long = len(needle) >= _LONG
+        for a, b in zip(_BETWEEN_DIGITS.findall(folded), _BETWEEN_DIGITS.findall(printed), strict=False):
+            one, other = a.strip(), b.strip()
+            if a == b or (a and b and (one == other or long or (one in _NUMBER_MARKS) == (other in _NUMBER_MARKS))):
+                continue
+            if not long or (one in _NUMBER_MARKS if a else other in _NUMBER_MARKS):
+                return False
+            if b.isspace() and not all(index.are_close(*pair) for pair in pairwise(indexes)):
+                return False
+        return True
+
+    def _symbols(self, folded: str, text: str) -> Candidates | None:
+        """The candidates for a text without letters and digits: a currency's symbol anywhere, others as whole words."""
+        glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
+        printed = self._index.folded_stream
+        spans: list[Span] = []
+        at = printed.text.find(folded)
+        for _ in range(_MAX_MISSES):
+            if at < 0 or len(spans) == MAX_PLACES:
+                break
+            end = at + len(folded)
+            around = printed.text[max(0, at - 1) : at] + printed.text[end : end + 1]
+            if (not glued and not around.strip("\n")) or (glued and not (folded[0].isalpha() and around[:1].isalpha())):
+                spans.append(printed.span(at, end))
+            at = printed.text.find(folded, end)
+        return Candidates("normalised", spans, text) if spans else None
+
+
+def _alphanumeric_at(folded: str, number: int) -> int:
+    """The offset of the letter or digit with this number, from 0, in a folded word."""
+    return number if folded.isascii() and folded.isalnum() else _alphanumeric_offsets(folded)[number]
+
+
+@lru_cache(maxsize=256)
+def _alphanumeric_offsets(folded: str) -> list[int]:
+    return [found.start() for found in _ALPHANUMERIC.finditer(folded)]
+
+
+def _is_token_boundary(folded: str, number: int) -> bool:
+    """Whether a token begins at the letter or digit with this number in a folded word: at the 9 of `eur9.00`."""
+    left, right = _alphanumeric_at(folded, number - 1), _alphanumeric_at(folded, number)
+    a, between, b = folded[left], folded[left + 1 : right], folded[right]
+    if folding.UNSPACED.match(a) or folding.UNSPACED.match(b):
+        return not _MARK.match(b)
+    if not between:
+        # Only a currency may be glued to digits: "EUR9.00".
+        if a.isdigit() == b.isdigit():
+            return False
+        letters = (
+            re.match(r"[^\W\d_]*", folded[right : right + 6])
+            if a.isdigit()
+            else _LETTERS_END.search(folded, max(0, left - 5), left + 1)
+        )
+        return letters is not None and letters[0] in numbers.CURRENCIES
+    if a.isdigit() and b.isdigit():
+        return len(between) > 1 and not between.isspace()
+    if between in ("-", "'", "@", "_", "&", "\\") or between == ".":
+        return between == "." and not a.isdigit() and b.isdigit()
+    return True
+
+
+def _plus_and_hash_endings(text: str) -> list[str]:
+    """The + and # behind letters, as in C++ and C#."""
+    return re.findall(r"(?<=[^\W\d_])[+#]+", text) if "+" in text or "#" in text else []

@@ -1,0 +1,196 @@
+"""WordIndex: the words of a document, folded once, and looked up as text, numbers, dates, lines and reading orders."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from operator import add
+from typing import Final
+
+from fieldmark.domain import folding
+from fieldmark.grounding import dates, layout, numbers
+from fieldmark.grounding.layout import Word
+from fieldmark.grounding.text_stream import Span, TextStream
+
+MAX_WORD_CHARACTERS: Final = 2_000  # of a word; nothing is found in a longer one
+MAX_CHARACTERS: Final = 20_000_000  # of a document; nothing is found behind them
+MAX_PLACES: Final = 10_000  # of one value; no more are kept or counted
+MAX_REORDERED_PAGES: Final = 4  # pages that are also read in other orders for one value
+MAX_TOKENS: Final = 200  # words of one value that help to choose those pages
+
+_WIDEST_SPACE_IN_A_NUMBER: Final = 0.75  # in heights of a line
+
+
+@dataclass(frozen=True, slots=True)
+class PageWords:
+    """One page: its number, and its words in reading order.
+
+    A word is [text, x0, y0, x1, y1], as in `document_pages.words`, with a confidence 0..1 behind it if OCR read it. The
+    box is in parts of the page's width and height.
+    """
+
+    number: int
+    words: Sequence[Word]
+
+
+class WordIndex:
+    """All words of a document in reading order, and what can be looked up in them.
+
+    `words`, `folded`, `alphanumeric` and `page_of` have an entry for each word: as it was given, its two folded forms,
+    and its page. A page is a position in `pages`, which holds the page numbers.
+    """
+
+    def __init__(self, pages: Iterable[PageWords]) -> None:
+        self.words: list[Word] = []
+        self.pages: list[int] = []
+        self.page_of: list[int] = []
+        self._firsts: list[int] = []  # the first word of each page
+        for page in pages:
+            self.page_of += [len(self.pages)] * len(page.words)
+            self.pages.append(page.number)
+            self._firsts.append(len(self.words))
+            self.words.extend(page.words)
+        texts: list[str] = [word[0] for word in self.words]
+        joined = "\n".join(texts)
+        longest = max(map(len, texts), default=0)
+        if joined.count("\n") != len(texts) - 1 or len(joined) > MAX_CHARACTERS or longest > MAX_WORD_CHARACTERS:
+            texts = _within_limits(texts)
+            joined = "\n".join(texts)
+        folded = folding.fold(joined)
+        self.folded: list[str] = folded.split("\n") if texts else []
+        alphanumeric = folding.alphanumeric(folded)
+        self.alphanumeric: list[str] = alphanumeric.split("\n") if texts else []
+        self._alphanumeric_lines = f"\n{alphanumeric}\n"  # a word each
+        self._tokens: dict[str, list[int]] = {}
+        self._lines: dict[int, dict[int, int]] = {}
+        self._orders: dict[int, list[TextStream]] = {}
+
+    @cached_property
+    def alphanumeric_stream(self) -> TextStream:
+        """The letters and digits of all words in reading order, with nothing between two words."""
+        return TextStream.of(self.alphanumeric, range(len(self.alphanumeric)), folding.fold_alphanumeric)
+
+    @cached_property
+    def folded_stream(self) -> TextStream:
+        """The folded words in reading order, each on a line of its own."""
+        return TextStream.of(self.folded, range(len(self.folded)), folding.fold, gap="\n")
+
+    @cached_property
+    def _alphanumeric_line_starts(self) -> list[int]:
+        return list(map(add, self.alphanumeric_stream.starts, count()))
+
+    def occurrences(self, token: str) -> list[int]:
+        """The indexes of the words that are this token alone, or that begin with it and a colon ("Date:12/03/2024")."""
+        if token not in self._tokens:
+            printed = self.folded_stream
+            found = {
+                bisect_left(self._alphanumeric_line_starts, at)
+                for at in _find_all(self._alphanumeric_lines, f"\n{token}\n")
+            }
+            found.update(bisect_left(printed.starts, at) for at in _find_all("\n" + printed.text, f"\n{token}:"))
+            self._tokens[token] = sorted(found)
+        return self._tokens[token]
+
+    # Numbers and dates, by their offsets in `folded_stream`.
+
+    @cached_property
+    def numbers(self) -> numbers.NumberIndex:
+        printed = self.folded_stream
+        starts = printed.starts
+
+        def joined(at: int) -> bool:
+            if printed.text[at] != "\n":
+                return True
+            index = bisect_right(starts, at) - 1
+            return self.are_close(index, index + 1)
+
+        return numbers.NumberIndex(printed.text, joined)
+
+    @cached_property
+    def dates(self) -> dict[dates.Day, list[tuple[int, int]]]:
+        found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
+        for start, end, days in dates.find_dates(self.folded_stream.text):
+            for day in days:
+                found[day].append((start, end))
+        return found
+
+    @cached_property
+    def times(self) -> list[tuple[int, int, tuple[dates.TimeOfDay, ...]]]:
+        return list(dates.find_times(self.folded_stream.text))
+
+    # Words, lines and pages.
+
+    def are_close(self, a: int, b: int) -> bool:
+        """Whether two words are as close on one line as the groups of one number: `1 250,00`."""
+        return layout.are_adjacent(self.words[a], self.words[b], _WIDEST_SPACE_IN_A_NUMBER)
+
+    def is_on_one_page(self, span: Span) -> bool:
+        indexes = span.indexes()
+        return self.page_of[indexes[0]] == self.page_of[indexes[-1]]
+
+    def words_of_page(self, page: int) -> range:
+        return range(self._firsts[page], self._firsts[page + 1] if page + 1 < len(self._firsts) else len(self.words))
+
+    def line_of(self, word: int) -> tuple[int, int]:
+        """The (page, number of the line) of a word."""
+        page = self.page_of[word]
+        if page not in self._lines:
+            own = self.words_of_page(page)
+            found = layout.group_lines(self.words, own.start, own.stop)
+            self._lines[page] = {index: number for number, line in enumerate(found) for index in line}
+        return page, self._lines[page][word]
+
+    # Other reading orders.
+
+    def likely_pages(self, value: str, least: float = 0.5) -> list[int]:
+        """The pages that have the most of a value's words, and at least this share of them. All pages of a short
+        document."""
+        if len(self.pages) <= MAX_REORDERED_PAGES:
+            return list(range(len(self.pages)))
+        counts: Counter[int] = Counter()
+        tokens = {folding.fold_alphanumeric(token) for token in value.split()[:MAX_TOKENS]}
+        for token in tokens:
+            counts.update({self.page_of[index] for index in self.occurrences(token)})
+        return [page for page, count in counts.most_common(MAX_REORDERED_PAGES) if count >= least * len(tokens)]
+
+    def other_reading_orders(self, value: str) -> Iterator[TextStream]:
+        """The likely pages of a value, read by columns and, if a word is written so, from right to left."""
+        for page in self.likely_pages(value):
+            yield from self.reading_orders(page)[1:]
+
+    def reading_orders(self, page: int) -> list[TextStream]:
+        """One page in all reading orders, the order of its words first. Nothing for a page without words."""
+        own = self.words_of_page(page)
+        if own and page not in self._orders:
+            orders = [own, layout.column_order(self.words, own.start, own.stop)]
+            reverse = layout.right_to_left_order(self.words, own.start, own.stop)
+            if reverse:
+                orders.append(reverse)
+            self._orders[page] = [
+                TextStream.of(self.alphanumeric, list(order), folding.fold_alphanumeric) for order in orders
+            ]
+        return self._orders.get(page, [])
+
+
+def _within_limits(texts: Sequence[str]) -> list[str]:
+    """The texts, empty where one is too long or comes too late in the document."""
+    left = MAX_CHARACTERS
+    found: list[str] = []
+    for text in texts:
+        left -= len(text)
+        found.append(text.replace("\n", " ") if len(text) <= MAX_WORD_CHARACTERS and left >= 0 else "")
+    return found
+
+
+def _find_all(text: str, part: str) -> Iterator[int]:
+    """The offsets of a part in a text, at most MAX_PLACES of them. Two may overlap by one character."""
+    at = text.find(part)
+    for _ in range(MAX_PLACES):
+        if at < 0:
+            return
+        yield at
+        at = text.find(part, at + len(part) - 1)

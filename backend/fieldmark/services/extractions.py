@@ -1,0 +1,529 @@
+"""Writing an extraction, for whoever does it: a person over HTTP, an agent's tool, a command.
+
+A write has two halves. `prepare` looks for the evidence and holds neither a connection nor a lock. `apply` locks the
+extraction, sees whether what was prepared for still stands, and calls one SQL function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain import paths
+from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.fields import Nothing, leaves, value_at, walk
+from fieldmark.domain.paths import Path
+from fieldmark.domain.schema import violations, violations_of_write, violations_told
+from fieldmark.domain.statuses import ExtractionStatus
+from fieldmark.domain.values import canonical, problem_with
+from fieldmark.domain.violations import Violation
+from fieldmark.errors import Conflict, Invalid, NotFound, QuoteNotPrinted, SchemaViolation
+from fieldmark.grounding import Claim, DocumentIndex
+from fieldmark.identity.scope import Scope
+from fieldmark.services import spoken_words
+from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
+from fieldmark.services.paging import Cursor, Page, page_of
+from fieldmark.stores import extractions
+from fieldmark.stores.extractions import Stored
+from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
+
+SECONDS_UNDER_LOCK: Final = 5.0
+"""How long evidence is looked for again while the extraction is locked, because it changed meanwhile."""
+
+MOST_CHANGES_SHOWN: Final = 2_000
+"""Changes of one write that a preview lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who writes: a person, or an agent. `message` is what the person said whose correction the agent makes, where its
+    task lets it speak for them."""
+
+    is_person: bool
+    message: str | None = None
+
+
+PERSON: Final = Author(is_person=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWrite:
+    """One value at a path. `claims` are the model's, by path name."""
+
+    path: Path
+    value: JsonValue
+    claims: Mapping[str, Claim] = field(default_factory=dict[str, Claim])
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsWrite:
+    """Several fields, that merge with what stands: objects key by key, any other value replaces what stood there."""
+
+    value: Fields
+    claims: Mapping[str, Claim] = field(default_factory=dict[str, Claim])
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRemoval:
+    """What stands at a path goes, with everything below it."""
+
+    path: Path
+
+
+Write: TypeAlias = FieldWrite | FieldsWrite | FieldRemoval
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """A write with its evidence, for an extraction as it stood at `row.version`. `spoken` names the leaves for which
+    the author has a person's word."""
+
+    index: DocumentIndex
+    row: ExtractionRow
+    write: Write
+    author: Author
+    shown: Evidence
+    spoken: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFields:
+    """What a write did. `stored` is what was read back; `not_found` names the leaves that are on no page and that no
+    person says; `reopened` says that the extraction was complete, and is in progress again."""
+
+    stored: Stored
+    not_found: Sequence[str] = ()
+    reopened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRestore:
+    """The fields of an earlier version with their evidence, for an extraction as it stood at `row.version`."""
+
+    index: DocumentIndex
+    row: ExtractionRow
+    version: int
+    fields: Fields
+    shown: Evidence
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow:
+    """One extraction as it stands. Raises NotFound."""
+    row = await extractions.get(conn, extraction_id)
+    if row is None:
+        raise _no_such()
+    return row
+
+
+def as_json(row: ExtractionRow) -> Fields:
+    """An extraction as JSON, in the shape of the API's."""
+    return to_jsonable_python(row.shown())
+
+
+async def get_locked(conn: Connection, extraction_id: UUID) -> ExtractionRow:
+    """One extraction, which nobody else changes until this transaction ends. Raises NotFound."""
+    row = await extractions.locked(conn, extraction_id)
+    if row is None:
+        raise _no_such()
+    return row
+
+
+async def get_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
+    """The fields as they stood at a version. Raises NotFound where there is no such extraction or version."""
+    row = await extractions.as_of(conn, extraction_id, version)
+    if row is None:
+        raise _no_such()
+    if row.extracted_fields is None:
+        raise NotFound(f"There is no version {version}: this extraction has versions 0 to {row.latest_version}.")
+    return row
+
+
+async def list_page(
+    conn: Connection, scope: Scope, *, document_id: UUID | None, limit: int, before: str | None
+) -> Page[ExtractionSummaryRow]:
+    """A page of the organisation's extractions, or of those of one document, newest first. Raises Invalid for a cursor
+    that is none."""
+    behind = None if before is None else Cursor.parse(before, "extractions").position
+    rows = await extractions.list_extractions(
+        conn, scope.org_id, document_id=document_id, limit=limit + 1, behind=behind
+    )
+    return page_of(rows, limit, "extractions")
+
+
+async def history(
+    conn: Connection, extraction_id: UUID, *, path: Path | None, limit: int, before: int | None
+) -> tuple[list[JournalRow], int | None]:
+    """The newest entries of the journal, or those before an entry; and before which the next ones are. Raises
+    NotFound."""
+    rows = await extractions.history(conn, extraction_id, path=path, limit=limit + 1, before=before)
+    if not rows:
+        await get(conn, extraction_id)
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+
+async def problems(row: ExtractionRow) -> list[Violation]:
+    """What keeps the fields from following the schema and its rules, as a person is told: the first 200. Called without
+    a transaction, since a schema or a document may make it long."""
+    # Not on the event loop, for the same reason.
+    return await asyncio.to_thread(violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -> None:
+    """Let nobody else change the extraction until this transaction ends. Raises NotFound, and Conflict if it is not at
+    the version that the caller has seen."""
+    version = await extractions.lock(conn, extraction_id)
+    if version is None:
+        raise _no_such()
+    if seen is not None and seen != version:
+        raise Conflict(f"The fields changed since version {seen}: this is version {version}.")
+
+
+async def prepare_write(
+    database: Database, scope: Scope, indexes: DocumentIndexes, extraction_id: UUID, write: Write, author: Author
+) -> PreparedWrite:
+    """A write with its evidence, ready to be applied. Opens and ends transactions of its own. Raises NotFound, and what
+    `prepare` does."""
+    async with database.as_user(scope) as conn:
+        row = await get(conn, extraction_id)
+    index = await indexes.get(database, scope, row.document_id)
+    return await prepare(index, row, write, author)
+
+
+async def prepare(index: DocumentIndex, row: ExtractionRow, write: Write, author: Author) -> PreparedWrite:
+    """A write with its evidence, for an extraction as it stands in `row`.
+
+    Raises Invalid for what cannot be stored, and QuoteNotPrinted where an agent's quote is not on its page.
+    """
+    if not isinstance(write, FieldRemoval):
+        if problem := problem_with(write.value):
+            raise Invalid(problem)
+        if faults := await quotes_elsewhere(index, write.claims):
+            raise QuoteNotPrinted(
+                "Nothing was stored: a quote must be what the page prints, word for word.\n"
+                + "\n".join(f"- {fault}" for fault in faults.values()),
+                list(faults),
+            )
+    return await _prepared(index, row, write, author)
+
+
+async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
+    """Write what was prepared. If the extraction changed meanwhile in what the evidence hangs on, it is looked for
+    again, for five seconds at most.
+
+    Raises NotFound; Invalid where the database refuses the path; SchemaViolation where an agent's write can never come
+    to follow the schema, with the transaction to be undone; Conflict where looking again took too long.
+    """
+    row = await get_locked(conn, prepared.row.id)
+    prepared = await _as_it_stands(prepared, row)
+    write, shown = prepared.write, prepared.shown
+    if prepared.author.message is not None:
+        await extractions.speak_for(conn, prepared.spoken)
+    match write:
+        case FieldWrite():
+            path = paths.to_sql(write.path)
+            stored = await extractions.update_field(conn, row.id, path, write.value, shown.confidences, shown.evidence)
+        case FieldsWrite():
+            stored = await extractions.save_fields(conn, row.id, write.value, shown.confidences, shown.evidence)
+        case FieldRemoval():
+            stored = await extractions.remove_field(conn, row.id, paths.to_sql(write.path))
+    if not prepared.author.is_person and not (isinstance(write, FieldRemoval) and stored.proposed):
+        await _judge(conn, row, stored)
+    reopened = (
+        row.schema is not None
+        and row.status is ExtractionStatus.COMPLETED
+        and stored.version != row.version
+        and not prepared.author.is_person
+    )
+    return WrittenFields(stored, shown.not_found, reopened)
+
+
+async def preview(conn: Connection, extraction_id: UUID, write: Write) -> Preview:
+    """What a write would change as the extraction stands now, and what must still stand when it is done: the old values
+    and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
+    NotFound."""
+    row = await get_locked(conn, extraction_id)
+    return await asyncio.to_thread(preview_of, row, write)
+
+
+def preview_of(row: ExtractionRow, write: Write) -> Preview:
+    """As `preview`, of an extraction as it stands in `row`."""
+    fields = row.extracted_fields
+    old_leaves, new_leaves = _touched(fields, write)
+    changes = [change for change in _changes(old_leaves, new_leaves) if change.old != change.new or change.added]
+    if isinstance(write, FieldRemoval) and not isinstance(value := value_at(fields, write.path), Nothing):
+        changes = [Change(paths.name(write.path), value, None, removed=True)]
+    target: dict[str, JsonValue] = {paths.name(path): value for path, value in old_leaves.items()}
+    for path in _written_paths(fields, write):
+        for depth, step in enumerate(path, 1):
+            # A row by its content, so that items[0] never means another row than the one that was shown.
+            if isinstance(step, int) and not isinstance(value := value_at(fields, path[:depth]), Nothing):
+                target[f"row {paths.name(path[:depth])}"] = value
+        if isinstance(value_at(fields, path), Nothing):
+            target[f"nothing at {paths.name(path)}"] = True
+    return Preview(changes[:MOST_CHANGES_SHOWN], target)
+
+
+async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
+    """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid."""
+    if author.message is not None:
+        row = await get(conn, extraction_id)
+        speaks = spoken_words.Speech(author.message, row.extracted_fields).speaks_for_type(document_type)
+        await extractions.speak_for(conn, [spoken_words.DOCUMENT_TYPE] if speaks else [])
+    return await extractions.identify(conn, extraction_id, document_type)
+
+
+async def preview_type(conn: Connection, extraction_id: UUID, document_type: str) -> Preview:
+    """What naming the document's type would change. Raises NotFound."""
+    row = await get_locked(conn, extraction_id)
+    changes = [Change(spoken_words.DOCUMENT_TYPE, row.document_type, document_type, added=row.document_type is None)]
+    return Preview(changes if row.document_type != document_type else [], row.document_type)
+
+
+async def complete(
+    conn: Connection, extraction_id: UUID, author: Author = PERSON, found: Sequence[Violation] | None = None
+) -> Stored:
+    """Declare the extraction complete; its status comes back. A person may as it stands. `found` is what the caller has
+    found `incomplete` in this transaction, of a locked row. Raises NotFound, and SchemaViolation where an agent may
+    not."""
+    if not author.is_person:
+        if found is None:
+            found = await incomplete(await get_locked(conn, extraction_id))
+        if found:
+            raise SchemaViolation(not_yet(found), names_of(found))
+    return await extractions.complete(conn, extraction_id)
+
+
+async def incomplete(row: ExtractionRow) -> list[Violation]:
+    """What keeps an agent from declaring the extraction complete: the first twenty."""
+    if row.schema is None:
+        return []
+    return await asyncio.to_thread(violations, row.schema, row.extracted_fields, row.evidence, row.locks)
+
+
+def not_yet(found: Sequence[Violation]) -> str:
+    """Violations as a list in words."""
+    return "The fields do not follow the schema yet:\n" + "\n".join(f"- {one.message}" for one in found)
+
+
+def names_of(found: Sequence[Violation]) -> list[str]:
+    """The paths of violations, by name; the fields as a whole have none."""
+    return [paths.name(one.path) for one in found if one.path]
+
+
+async def preview_completion(conn: Connection, extraction_id: UUID) -> Preview:
+    """What declaring it complete would change; its fields must still stand as they are then. Raises NotFound."""
+    row = await get_locked(conn, extraction_id)
+    completed = ExtractionStatus.COMPLETED
+    changes = [] if row.status is completed else [Change("status", row.status.value, completed.value)]
+    return Preview(changes, {"status": row.status.value, "version": row.version})
+
+
+async def prepare_restore(
+    database: Database, scope: Scope, indexes: DocumentIndexes, extraction_id: UUID, version: int
+) -> PreparedRestore:
+    """The fields of an earlier version with their evidence, ready to be applied. Raises NotFound for no such
+    extraction; that there is no such version, restoring says."""
+    async with database.as_user(scope) as conn:
+        row = await get(conn, extraction_id)
+        then = await extractions.as_of(conn, extraction_id, version)
+    fields = (then and then.extracted_fields) or {}
+    index = await indexes.get(database, scope, row.document_id)
+    shown = await _evidence(index, row, FieldsWrite(fields), PERSON, frozenset())
+    return PreparedRestore(index, row, version, fields, shown)
+
+
+async def restore(conn: Connection, prepared: PreparedRestore) -> Stored:
+    """Write the fields as they stood at a version, as a new version. What this brings back has the evidence that it is
+    found at now. Raises NotFound, Invalid."""
+    row = await get_locked(conn, prepared.row.id)
+    write = PreparedWrite(
+        prepared.index, prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset()
+    )
+    shown = (await _as_it_stands(write, row)).shown
+    return await extractions.restore(conn, row.id, prepared.version, shown.confidences, shown.evidence)
+
+
+async def unlock(conn: Connection, extraction_id: UUID, path: Path) -> None:
+    """Let agents change again what a person set at a path or below it. Raises NotFound, Invalid."""
+    await extractions.unlock(conn, extraction_id, paths.to_sql(path))
+
+
+async def decide_proposals(conn: Connection, extraction_id: UUID, decisions: Sequence[tuple[UUID, bool]]) -> None:
+    """Accept proposals, which writes them as the caller's own, or reject them, one after the other. Raises NotFound,
+    and Conflict for one that was decided before."""
+    for proposal_id, accepted in decisions:
+        await extractions.decide(conn, extraction_id, proposal_id, accepted)
+
+
+# Evidence -------------------------------------------------------------------------------------------------------------
+
+
+async def _prepared(index: DocumentIndex, row: ExtractionRow, write: Write, author: Author) -> PreparedWrite:
+    spoken: frozenset[str] = frozenset()
+    if author.message is not None:
+        # Not on the event loop: an extraction may have 100,000 fields.
+        spoken = await asyncio.to_thread(_spoken, author.message, row, write)
+    return PreparedWrite(index, row, write, author, await _evidence(index, row, write, author, spoken), spoken)
+
+
+async def _evidence(
+    index: DocumentIndex, row: ExtractionRow, write: Write, author: Author, spoken: frozenset[str]
+) -> Evidence:
+    if isinstance(write, FieldRemoval):
+        return Evidence()
+    at = write.path if isinstance(write, FieldWrite) else ()
+    shown = await find(
+        index,
+        at,
+        write.value,
+        stands=row.extracted_fields,
+        claims=None if author.is_person else write.claims,
+        of_a_person=None if author.is_person else spoken,
+    )
+    if author.is_person:
+        _keep_evidence(shown, row, at, write.value)
+    return shown
+
+
+def _keep_evidence(shown: Evidence, row: ExtractionRow, at: Path, value: JsonValue) -> None:
+    """What stood there already keeps its evidence: a quote of the agent's may have told which of several places is
+    meant."""
+    written = dict(leaves(value, at))
+    before = value_at(row.extracted_fields, at)
+    for name, leaf in () if isinstance(before, Nothing) else leaves(before, at):
+        if name in written and name in row.evidence and canonical(written[name]) == canonical(leaf):
+            del shown.evidence[name]
+            shown.confidences.pop(name, None)
+
+
+async def _as_it_stands(prepared: PreparedWrite, row: ExtractionRow) -> PreparedWrite:
+    """What was prepared, for the extraction as it stands now that it is locked."""
+    if row.version == prepared.row.version and row.locks == prepared.row.locks:
+        return prepared
+    if _hangs_on(prepared, row) == _hangs_on(prepared, prepared.row):
+        return replace(prepared, row=row)
+    try:
+        async with asyncio.timeout(SECONDS_UNDER_LOCK):
+            return await _prepared(prepared.index, row, prepared.write, prepared.author)
+    except TimeoutError:
+        raise Conflict("The fields changed while it was looked for where the new values stand: try again.") from None
+
+
+def _hangs_on(prepared: PreparedWrite, row: ExtractionRow) -> object:
+    """All of an extraction that the preparation of a write looks at."""
+    write = prepared.write
+    if prepared.author.message is not None:
+        return row.extracted_fields, row.locks
+    if isinstance(write, FieldRemoval):
+        return None
+    at = write.path if isinstance(write, FieldWrite) else ()
+    if not prepared.author.is_person:
+        return list(rest_of_row(at, row.extracted_fields, dict(leaves(write.value, at))))
+    stands = value_at(row.extracted_fields, at)
+    proofs = {name: row.evidence[name] for name, _ in leaves(write.value, at) if name in row.evidence}
+    return list(rest_of_row(at, row.extracted_fields, {})), None if isinstance(stands, Nothing) else [stands], proofs
+
+
+async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> None:
+    """Raise SchemaViolation if what stands now can never come to follow the schema."""
+    if before.schema is None:
+        return
+    now = await get(conn, before.id)
+    written = {paths.parse(str(change["path"])) for change in stored.changed}
+    # Not on the event loop, as all that a schema or a document may make long.
+    found = await asyncio.to_thread(
+        violations_of_write, before.schema, before.extracted_fields, now.extracted_fields, written
+    )
+    if found:
+        raise SchemaViolation(
+            "Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one.message}" for one in found),
+            names_of(found),
+        )
+
+
+def _no_such() -> NotFound:
+    return NotFound("There is no such extraction.")
+
+
+# What a write touches -------------------------------------------------------------------------------------------------
+
+
+def _written_paths(fields: Fields, write: Write) -> Iterator[Path]:
+    """Where a write puts its values, or takes them away."""
+    match write:
+        case FieldWrite(path=path) | FieldRemoval(path=path):
+            yield path
+        case FieldsWrite(value=value):
+            yield from _merged_paths(fields, value)
+
+
+def _merged_paths(fields: Fields, value: Fields, above: Path = ()) -> Iterator[Path]:
+    for key, below in value.items():
+        path = (*above, key)
+        if isinstance(below, dict) and below:
+            yield from _merged_paths(fields, below, path)
+        elif below != {} or not isinstance(value_at(fields, path), dict):  # an empty object adds nothing to another
+            yield path
+
+
+def _touched(fields: Fields, write: Write) -> tuple[dict[Path, JsonValue], dict[Path, JsonValue]]:
+    """The leaves that stand where a write writes, and those that it would leave there."""
+    old: dict[Path, JsonValue] = {}
+    new: dict[Path, JsonValue] = {}
+    for path in _written_paths(fields, write):
+        stands = value_at(fields, path)
+        if not isinstance(stands, Nothing):
+            old |= dict(walk(stands, path))
+        else:
+            # What stands on the way and is no object gives way, where the database lets it.
+            for depth in range(len(path) - 1, 0, -1):
+                above = value_at(fields, path[:depth])
+                if not isinstance(above, Nothing):
+                    if not isinstance(above, dict) and not isinstance(path[depth], int):
+                        old |= dict(walk(above, path[:depth]))
+                    break
+        match write:
+            case FieldWrite(value=value):
+                new |= dict(walk(value, path))
+            case FieldsWrite(value=value):
+                below = value_at(value, path)
+                if not isinstance(below, Nothing):
+                    new |= dict(walk(below, path))
+            case FieldRemoval():
+                pass
+    return old, new
+
+
+def _changes(old: Mapping[Path, JsonValue], new: Mapping[Path, JsonValue]) -> Iterator[Change]:
+    for path, value in new.items():
+        if path not in old:
+            yield Change(paths.name(path), None, value, added=True)
+        elif canonical(old[path]) != canonical(value):
+            yield Change(paths.name(path), old[path], value)
+    for path, value in old.items():
+        if path not in new:
+            yield Change(paths.name(path), value, None, removed=True)
+
+
+def _spoken(message: str, row: ExtractionRow, write: Write) -> frozenset[str]:
+    speech = spoken_words.Speech(message, row.extracted_fields)
+    if isinstance(write, FieldRemoval):
+        return speech.speaks_for_removal(write.path, row.locks)
+    old, new = _touched(row.extracted_fields, write)
+    removed = {path: value for path, value in old.items() if path not in new}
+    return speech.speaks_for(new) | frozenset(
+        name for path in removed for name in speech.speaks_for_removal(path, row.locks)
+    )

@@ -1,0 +1,75 @@
+"""Lists in pages: an opaque cursor says where the next page begins, and holds also when its row is gone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar, cast
+from uuid import UUID
+
+from fieldmark.errors import Invalid
+from fieldmark.stores.rows import Position
+
+MAX_CURSOR_CHARACTERS = 200
+
+
+class Listed(Protocol):
+    """A row of a list that has the newest first."""
+
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def id(self) -> UUID: ...
+
+
+Row = TypeVar("Row", bound=Listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A position in one kind of list, as URL-safe text. It names a place and no row: a row that is deleted leaves those
+    behind it where they are. It is no secret and gives no right; policies say what its list shows."""
+
+    kind: str
+    position: Position
+
+    def __str__(self) -> str:
+        created_at, row_id = self.position
+        said = json.dumps([self.kind, created_at.isoformat(), str(row_id)], separators=(",", ":"))
+        return base64.urlsafe_b64encode(said.encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, text: str, kind: str) -> Cursor:
+        """The cursor of a text. Raises Invalid for one that is none, or is of another kind of list."""
+        try:
+            if len(text) > MAX_CURSOR_CHARACTERS:
+                raise ValueError
+            said: Any = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+            given, created_at, row_id = cast("list[str]", said)
+            moment = datetime.fromisoformat(created_at)
+            if given != kind or moment.tzinfo is None:
+                raise ValueError
+            return cls(kind, Position(moment, UUID(row_id)))
+        except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error):
+            raise Invalid(f"`before` is no cursor of a list of {kind}: give the `next` of its last answer.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Row]):
+    """A part of a list; `next` leads to what follows, None at the end."""
+
+    items: Sequence[Row]
+    next: str | None
+
+
+def page_of(rows: Sequence[Row], limit: int, kind: str) -> Page[Row]:
+    """The page of rows that were asked for with one more than the limit: whether that one came tells if there is
+    more."""
+    if len(rows) <= limit:
+        return Page(rows, None)
+    last = rows[limit - 1]
+    return Page(rows[:limit], str(Cursor(kind, Position(last.created_at, last.id))))

@@ -1,0 +1,228 @@
+"""Rows as frozen dataclasses: what the stores answer instead of dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from uuid import UUID
+
+from psycopg import AsyncCursor
+from psycopg.abc import QueryNoTemplate
+from psycopg.rows import class_row
+from pydantic import JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import Actor, DocumentStatus, ExtractionStatus
+
+Fields: TypeAlias = dict[str, JsonValue]
+"""A JSON object."""
+
+T = TypeVar("T")
+
+
+def row_of(row_class: type[T]) -> Callable[[Any], Callable[[Sequence[Any]], T]]:
+    """A row factory that makes rows of a dataclass, with enums where it has them."""
+
+    def factory(cursor: Any) -> Callable[[Sequence[Any]], T]:
+        return class_row(_maker(row_class))(cursor)
+
+    return factory
+
+
+async def cursor_of(
+    conn: Connection,
+    row_class: type[T],
+    query: QueryNoTemplate,
+    parameters: Sequence[Any] | dict[str, Any] | None = None,
+) -> AsyncCursor[T]:
+    """The result of a statement, as rows of a dataclass."""
+    cursor = conn.cursor(row_factory=row_of(row_class))
+    await cursor.execute(query, parameters)
+    return cursor
+
+
+@cache
+def _maker(row_class: Any) -> Any:
+    hints = get_type_hints(row_class)
+    enums: Final = {name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, StrEnum)}
+    if not enums:
+        return row_class
+
+    def make(**values: Any) -> Any:
+        for name, kind in enums.items():
+            values[name] = kind(values[name])
+        return row_class(**values)
+
+    return make
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """An uploaded file. `storage_path` is where its original lies; what is told from the content is None until it is
+    read."""
+
+    id: UUID
+    filename: str
+    media_type: str | None
+    byte_size: int | None
+    page_count: int | None
+    status: DocumentStatus
+    error: str | None
+    created_at: datetime
+    storage_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text of a page."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageWordsRow:
+    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence."""
+
+    number: int
+    words: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """A page. Width and height are in points, or in pixels for images."""
+
+    number: int
+    width: float
+    height: float
+    text: str
+    words: list[list[Any]]
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewPage:
+    """A page to be written: as PageRow, and what was left out of it because nobody can see it."""
+
+    number: int
+    width: float
+    height: float
+    text: str
+    words: list[list[Any]]
+    engine: str
+    hidden_words: int = 0
+    hidden_excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRow:
+    """How many words of a page were left out because nobody can see them, and how they begin."""
+
+    number: int
+    hidden_words: int
+    hidden_excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRow:
+    """An extraction as it stands, with its schema. `proposals` are those that wait, as the API shows them."""
+
+    id: UUID
+    document_id: UUID
+    document_type: str | None
+    status: ExtractionStatus
+    schema: Fields | None
+    extracted_fields: Fields
+    confidence_scores: dict[str, float]
+    evidence: Fields
+    locks: dict[str, dict[str, str]]
+    proposals: list[Fields]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+    def shown(self) -> dict[str, Any]:
+        """Its columns by name without the schema, as the API and the exports show an extraction."""
+        return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "schema"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionSummaryRow:
+    """An extraction without its fields, and how many proposals wait in it."""
+
+    id: UUID
+    document_id: UUID
+    document_type: str | None
+    status: ExtractionStatus
+    version: int
+    proposals: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PastExtractionRow:
+    """The fields as they stood at a version; None for a version that never was."""
+
+    id: UUID
+    document_id: UUID
+    version: int
+    latest_version: int
+    extracted_fields: Fields | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedRow:
+    """A completed extraction in which a person has set a value, with its document's name."""
+
+    id: UUID
+    document_id: UUID
+    filename: str
+    schema: Fields | None
+    extracted_fields: Fields
+    evidence: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One value that changed. `path` is its name; `added` and `removed` tell nothing from JSON's null."""
+
+    id: int
+    version: int
+    path: str
+    old: JsonValue
+    new: JsonValue
+    added: bool
+    removed: bool
+    actor: Actor
+    user_id: UUID | None
+    run_id: UUID | None
+    call_id: str | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], path: str) -> JournalRow:
+        """The entry of a row of the journal, with its path's name."""
+        values: dict[str, Any] = {**row, "path": path, "actor": Actor(row["actor"])}
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepthRow:
+    """How many jobs a queue has of a status."""
+
+    queue: str
+    status: str
+    jobs: int
+
+
+class Position(NamedTuple):
+    """Where a row stands in a list that has the newest first."""
+
+    created_at: datetime
+    id: UUID

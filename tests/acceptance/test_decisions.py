@@ -1,0 +1,286 @@
+"""A decision is the execution: when it is answered, the write is there or its refusal, whatever becomes of the CLI."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from desk import events, sql, until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script, endless
+from living import clis
+
+pytestmark = pytest.mark.anyio
+
+ITEMS = {"items": [{"name": "A", "price": 1}, {"name": "B", "price": 2}], "total": 3}
+
+
+def update(path: str, value: object) -> object:
+    return call("update_field", {"path": path, "value": value, "confidence": 0.9})
+
+
+async def asked(served, **options) -> dict:
+    body = {"document_id": str(await served.document()), "approval": "ask", **options}
+    answer = await served.http.post("/api/agent/extract", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def decide(served, result: dict, **said):
+    call_id = result["waits_for"]["call_id"]
+    body = {"run_id": result["run_id"], "approvals": [{"call_id": call_id, "approved": True, **said}]}
+    return await served.http.post("/api/agent/approve", json=body)
+
+
+def put(clone, result: dict, fields: dict) -> None:
+    """Fill the extraction as nobody."""
+    extraction_id = result["extraction"]["id"]
+    sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", extraction_id, json.dumps(fields))
+
+
+# A bookmark behind the deferral, at the deferral itself: what the CLI wrote in a third of the runs with approvals.
+BAD_ORDER = """
+insert into public.agent_sessions (org_id, project, session_id, entry)
+select org_id, project, session_id, json_build_object(
+  'type', 'last-prompt', 'sessionId', session_id, 'lastPrompt', 'x', 'leafUuid', entry ->> 'uuid')
+from public.agent_sessions
+where session_id = (select session_id::text from public.runs where id = %s)
+  and entry -> 'attachment' ->> 'type' = 'hook_deferred_tool'
+order by number desc limit 1
+"""
+
+
+@pytest.mark.long
+async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(serve, clone):
+    proposed = [update("a", 1), update("b", 2), update("c", 3)]
+    async with serve(Script([*[[one] for one in proposed], [text("Done.")]])) as served:
+        result = await asked(served)
+        for done in ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}):
+            assert sql(clone.owner_url, BAD_ORDER + " returning 1", result["run_id"])
+            result = (await decide(served, result)).json()
+            assert result["extraction"]["extracted_fields"] == done
+        assert (result["status"], result["answer"]) == ("completed", "Done.")
+        # Each was proposed once, and its end was told once.
+        ends = [one["call_id"] for one in events(clone.owner_url, result["run_id"]) if one.get("status") == "complete"]
+        assert len(ends) == len(set(ends)) == 3 and result["usage"]["turns"] == 4
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_without_its_conversation_a_decision_stands_once_and_the_agent_is_told(serve, clone, approved):
+    def model(body):
+        return [text("I begin anew.")] if "update_field (" in json.dumps(body["messages"]) else [update("a", 1)]
+
+    async with serve(model) as served:
+        result = await asked(served)
+        sql(clone.owner_url, "delete from public.agent_sessions")
+        last = (await decide(served, result, approved=approved)).json()
+        assert (last["status"], last["answer"]) == ("completed", "I begin anew.")
+        assert last["extraction"]["extracted_fields"] == ({"a": 1} if approved else {})
+        sent = json.dumps(served.model.requests[-1], ensure_ascii=False)
+        assert "update_field (done)" in sent if approved else "update_field (refused)" in sent
+        assert last["extraction"]["version"] == (1 if approved else 0)
+
+
+async def test_the_write_is_there_although_nobody_works_on(serve, clone):
+    async with serve(Script([[update("a", 1)], [text("Done.")]])) as served:
+        result = await asked(served)
+        # No worker gets the run's job any more.
+        sql(
+            clone.owner_url,
+            "create function pg_temp_stop() returns trigger language plpgsql as 'begin return null; end'",
+        )
+        sql(
+            clone.owner_url,
+            "create trigger stop before insert on queue.procrastinate_jobs for each row execute function pg_temp_stop()",
+        )
+        call_id = result["waits_for"]["call_id"]
+        body = {"run_id": result["run_id"], "approvals": [{"call_id": call_id, "approved": True}]}
+        headers = {"accept": "text/event-stream"}
+        async with served.http.stream("POST", "/api/agent/approve", json=body, headers=headers) as stream:
+            assert stream.status_code == 200
+            lines = stream.aiter_lines()
+            told = []
+            async for line in lines:
+                if line.startswith("data: "):
+                    told.append(json.loads(line[6:]))
+                if len(told) == 2:
+                    break
+        assert [one["type"] for one in told] == ["changed", "tool"] and told[1]["status"] == "complete"
+        (row,) = sql(clone.owner_url, "select extracted_fields, locks from public.extractions")
+        assert row["extracted_fields"] == {"a": 1} and row["locks"]["a"]["by"] == str(served.scope.user_id)
+        (entry,) = sql(clone.owner_url, "select status, code, decided_by from public.tool_calls")
+        assert (entry["status"], entry["decided_by"]) == ("done", served.scope.user_id)
+
+
+async def test_what_the_tool_refuses_is_refused_in_the_answer_and_the_agent_mends_it(serve, clone):
+    schema = {"type": "object", "properties": {"a": {"type": "number"}}}
+    async with serve(Script([[update("a", "x")], [update("a", 1)], [text("Done.")]])) as served:
+        result = await asked(served, schema=schema)
+        second = (await decide(served, result)).json()
+        assert second["status"] == "awaiting_approval" and second["extraction"]["extracted_fields"] == {}
+        assert second["waits_for"]["input"]["value"] == 1
+        calls = sql(clone.owner_url, "select status, code from public.tool_calls order by created_at")
+        assert [one["status"] for one in calls] == ["failed", "pending"] and calls[0]["code"] == "schema_violation"
+
+
+async def test_what_a_person_writes_instead_is_refused_to_the_person_and_the_call_waits_on(serve):
+    schema = {"type": "object", "properties": {"a": {"type": "number"}}}
+    async with serve(Script([[update("a", 1)], [text("Done.")]])) as served:
+        result = await asked(served, schema=schema)
+        changed = {**result["waits_for"]["input"], "value": "x"}
+        assert (await decide(served, result, input=changed)).status_code == 422
+        last = (await decide(served, result, input={**changed, "value": 2})).json()
+        assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("proposed", "moved"),
+    [
+        (call("remove_field", {"path": "items[0]"}), {"items": [{"name": "B", "price": 2}]}),
+        (update("items[0].price", 9), {"items": [{"name": "C", "price": 1}, {"name": "B", "price": 2}]}),
+        (update("total", 9), {"total": 4}),
+        (call("remove_field", {"path": "total"}), {"total": 4}),
+    ],
+)
+async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, clone, proposed, moved):
+    extraction = {}
+
+    async def first(body):
+        put(clone, extraction, ITEMS)
+        return [proposed]
+
+    async with serve(Script([first, [text("Done.")]])) as served:
+        document_id = str(await served.document())
+        (row,) = sql(
+            clone.owner_url,
+            "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
+            served.scope.org_id,
+            document_id,
+            served.scope.user_id,
+        )
+        extraction |= {"extraction": {"id": row["id"]}}
+        body = {"document_id": document_id, "extraction_id": str(row["id"]), "approval": "ask"}
+        result = (await served.http.post("/api/agent/extract", json=body)).json()
+        before = {**ITEMS, **moved}
+        put(clone, extraction, moved)
+        refused = await decide(served, result)
+        assert (refused.status_code, refused.json()["code"]) == (409, "target_changed"), refused.text
+        assert refused.json()["changes"] and {"path", "old", "new", "shown"} <= refused.json()["changes"][0].keys()
+        (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
+        assert stored["extracted_fields"] == before
+        # It goes on waiting, shows what stands now, and can be approved as such.
+        now = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        assert now["status"] == "awaiting_approval" and now["waits_for"]["call_id"] == result["waits_for"]["call_id"]
+        assert (await decide(served, result)).json()["status"] == "completed"
+        (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
+        assert stored["extracted_fields"] != before
+
+
+async def test_something_else_that_moves_holds_nobody_up(serve, clone):
+    async with serve(Script([[update("total", 9)], [text("Done.")]])) as served:
+        result = await asked(served)
+        put(clone, result, {"number": "1"})
+        last = (await decide(served, result)).json()
+        assert last["extraction"]["extracted_fields"] == {"number": "1", "total": 9}
+
+
+async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
+    hostile = "12\u202e34\u200b\n\x1b[31m" + "x" * 5000
+    async with serve(Script([[update("total", hostile)], [text("Done.")]])) as served:
+        result = await asked(served)
+        (change,) = result["waits_for"]["changes"]
+        assert change["path"] == "total" and change["old"] is None and change["added"] and change["shortened"]
+        assert all(mark not in change["new"] for mark in ("\u202e", "\u200b", "\n", "\x1b"))
+        assert "\\u202e" in change["new"] and change["new"].endswith("… (shortened)")
+        told = events(clone.owner_url, result["run_id"])[-1]["approval"]
+        assert told == result["waits_for"]
+
+
+async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clone):
+    script = Script([[update("a", 1)], [update("b", 2)], [text("Done.")]])
+    async with serve(script, approval_wait_seconds=20) as served:
+        result = await asked(served)
+        (cli,) = clis()
+        result = (await decide(served, result)).json()
+        assert result["extraction"]["extracted_fields"] == {"a": 1} and clis() == [cli]
+        result = (await decide(served, result, approved=False, reason="No.")).json()
+        assert (result["status"], result["answer"]) == ("completed", "Done.")
+        run = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        assert run["attempt"] == 1
+        told = [one for one in events(clone.owner_url, result["run_id"]) if one["type"] == "tool"]
+        assert [one["status"] for one in told] == ["running", "complete", "running", "error"]
+
+
+async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve):
+    async with serve(Script([[update("a", 1)], [text("Done.")]]), approval_wait_seconds=0.5) as served:
+        result = await asked(served)
+        await until(lambda: clis() == [])
+        last = (await decide(served, result)).json()
+        assert (last["status"], last["extraction"]["extracted_fields"]) == ("completed", {"a": 1})
+        assert (await served.http.get(f"/api/runs/{result['run_id']}")).json()["attempt"] == 2
+
+
+async def test_a_cli_that_stays_and_is_killed_takes_no_decision_along(serve):
+    async with serve(Script([[update("a", 1)], endless([text("Done.")])]), approval_wait_seconds=20) as served:
+        result = await asked(served)
+        (cli,) = clis()
+        cli.kill()
+        last = await asyncio.wait_for(decide(served, result), 60)
+        assert last.json()["extraction"]["extracted_fields"] == {"a": 1}
+        assert last.json()["status"] == "completed"
+
+
+async def test_a_correction_speaks_for_the_person_only_as_far_as_their_message_does(serve, clone):
+    steps = [
+        [call("get_current_extraction")],
+        [update("vendor", "Acme Ltd")],
+        [update("iban", "DE00")],
+        [text("Done.")],
+    ]
+    async with serve(Script(steps)) as served:
+        document_id = str(await served.document())
+        (row,) = sql(
+            clone.owner_url,
+            "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
+            served.scope.org_id,
+            document_id,
+            served.scope.user_id,
+        )
+        for path, value in (("vendor", "Acme GmbH"), ("iban", "DE99")):
+            answer = await served.http.patch(
+                f"/api/extractions/{row['id']}/fields", json={"path": path, "value": value}
+            )
+            assert answer.status_code == 200
+        body = {"extraction_id": str(row["id"]), "message": "The vendor is Acme Ltd."}
+        last = (await served.http.post("/api/agent/correct", json=body)).json()
+        assert last["status"] == "completed"
+        assert last["extraction"]["extracted_fields"] == {"vendor": "Acme Ltd", "iban": "DE99"}
+        assert [one["path"] for one in last["extraction"]["proposals"]] == ["iban"]
+
+
+async def test_after_completing_a_run_writes_no_more(serve, clone):
+    steps = [[call("get_document_text")], [call("complete_extraction")], [update("a", 1)], [text("Done.")]]
+    async with serve(Script(steps)) as served:
+        document_id = str(await served.document())
+        first = (await served.http.post("/api/agent/extract", json={"document_id": document_id})).json()
+        assert first["status"] == "completed" and first["extraction"]["extracted_fields"] == {}
+        codes = [one["code"] for one in sql(clone.owner_url, "select code from public.tool_calls order by created_at")]
+        assert codes == ["completed", "already_completed"]
+
+
+async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
+    steps = [[call("complete_extraction")], [update("a", 1)], [text("Done.")]]
+    async with serve(Script(steps)) as served:
+        document_id = str(await served.document())
+        (row,) = sql(
+            clone.owner_url,
+            "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
+            served.scope.org_id,
+            document_id,
+            served.scope.user_id,
+        )
+        body = {"extraction_id": str(row["id"]), "message": "Complete it, and set a to 1."}
+        last = (await served.http.post("/api/agent/correct", json=body)).json()
+        assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}

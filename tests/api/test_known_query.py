@@ -1,0 +1,49 @@
+"""A query parameter that a route does not know is refused, with those that it knows; one that it knows is not."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from answers import problem
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_misspelt_parameter_is_refused_with_the_known_ones(serve):
+    async with serve() as served:
+        http = served.http
+        detail = problem(await http.get("/api/extractions?documentid=x"), 422)
+        assert "documentid" in detail and "before, document_id, limit" in detail
+        # By the name that clients use, not by that of the argument.
+        exporting = f"/api/extractions/{uuid4()}/export"
+        assert "format, list" in problem(await http.get(f"{exporting}?wanted=csv"), 422)
+        problem(await http.get(f"{exporting}?format=csv"), 404)
+        assert problem(await http.get(f"/api/documents/{uuid4()}?version=1"), 422)
+        problem(await http.delete(f"/api/documents/{uuid4()}?force=1"), 422)
+        long = problem(await http.get(f"/api/documents?{'x' * 5000}=1"), 422)
+        assert len(long) < 500
+
+
+async def test_every_parameter_that_is_described_is_known(serve, openapi):
+    async with serve() as served:
+        asked = 0
+        for path, item in openapi["paths"].items():
+            for verb, operation in item.items():
+                names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+                if not path.startswith("/api/") or not names:
+                    continue
+                place = path.replace("{number}", "1")
+                for name in ("document_id", "extraction_id", "run_id"):
+                    place = place.replace(f"{{{name}}}", str(uuid4()))
+                given = await served.http.request(verb, place, params=dict.fromkeys(names, "1"), json={})
+                assert "There is no query parameter" not in given.text, (verb, path)
+                refused = await served.http.request(verb, place, params={"unknown": "1"}, json={})
+                assert "There is no query parameter" in problem(refused, 422), (verb, path)
+                asked += 1
+        assert asked >= 8
+
+
+async def test_what_machines_ask_of_the_service_may_carry_what_they_like(serve):
+    async with serve() as served:
+        assert (await served.http.get("/healthz?probe=1")).status_code == 200

@@ -1,0 +1,99 @@
+"""Cursors of lists: they hold where their row is gone, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmark.errors import Invalid
+from fieldmark.services.paging import Cursor, page_of
+from fieldmark.stores import documents
+from fieldmark.stores.rows import Position
+
+SOME = str(UUID(int=7))
+MOMENT = datetime(2026, 11, 20, 13, 5, 7, 123456, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Listed:
+    created_at: datetime
+    id: UUID
+
+
+@given(st.datetimes(timezones=st.just(UTC)), st.uuids())
+def test_a_cursor_reads_back_and_is_fit_for_a_query(moment, row_id):
+    text = str(Cursor("documents", Position(moment, row_id)))
+    assert Cursor.parse(text, "documents").position == (moment, row_id)
+    assert all(c.isalnum() or c in "-_" for c in text)
+
+
+def encoded(said: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        SOME,
+        "é",
+        "a" * 5000,
+        encoded([]),
+        encoded({"kind": "documents"}),
+        encoded(["documents", MOMENT.isoformat()]),
+        encoded(["documents", MOMENT.isoformat(), "none"]),
+        encoded(["documents", "yesterday", SOME]),
+        encoded(["documents", "2026-11-20T13:05:07", SOME]),
+        encoded(["documents", 1, 2]),
+        encoded(["extractions", MOMENT.isoformat(), SOME]),
+        base64.urlsafe_b64encode(b"[" * 100).decode(),
+    ],
+)
+def test_what_is_no_cursor_of_this_list_is_refused(text):
+    with pytest.raises(Invalid, match="no cursor of a list of documents"):
+        Cursor.parse(text, "documents")
+
+
+def test_a_page_that_is_the_last_leads_nowhere():
+    rows = [Listed(MOMENT - timedelta(seconds=n), uuid4()) for n in range(3)]
+    assert page_of([], 2, "runs").next is None
+    assert page_of(rows[:2], 2, "runs").next is None
+    page = page_of(rows, 2, "runs")
+    assert page.items == rows[:2] and page.next is not None
+    assert Cursor.parse(page.next, "runs").position == (rows[1].created_at, rows[1].id)
+
+
+@pytest.mark.anyio
+async def test_the_pages_of_a_list_are_the_list_whatever_is_deleted_on_the_way(database, make_user, clone):
+    scope = await make_user()
+    async with database.as_user(scope) as conn:
+        for n in range(7):
+            document_id = uuid4()
+            await documents.add(
+                conn,
+                document_id=document_id,
+                org_id=scope.org_id,
+                filename=f"{n}.txt",
+                storage_path=f"{scope.org_id}/{document_id}/{n}.txt",
+                byte_size=1,
+            )
+    # All in one transaction: they have one moment in common, and only their ids tell them apart.
+    seen: list[UUID] = []
+    behind: Position | None = None
+    while True:
+        async with database.as_user(scope) as conn:
+            rows = await documents.list_documents(conn, scope.org_id, limit=2, behind=behind)
+            if not rows:
+                break
+            seen += [row.id for row in rows]
+            behind = Position(rows[-1].created_at, rows[-1].id)
+            await documents.remove(conn, rows[-1].id)
+    assert len(seen) == len(set(seen)) == 7
