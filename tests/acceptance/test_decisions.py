@@ -89,11 +89,11 @@ async def test_the_write_is_there_although_nobody_works_on(serve, clone):
         # No worker gets the run's job any more.
         sql(
             clone.owner_url,
-            "create function pg_temp_stop() returns trigger language plpgsql as 'begin return null; end'",
+            "create function stop_jobs() returns trigger language plpgsql as 'begin return null; end'",
         )
         sql(
             clone.owner_url,
-            "create trigger stop before insert on queue.procrastinate_jobs for each row execute function pg_temp_stop()",
+            "create trigger stop before insert on queue.procrastinate_jobs for each row execute function stop_jobs()",
         )
         call_id = result["waits_for"]["call_id"]
         body = {"run_id": result["run_id"], "approvals": [{"call_id": call_id, "approved": True}]}

@@ -16,6 +16,8 @@ from living import clis
 
 pytestmark = pytest.mark.anyio
 
+TAKEN_AWAY = "update public.runs set fencing_token = fencing_token + 1 where id = %s"
+
 
 def script(desk, query: str, *parameters):
     """A write, then something happens to the run, then another write."""
@@ -36,9 +38,7 @@ async def test_undisturbed_both_writes_happen(desk):
 
 async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk):
     run_id = await desk.run()
-    worked = await desk.work(
-        script(desk, "update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id), run_id=run_id
-    )
+    worked = await desk.work(script(desk, TAKEN_AWAY, run_id), run_id=run_id)
     assert desk.extraction()["extracted_fields"] == {"first": 1}
     assert worked.state["status"] == "running"  # the other worker's to end
     assert not [event for event in worked.events if "complete" in event or "code" in event]
@@ -47,7 +47,7 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
 
 async def test_what_is_said_after_the_run_was_lost_is_not_in_its_conversation(desk):
     run_id = await desk.run()
-    await desk.work(script(desk, "update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id), run_id=run_id)
+    await desk.work(script(desk, TAKEN_AWAY, run_id), run_id=run_id)
     assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 
 

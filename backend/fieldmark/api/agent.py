@@ -121,33 +121,34 @@ def _add_task(router: APIRouter, task: Task[Any, Any, Any]) -> None:
     body_type = create_model(task.request.__name__, __base__=(RunRequest, task.request), __doc__=task.request.__doc__)
 
     async def start(
-        body: body_type,  # type: ignore[valid-type]
+        body: RunRequest,
         request: Request,
         scope: TheScope,
         runtime: TheRuntime,
         idempotency_key: IdempotencyKey = None,
         deltas: Deltas = False,
     ) -> Response | RunResult:
-        given: Any = body
         options = launch.RunOptions(
-            approval=given.approval,
-            background=given.background,
-            model=given.model,
-            max_cost_usd=given.max_cost_usd,
-            max_turns=given.max_turns,
-            auto_approved_tools=tuple(given.auto_approved_tools),
+            approval=body.approval,
+            background=body.background,
+            model=body.model,
+            max_cost_usd=body.max_cost_usd,
+            max_turns=body.max_turns,
+            auto_approved_tools=tuple(body.auto_approved_tools),
             idempotency_key=idempotency_key,
         )
-        run_id = await launch.start(runtime.database, scope, task.name, given, prices=runtime.prices, options=options)
+        run_id = await launch.start(runtime.database, scope, task.name, body, prices=runtime.prices, options=options)
         return await _answer(request, runtime, scope, run_id, deltas=deltas)
 
+    start.__annotations__["body"] = body_type
     router.add_api_route(
         f"/{task.name}",
         start,
         methods=["POST"],
         name=task.name,
         description=f"{task.description} With `Accept: text/event-stream` the run's events as they come, else the "
-        "result when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any event.",
+        "result when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any "
+        "event.",
         responses=ANSWERS,
         response_model=None,
     )

@@ -78,7 +78,7 @@ class Speech:
     def __init__(self, message: str, fields: Mapping[str, JsonValue]) -> None:
         self._message = message
         self._fields: dict[str, JsonValue] = dict(fields)
-        self._plain = folding.plain(message)
+        self._plain = folding.fold(message)
         self._words = words_of(message)
         self._leaves = {path: value for path, value in walk(self._fields) if path}
         self._places: dict[str, list[int]] = defaultdict(list)
@@ -152,14 +152,14 @@ class Speech:
 
     def _has_path(self, path: Path) -> bool:
         """Whether the path stands in the message as it is written: not for a key alone, which is a word like others."""
-        name = folding.plain(paths.name(path))
+        name = folding.fold(paths.name(path))
         if name.isalnum():
             return False
         return _stands_in(name, self._plain)
 
     def _begins_path(self, path: Path) -> bool:
         """Whether a path stands in the message, or one that leads on from there."""
-        name = folding.plain(paths.name(path))
+        name = folding.fold(paths.name(path))
         return any(not _goes_on(self._plain, at, at) for at in _every(self._plain, name))
 
     def _mentions(self, words: Words) -> bool:
@@ -234,7 +234,7 @@ class Speech:
         for number, row in enumerate(rows):
             for _, value in walk(row):
                 if isinstance(value, str) and any(c.isalpha() for c in value):
-                    holding[" ".join(folding.plain(value).split())].add(number)
+                    holding[" ".join(folding.fold(value).split())].add(number)
         for text, numbers in holding.items():
             if len(numbers) == 1 and _stands_in(text, self._plain):
                 yield from numbers
@@ -316,7 +316,7 @@ class Speech:
 @lru_cache(maxsize=4096)
 def words_of(text: str) -> Words:
     """The words of a key or a message in one case: `taxNumber`, `tax_number` and "Tax number" are alike."""
-    return tuple(_WORD.findall(folding.plain(_CAMEL.sub(" ", text))))
+    return tuple(_WORD.findall(folding.fold(_CAMEL.sub(" ", text))))
 
 
 def _stem(word: str) -> str:

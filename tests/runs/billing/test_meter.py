@@ -395,7 +395,8 @@ async def test_a_run_for_which_there_is_no_room_waits_in_the_queue_without_being
         await desk.runner(model).execute(second)
         assert model.requests == []
     state = desk.state(second)
-    assert (state["status"], state["fencing_token"], state["consecutive_failures"]) == ("queued", 0, 0) and state["held_at"] is not None
+    assert (state["status"], state["fencing_token"], state["consecutive_failures"]) == ("queued", 0, 0)
+    assert state["held_at"] is not None
     assert desk.events(second) == []
     desk.sql("update public.runs set status = 'completed' where id = %s", first)
     jobs = desk.sql("select args from queue.procrastinate_jobs where args ->> 'run_id' = %s", str(second))

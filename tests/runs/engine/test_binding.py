@@ -11,8 +11,8 @@ import pytest
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.runs.engine.binding import MAX_EARLY_BATCHES, RunBinding, RunHandlers
 from fieldmark.runs.engine.permission_hook import PermissionHook
-from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.tool_executor import ToolExecutor
 
 pytestmark = pytest.mark.anyio
 

@@ -71,7 +71,8 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(de
         asked_for = run.state["input"]["instructions"]
         for told in (run.sent, kept_of(run.desk, run.run_id)):
             assert own in told and not [word for word in WORDS if word != own and word in told]
-            assert [other.state["input"]["instructions"] in told for other in worked] == [other is run for other in worked]
+            asked = [other.state["input"]["instructions"] in told for other in worked]
+            assert asked == [other is run for other in worked]
             assert asked_for in told
         assert run.state["session_id"] in sessions
         assert json.loads(run.requests[0]["metadata"]["user_id"])["session_id"] == str(run.state["session_id"])

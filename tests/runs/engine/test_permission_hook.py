@@ -103,9 +103,7 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
     context = await desk.context()
     async with Database(clone.app_url, size=2) as closed:
         pass
-    hook = PermissionHook(
-        EXTRACTION.toolset, replace(context, database=closed)
-    )
+    hook = PermissionHook(EXTRACTION.toolset, replace(context, database=closed))
     assert await ask(hook, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
     assert hook.passed == set()
 
