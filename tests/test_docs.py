@@ -67,7 +67,9 @@ def test_what_is_to_be_pasted_is_shell(page: Path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_is_short(page: Path):
     if page.name not in LONG:
-        assert len(text_of(page).splitlines()) <= 150
+        lines = text_of(page).splitlines()
+        assert len(lines) <= 150
+        assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
 
 
 @pytest.mark.parametrize("index", [ROOT / "CONTRIBUTING.md", DOCS / "README.md"], ids=lambda page: page.name)
