@@ -121,7 +121,7 @@ async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
             reason = (await http.get(f"/api/documents/{document_id}")).json()["error"]
             if headers:
                 [(_, said)] = events(answer.text)
-                assert said == {"error": reason, "code": "document_failed", "run_id": said["run_id"]}
+                assert said == {"type": "error", "error": reason, "code": "document_failed", "run_id": said["run_id"]}
             else:
                 assert problem(answer, 409, "document_failed") == reason
 

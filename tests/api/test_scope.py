@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from uuid import uuid4
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
 
 import httpx
 import jwt
@@ -13,6 +14,8 @@ import pytest
 from answers import problem
 
 from fieldmark.offline_model.messages import text
+from fieldmark.services.paging import Cursor
+from fieldmark.stores.rows import Position
 from fieldmark.testing.script import Script, endless
 
 pytestmark = pytest.mark.anyio
@@ -95,8 +98,12 @@ async def test_another_tenant_s_thing_is_like_none_at_all(serve):
                 problem(no_org, 404)
                 assert told(await ask(stranger, route, names, **{"x-org-id": org_id})) == told(no_org), route
             assert (await stranger.get("/api/documents")).json() == {"items": [], "next": None}
-            listed = await stranger.get("/api/documents", params={"before": names["document"]})
+            # A cursor gives no right: one that leads to their document shows none of it.
+            behind = str(Cursor("documents", Position(datetime.now(UTC) + timedelta(days=1), UUID(names["document"]))))
+            listed = await stranger.get("/api/documents", params={"before": behind})
             assert listed.json() == {"items": [], "next": None}
+            theirs = (await served.http.get("/api/documents", params={"before": behind})).json()
+            assert [item["id"] for item in theirs["items"]] == [names["document"]]
         for route in NAMED:
             assert (await ask(served.http, route, names)).is_success, route
             assert (await ask(served.http, route, names, **{"x-org-id": org_id})).is_success or route[0] == "DELETE"

@@ -130,7 +130,7 @@ async def test_an_object_written_at_a_path_is_looked_for_leaf_by_leaf(desk, cont
 
 
 async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_does(desk):
-    context = await desk.context(await desk.run("correct", message="the vendor's name is Globex"))
+    context = await desk.context(await desk.run("correct", instructions="the vendor's name is Globex"))
     said = await desk.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
     await desk.call(context, "update_field", path="total", value=963.12, confidence=1.0)
     unsaid = await desk.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)

@@ -416,7 +416,7 @@ def _is_postgres(pid: int) -> bool:
     command = Path(f"/proc/{pid}/cmdline")
     try:
         return b"postgres" in command.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone, or gone between being opened and being read
         return not Path("/proc/self").exists()
 
 

@@ -61,7 +61,7 @@ async def test_nothing_is_said_to_be_stored_or_removed_that_is_not(by_hand):
 
 
 async def test_that_persons_correction_writes(by_hand):
-    context = await by_hand.context(await by_hand.run("correct", message="the vendor is Acme Limited"))
+    context = await by_hand.context(await by_hand.run("correct", instructions="the vendor is Acme Limited"))
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acme Limited", confidence=1.0)
     assert (answer.code, answer.data) == ("stored", {"version": 3})
     assert by_hand.extraction()["locks"].keys() == {"vendor.name"} and waiting(by_hand) == []

@@ -11,6 +11,7 @@ import pytest
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.extraction.offline.rules import NOTE, answer
 from fieldmark.offline_model.messages import Call, Text, Thinking
+from fieldmark.tools.toolset import model_text
 
 TOOLS = [{"name": f"mcp__fieldmark__{name}"} for name in EXTRACTION.toolset.tools]
 INVOICE = "--- page 1 of 1 ---\nInvoice number: A-77\nTotal: 12.50 EUR\n"
@@ -87,11 +88,11 @@ def test_a_long_document_is_read_to_its_end():
             return "Saved."
         match arguments:
             case {} if not arguments:
-                return '--- page 1 of 9 ---\nInvoice number: A-77\n[more: call get_document_text with pages "7-"]'
+                return "--- page 1 of 9 ---\nInvoice number: A-77\n" + model_text("[more]", "more", {"pages": "7-"})
             case {"pages": "7-", "offset": 40000}:
                 return "--- page 7 of 9 ---\n--- page 9 of 9 ---\nTotal: 9.90\n"
             case {"pages": "7-"}:
-                return '--- page 7 of 9 ---\nx\n[more: call get_document_text with pages "7-" and offset 40000]'
+                return "--- page 7 of 9 ---\nx\n" + model_text("[more]", "more", {"pages": "7-", "offset": 40000})
         raise AssertionError(arguments)
 
     made, _ = play("Extract", tool)
@@ -105,7 +106,7 @@ def test_a_long_document_is_read_to_its_end():
 
 @pytest.mark.parametrize(("pages", "reads"), [("1-", 2), ("0-", 2), ("x", 1), ("2-1", 2), ("99999999-", 1)])
 def test_a_page_that_claims_to_go_on_does_not_lead_in_circles(pages, reads):
-    made, _ = play("Extract", reading(INVOICE + f'[more: call get_document_text with pages "{pages}"]'))
+    made, _ = play("Extract", reading(INVOICE + model_text("[more]", "more", {"pages": pages})))
     assert len([name for name, _ in made if name == "get_document_text"]) == reads
 
 
@@ -154,8 +155,9 @@ def test_every_refused_call_is_tried_twice_at_most():
 @pytest.mark.parametrize(
     "refusal",
     [
-        "total: the page prints something else.",
-        'Nothing was stored.\n- total: "currency" stands there, not invoice_number; it has currency, invoice_number',
+        model_text("No: currency, invoice_number.", "schema_violation", {"paths": ["total"]}),
+        model_text('- total: "currency" stands there.', "quote_not_printed", {"paths": ["total", "fax"]}),
+        f"<error>{model_text('No.', 'schema_violation', {'paths': ['total']})}</error>",
     ],
 )
 def test_the_second_try_leaves_out_what_was_refused(refusal: str):
@@ -297,9 +299,10 @@ def test_a_change_that_is_refused_is_tried_once_more_and_told():
 
 
 def test_what_another_person_set_is_not_said_to_be_changed():
-    made, said = corrected("set total to 5", answer="Not stored, version 2: a person set it.")
+    answer = model_text("A person set it.", "not_stored", {"version": 2})
+    made, said = corrected("set total to 5", answer=answer)
     assert made == [("total", 5.0)]
-    assert "total could not be changed: Not stored, version 2: a person set it." in said and "Set total" not in said
+    assert "total could not be changed: A person set it." in said and "Set total" not in said
 
 
 def test_an_extraction_that_cannot_be_read_is_left_alone():

@@ -12,7 +12,9 @@ from fieldmark.offline_model.messages import Block, Body, bare, call, items, tex
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
 _HELP = 'I understand "set vendor.name to Acme", "the total is 12.50", "change the total to 9" and "remove X".'
-_MORE = re.compile(r'\[more: .{0,60}pages "(\d{1,6}-\d{0,6})"(?: and offset (\d{1,9}))?\]\s*$')
+# What a tool says for programs: the last line of its answer.
+_OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
+_PAGES = re.compile(r"\d{1,6}-\d{0,6}")
 _SET, _REMOVE = (
     r"(?:please |also )*(?:set|add|change|update|correct|fix) ",
     r"(?:please |also )*(?:remove|delete|drop) ",
@@ -24,11 +26,15 @@ _NEXT = rf"{_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS}"  # how another clause 
 _BREAK = re.compile(rf'(?:[.;!]|,? and|,? then|,) (?={_NEXT})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE)
 
 
-class Done(NamedTuple):  # a call that was made, with its answer
+class Done(NamedTuple):
+    """A call that was made: what it answered in words, and for programs."""
+
     tool: str
     arguments: dict[str, Any]
     answer: str
     failed: bool
+    code: str
+    data: dict[str, Any]
 
 
 def answer(body: Body) -> list[Block]:
@@ -56,8 +62,20 @@ def _conversation(body: Body) -> tuple[str, list[Done]]:
             if block.get("type") == "tool_result" and (made := calls.get(str(block.get("tool_use_id")))):
                 said = _words(items(block, "content")) or str(block.get("content"))
                 tool, arguments = bare(str(made.get("name"))), dict(made.get("input") or {})
-                done.append(Done(tool, arguments, said, bool(block.get("is_error"))))
+                done.append(Done(tool, arguments, *_outcome(said, bool(block.get("is_error")))))
     return task, done
+
+
+def _outcome(said: str, failed: bool) -> tuple[str, bool, str, dict[str, Any]]:
+    """An answer taken apart: its words, whether it failed, its code and its data."""
+    found = _OUTCOME.search(said)
+    try:
+        told: dict[str, Any] = json.loads(found[1]) if found else {}
+    except ValueError:
+        found, told = None, {}
+    data = told.get("data")
+    words = said[: found.start()] if found else said
+    return words, failed, str(told.get("code", "ok")), cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def _words(blocks: list[dict[str, Any]]) -> str:
@@ -77,10 +95,10 @@ def _open(done: list[Done], tool: str, arguments: dict[str, Any] | None = None) 
 
 
 def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
-    reads = [one.answer for one in done if one.tool == "get_document_text" and not one.failed]
-    said = _MORE.search(reads[-1][-200:]) if reads else None
-    ask = {"pages": said[1]} | ({"offset": int(said[2])} if said[2] else {}) if said else dict[str, Any]()
-    if (said or not reads) and _open(done, "get_document_text", ask):
+    read = [one for one in done if one.tool == "get_document_text" and not one.failed]
+    reads = [one.answer for one in read]
+    ask = _rest(read[-1]) if read else {}
+    if (ask or not reads) and _open(done, "get_document_text", ask):
         return [*([] if done else [thinking("I look for lines that name a value.")]), call("get_document_text", ask)]
     made = {one.tool for one in done if not one.failed}
     refused = {one.tool: f"{one.tool} was refused: {one.answer[:300]}" for one in done if one.tool not in made}
@@ -90,9 +108,9 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
         name, sure = document_type("\n".join(reads))
         return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
     fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
-    # The second try leaves out what the refusal names: in its list, if it has one.
-    objection = "".join(one.answer for one in done if one.tool == "extract_fields" and one.failed)
-    named = re.findall(r"^- (.+?): ", objection, re.MULTILINE) or objection
+    # The second try leaves out what the refusal names.
+    refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
+    named = {path for paths_of in refusals if isinstance(paths_of, list) for path in cast("list[Any]", paths_of)}
     found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
     if found and _open(done, "extract_fields"):
         nested: dict[str, Any] = {}
@@ -112,6 +130,14 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
     return [text(" ".join([NOTE, count, *ignored, *refused.values()]))]
 
 
+def _rest(read: Done) -> dict[str, Any]:
+    """The arguments that read on where a reading was cut; none where it was not."""
+    pages, offset = read.data.get("pages"), read.data.get("offset")
+    if read.code != "more" or not isinstance(pages, str) or not _PAGES.fullmatch(pages):
+        return {}
+    return {"pages": pages} | ({"offset": offset} if isinstance(offset, int) and 0 < offset < 10**9 else {})
+
+
 def _correct(words: str, done: list[Done]) -> list[Block]:
     if _open(done, "get_current_extraction"):
         return [thinking("I look at what stands there now."), call("get_current_extraction")]
@@ -127,9 +153,12 @@ def _correct(words: str, done: list[Done]) -> list[Block]:
         if _open(made, tool):
             return [call(tool, arguments)]
         changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
-        kept = made[-1].failed or made[-1].answer.startswith("Not ")  # a value that another person set stays
+        kept = made[-1].failed or made[-1].code in (
+            "not_stored",
+            "not_removed",
+        )  # a value that another person set stays
         said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
-    if any("in progress again: complete it" in one.answer for one in done) and _open(done, "complete_extraction"):
+    if any(one.data.get("reopened") for one in done) and _open(done, "complete_extraction"):
         return [call("complete_extraction")]
     return [text(" ".join([*said, NOTE]))]
 

@@ -1,0 +1,261 @@
+"""A write is prepared without a lock and applied as things stand then; its preview says what it would change."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from desk import laid_out
+from fieldmark.domain import paths
+from fieldmark.domain.statuses import ExtractionStatus
+from fieldmark.errors import Conflict, NotFound, SchemaViolation
+from fieldmark.services import extractions
+from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.services.extractions import PERSON, Author, FieldRemoval, FieldsWrite, FieldWrite
+from fieldmark.stores import extractions as stored
+
+pytestmark = pytest.mark.anyio
+
+AGENT = Author(is_person=False)
+PAGE = "Bolt M8   2   4,50   9,00\nNut M8    1   9,00   9,00\nTotal 963,12 EUR\n"
+
+
+@pytest.fixture
+async def desk(database, clone, make_user):
+    async with laid_out(database, clone.owner_url, await make_user(), [PAGE]) as desk:
+        await desk.put({"total": 1, "items": [{"name": "Bolt M8"}, {"name": "Nut M8"}], "vendor": {"name": "Acme"}})
+        yield desk
+
+
+def write(path, value):
+    return FieldWrite(paths.parse(path), value)
+
+
+async def prepared(desk, change, author=PERSON):
+    return await extractions.prepare_write(
+        desk.database, desk.scope, DocumentIndexes(), desk.extraction_id, change, author
+    )
+
+
+async def apply(desk, ready):
+    async with desk.database.as_user(desk.scope) as conn:
+        return await extractions.apply(conn, ready)
+
+
+async def change(desk, one, author=PERSON):
+    return await apply(desk, await prepared(desk, one, author))
+
+
+async def preview(desk, one):
+    async with desk.database.as_user(desk.scope) as conn:
+        return await extractions.preview(conn, desk.extraction_id, one)
+
+
+async def test_nothing_is_locked_while_it_is_looked_for(desk):
+    async with desk.database.as_user(desk.scope) as conn:
+        await extractions.lock(conn, desk.extraction_id)
+        ready = await asyncio.wait_for(prepared(desk, write("total", 963.12)), 30)
+        applying = asyncio.create_task(apply(desk, ready))
+        await asyncio.sleep(0.2)
+        assert not applying.done()
+    written = await applying
+    assert (written.stored.path, written.stored.value) == ("total", 963.12)
+    assert desk.extraction()["evidence"]["total"]["quote"] == "963,12"
+
+
+async def test_what_changed_meanwhile_elsewhere_is_nobodys_hindrance(desk):
+    ready = await prepared(desk, write("total", 963.12))
+    await change(desk, write("vendor.name", "Acme Ltd"))
+    await apply(desk, ready)
+    row = desk.extraction()
+    assert (row["extracted_fields"]["total"], row["extracted_fields"]["vendor"]["name"]) == (963.12, "Acme Ltd")
+    assert row["version"] == 3
+
+
+async def test_a_row_that_changed_meanwhile_is_looked_for_again(desk):
+    ready = await prepared(desk, write("items[1].total", 9.0), AGENT)
+    # The first row goes, so that items[1] is another one than was prepared for: now what is written is a new row.
+    await change(desk, FieldRemoval(("items", 0)))
+    await apply(desk, ready)
+    assert desk.extraction()["extracted_fields"]["items"] == [{"name": "Nut M8"}, {"total": 9.0}]
+    await change(desk, FieldRemoval(("items", 1)))
+    await desk.put({"items": [{"name": "Bolt M8"}]})
+    ready = await prepared(desk, write("items[0].total", 9.0), AGENT)
+    before = ready.shown.evidence["items[0].total"]["boxes"]
+    await desk.put({"items": [{"name": "Nut M8"}]})
+    await apply(desk, ready)
+    after = desk.extraction()["evidence"]["items[0].total"]["boxes"]
+    assert before[0][1] < after[0][1]  # a line further down
+
+
+async def test_looking_again_under_the_lock_is_bounded(desk, monkeypatch):
+    ready = await prepared(desk, write("items[0].total", 9.0), AGENT)
+    await desk.put({"items": [{"name": "Nut M8"}]})
+    monkeypatch.setattr(extractions, "SECONDS_UNDER_LOCK", 0)
+    with pytest.raises(Conflict, match="try again"):
+        await apply(desk, ready)
+    assert "total" not in desk.extraction()["extracted_fields"]["items"][0]
+
+
+async def test_an_agent_may_not_break_the_schema_and_a_person_may(desk):
+    desk.sql(
+        """update public.extractions set schema = '{"properties": {"total": {"type": "number"}}}' where id = %s""",
+        desk.extraction_id,
+    )
+    with pytest.raises(SchemaViolation) as refused:
+        await change(desk, write("total", "ten"), AGENT)
+    assert refused.value.paths == ("total",) and desk.extraction()["extracted_fields"]["total"] == 1
+    await change(desk, write("total", "ten"))
+    assert desk.extraction()["extracted_fields"]["total"] == "ten"
+    async with desk.database.as_user(desk.scope) as conn:
+        found = await extractions.problems(await extractions.get(conn, desk.extraction_id))
+    assert [(one.path, one.code) for one in found] == [(("total",), "type")]
+
+
+async def test_an_agent_may_not_complete_what_is_not_and_a_person_may(desk):
+    desk.sql("""update public.extractions set schema = '{"required": ["number"]}' where id = %s""", desk.extraction_id)
+    async with desk.database.as_user(desk.scope) as conn:
+        with pytest.raises(SchemaViolation) as refused:
+            await extractions.complete(conn, desk.extraction_id, AGENT)
+        assert refused.value.paths == ("number",)
+        assert (await extractions.complete(conn, desk.extraction_id)).value == ExtractionStatus.COMPLETED
+
+
+async def test_what_is_not_the_caller_s_is_not_there(desk, make_user):
+    stranger = await make_user()
+    with pytest.raises(NotFound):
+        await extractions.prepare_write(
+            desk.database, stranger, DocumentIndexes(), desk.extraction_id, write("total", 2), PERSON
+        )
+    ready = await prepared(desk, write("total", 2))
+    async with desk.database.as_user(stranger) as conn:
+        with pytest.raises(NotFound):
+            await extractions.apply(conn, ready)
+        with pytest.raises(NotFound):
+            await extractions.preview(conn, desk.extraction_id, write("total", 2))
+    assert desk.extraction()["extracted_fields"]["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "changes"),
+    [
+        (write("total", 2), [{"path": "total", "old": 1, "new": 2}]),
+        (write("total", 1), []),
+        (write("total", None), [{"path": "total", "old": 1, "new": None}]),
+        (write("fax", None), [{"path": "fax", "old": None, "new": None, "added": True}]),
+        (
+            write("items[2]", {"name": "Nail", "price": 1}),
+            [
+                {"path": "items[2].name", "old": None, "new": "Nail", "added": True},
+                {"path": "items[2].price", "old": None, "new": 1, "added": True},
+            ],
+        ),
+        (
+            write("vendor", "Acme"),
+            [
+                {"path": "vendor", "old": None, "new": "Acme", "added": True},
+                {"path": "vendor.name", "old": "Acme", "new": None, "removed": True},
+            ],
+        ),
+        (FieldRemoval(("items", 0)), [{"path": "items[0]", "old": {"name": "Bolt M8"}, "new": None, "removed": True}]),
+        (FieldRemoval(("nothing",)), []),
+        (
+            FieldsWrite({"vendor": {"vat": "DE1"}, "items": [{"name": "Nut M8"}], "total": 1}),
+            [
+                {"path": "vendor.vat", "old": None, "new": "DE1", "added": True},
+                {"path": "items[0].name", "old": "Bolt M8", "new": "Nut M8"},
+                {"path": "items[1].name", "old": "Nut M8", "new": None, "removed": True},
+            ],
+        ),
+        (FieldsWrite({"vendor": {}}), []),
+        (
+            FieldsWrite({"total": {"net": 1}}),
+            [
+                {"path": "total.net", "old": None, "new": 1, "added": True},
+                {"path": "total", "old": 1, "new": None, "removed": True},
+            ],
+        ),
+    ],
+)
+async def test_a_preview_shows_old_and_new_by_path(desk, one, changes):
+    shown = await preview(desk, one)
+    assert [each.as_json() for each in shown.changes] == changes
+    # And so it comes.
+    before = desk.extraction()["extracted_fields"]
+    if not isinstance(one, FieldRemoval) or changes:
+        await change(desk, one)
+    after = desk.extraction()["extracted_fields"]
+    assert (before == after) is (changes == [])
+
+
+@pytest.mark.parametrize(
+    ("one", "meanwhile", "moves"),
+    [
+        (write("total", 2), write("total", 3), True),
+        (write("total", 2), write("vendor.name", "B"), False),
+        (FieldRemoval(("items", 0)), FieldRemoval(("items", 0)), True),
+        (FieldRemoval(("items", 0)), write("items[0].name", "Nail"), True),
+        (FieldRemoval(("items", 0)), FieldRemoval(("items", 1)), False),
+        (write("items[0].price", 1), write("items[0].name", "Nail"), True),
+        (write("items[0].price", 1), FieldRemoval(("items", 0)), True),
+        (write("items[2]", {}), write("items[2].name", "Nail"), True),
+        (write("fax", "1"), write("fax", "1"), True),
+        (write("vendor", {"name": "B"}), write("vendor.vat", "DE"), True),
+        (FieldsWrite({"total": 2}), write("total", 3), True),
+        (FieldsWrite({"total": 2}), write("fax", 3), False),
+    ],
+)
+async def test_the_target_of_a_preview_moves_with_what_was_shown(desk, one, meanwhile, moves):
+    shown = await preview(desk, one)
+    assert (await preview(desk, one)).target_hash == shown.target_hash
+    await change(desk, meanwhile)
+    assert ((await preview(desk, one)).target_hash != shown.target_hash) is moves
+
+
+# A correction has its person's word only as far as their message goes.
+
+
+async def lock(desk, **fields):
+    for path, value in fields.items():
+        async with desk.database.as_user(desk.scope) as conn:
+            await stored.update_field(conn, desk.extraction_id, path.split("__"), value, {}, {})
+
+
+async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(desk):
+    await lock(desk, vendor__name="Acme", vendor__iban="DE89370400440532013000", total=1)
+    context = await desk.context(await desk.run("correct", instructions="the vendor is Acme Ltd"))
+    fields = {"vendor": {"name": "Acme Ltd", "iban": "GB29NWBK60161331926819"}, "total": 2}
+    answer = await desk.call(context, "extract_fields", fields=fields, confidences={})
+    assert (answer.is_error, answer.code) == (False, "stored_in_part")
+    assert sorted(answer.data["proposed"]) == ["total", "vendor.iban"]
+    row = desk.extraction()
+    assert row["extracted_fields"]["vendor"] == {"name": "Acme Ltd", "iban": "DE89370400440532013000"}
+    assert row["extracted_fields"]["total"] == 1
+    assert row["locks"].keys() == {"vendor.name", "vendor.iban", "total"}
+
+
+async def test_a_correction_removes_what_its_message_names_and_nothing_else(desk):
+    await lock(desk, vendor__name="Acme", total=1)
+    context = await desk.context(await desk.run("correct", instructions="remove the total"))
+    assert (await desk.call(context, "remove_field", path="vendor")).code == "not_removed"
+    assert (await desk.call(context, "remove_field", path="vendor.name")).code == "not_removed"
+    assert (await desk.call(context, "remove_field", path="total")).code == "removed"
+    assert desk.extraction()["extracted_fields"].keys() == {"vendor", "items"}
+
+
+async def test_what_a_correction_writes_is_locked_where_its_person_said_it(desk):
+    context = await desk.context(await desk.run("correct", instructions="set fax to 5"))
+    await desk.call(context, "extract_fields", fields={"fax": "5", "note": "n"}, confidences={})
+    assert desk.extraction()["locks"].keys() == {"fax"}
+
+
+async def test_the_type_that_a_person_set_gives_way_to_their_word_alone(desk):
+    async with desk.database.as_user(desk.scope) as conn:
+        await extractions.identify(conn, desk.extraction_id, "invoice")
+    unsaid = await desk.context(await desk.run("correct", instructions="the total is 5"))
+    await desk.call(unsaid, "identify_document", document_type="receipt", confidence=1.0)
+    assert desk.extraction()["document_type"] == "invoice"
+    said = await desk.context(await desk.run("correct", instructions="this document is a receipt"))
+    await desk.call(said, "identify_document", document_type="receipt", confidence=1.0)
+    assert desk.extraction()["document_type"] == "receipt"
