@@ -1,14 +1,14 @@
-# What one does here every day. `just` lists it.
+# What we do here every day. `just` lists it.
 
 default:
     @just --list
 
-# Install into the current virtual environment, with everything for tests and checks.
+# Install into the current virtual environment, with all that tests and checks need.
 install:
     pip install -e '.[test,lint,bench]'
     pre-commit install
 
-# Everything that the gate checks, without the tests.
+# All that .ci/run checks, without the tests.
 check:
     ruff check .
     ruff format --check .
@@ -33,7 +33,7 @@ baseline:
 serve:
     fieldmark serve
 
-# Pin what ships, anew.
+# Write the hashed pins of what ships, and of what tests it, anew.
 pin:
     uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q --upgrade -o constraints.txt
     uv pip compile pyproject.toml --universal --python-version 3.11 --extra test --extra lint --extra bench -c constraints.txt --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o constraints-dev.txt
