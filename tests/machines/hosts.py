@@ -55,7 +55,7 @@ class Process:
             match = re.search(pattern, self.says)
             return match and match[1]
 
-        return await until(found, otherwise=lambda: self.says)
+        return await until(found, PATIENCE, lambda: self.says)
 
     def clis(self) -> list[psutil.Process]:
         """The agents' CLIs that this process has started and that still live."""
