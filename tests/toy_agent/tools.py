@@ -12,6 +12,7 @@ from pydantic import Field
 
 from fieldmark.agents.registry import find_task
 from fieldmark.db.pool import Connection
+from fieldmark.grounding import Place
 from fieldmark.stores import extractions, threads
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.context import RunContext
@@ -52,11 +53,14 @@ class ReadFields(ToolInput):
     document: Annotated[int, Field(ge=1, le=2)]
 
 
-async def find_value(conn: Connection, context: RunContext[ToyDeps], args: FindValue) -> ToolResult:
-    index = await context.indexes.of(conn, context.deps.documents[args.document - 1])
-    place = index.find(args.value)
+async def look(context: RunContext[ToyDeps], args: FindValue) -> Place | None:
+    document_id = context.deps.documents[args.document - 1]
+    return (await context.indexes.get(context.database, context.scope, document_id)).find(args.value)
+
+
+async def find_value(conn: Connection, context: RunContext[ToyDeps], place: Place | None) -> ToolResult:
     if place is None:
-        raise ModelRetry(f"Document {args.document} does not print {args.value!r}.", "not_found")
+        raise ModelRetry("The document does not print it.", "not_found")
     return ToolResult(f"It stands on page {place.page}.", "found", {"page": place.page, "quote": place.quote})
 
 
@@ -93,7 +97,7 @@ async def fields_read(
     return ToolResult(f"The run {child.status}.", "fields_read", {"status": child.status, "fields": fields})
 
 
-FIND_VALUE = Tool("find_value", FindValue, find_value, summary=lambda args: f"Looking for {args.value}")
+FIND_VALUE = Tool("find_value", FindValue, find_value, summary=lambda args: f"Looking for {args.value}", prepare=look)
 WAIT = Tool(
     "wait_for_others",
     WaitForOthers,

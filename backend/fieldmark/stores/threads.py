@@ -61,13 +61,13 @@ async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
 async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUID) -> None:
     """The conversation that the thread's next turn goes on with."""
     await conn.execute(
-        "update public.threads set session_id = %s, updated_at = now() where id = %s", (session_id, thread_id)
+        "update public.threads set session_id = %s where id = %s", (session_id, thread_id)
     )
 
 
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
     """Merge into what the thread's tools remember."""
     await conn.execute(
-        "update public.threads set working_state = working_state || %s, updated_at = now() where id = %s",
+        "update public.threads set working_state = working_state || %s where id = %s",
         (Jsonb(state), thread_id),
     )
