@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -42,22 +43,29 @@ from processes import bounded, heed_signals
 
 LENGTH = 5
 DEADLINE_SECONDS = 3000
+TOLD = re.compile(r'- update_field \{"path": "(p\d)"')
 
 
 def model(body: Body) -> list[Any]:
     """Proposes p1 to p5, then ends. What was decided is read from the conversation, however that was begun."""
-    decided = 0
+    asked: dict[str, str] = {}
+    decided: set[str] = set()
     for message in body["messages"]:
         content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for block in blocks:
-            if block["type"] == "tool_result":
-                decided += 1
-            elif block["type"] == "text":
-                decided += block["text"].count("- update_field (")
-    if decided >= LENGTH:
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            match block["type"]:
+                case "tool_use":
+                    asked[block["id"]] = block["input"]["path"]
+                case "tool_result":
+                    decided.add(asked[block["tool_use_id"]])
+                case "text":
+                    decided.update(TOLD.findall(block["text"]))
+                case _:
+                    pass
+    number = next((n for n in range(1, LENGTH + 1) if f"p{n}" not in decided), None)
+    if number is None:
         return [text("Done.")]
-    return [call("update_field", {"path": f"p{decided + 1}", "value": decided + 1, "confidence": 0.9})]
+    return [call("update_field", {"path": f"p{number}", "value": number, "confidence": 0.9})]
 
 
 class Killer:

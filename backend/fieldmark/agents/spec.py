@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ TaskInput = TypeVar("TaskInput", bound=BaseModel)
 Deps = TypeVar("Deps")
 
 _BRIEFS = Path(__file__).parent / "briefs"
+_MAX_TOLD_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,13 @@ class AgentSpec(Generic[Deps]):
 
 def decided_text(calls: Sequence[CallRow]) -> str:
     """What the agent is told of calls that a person decided while its conversation was away."""
-    lines = [f"- {call.tool} ({call.status}): {call.result or call.reason or 'A person refused it.'}" for call in calls]
-    return _filled(_BRIEFS / "decided.md", {"calls": "\n".join(lines)}).strip()
+    return _filled(_BRIEFS / "decided.md", {"calls": "\n".join(map(_decided_line, calls))}).strip()
+
+
+def _decided_line(call: CallRow) -> str:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    said = call.result or call.reason or "A person refused it."
+    return f"- {call.tool} {arguments[:_MAX_TOLD_CHARACTERS]} ({call.status}): {said[:_MAX_TOLD_CHARACTERS]}"
 
 
 def _filled(file: Path, particulars: Mapping[str, str | int | None]) -> str:
