@@ -74,6 +74,12 @@ class Ledger:
     def detach(self, run: UUID, token: int | None = None) -> str:
         return self.ask("select private.detach_run(%s, %s)", run, self.token if token is None else token)
 
+    def disown(self, run: UUID) -> None:
+        self.connection.execute("select private.disown_run(%s)", [run])
+
+    def fence(self, run: UUID, token: int | None = None) -> None:
+        self.connection.execute("select private.fence(%s, %s)", [run, self.token if token is None else token])
+
     def claim(self, run: UUID, call: str = "call", hash: str = HASH) -> tuple[Any, ...] | None:
         return self.connection.execute(
             "select status, result, code, data from private.claim_call(%s, %s, %s, 'write', %s)",

@@ -20,12 +20,13 @@ def ledger(doors: Doors, house: House) -> Iterator[Ledger]:
 
 
 def waiting(ledger: Ledger, children: int = 2) -> tuple[Any, list[Any]]:
-    """A run that waits for children of its call, and these."""
+    """A run that waits for children of its call without a worker, and these."""
     parent = ledger.run()
     ledger.enter(parent)
     ledger.claim(parent)
     parts = [ledger.child(parent) for _ in range(children)]
     ledger.await_runs(parent)
+    assert ledger.detach(parent) == "awaiting_runs"
     return parent, parts
 
 
@@ -80,6 +81,7 @@ def test_those_of_another_call_do_not_wake_it(ledger: Ledger) -> None:
     others = ledger.child(parent, "first")
     awaited = ledger.child(parent, "second")
     ledger.await_runs(parent, "second")
+    assert ledger.detach(parent) == "awaiting_runs"
     end(ledger, others)
     assert ledger.status(parent) == "awaiting_runs"
     end(ledger, awaited)
@@ -100,8 +102,68 @@ def test_where_none_is_open_it_goes_on_through_the_queue(ledger: Ledger) -> None
     ledger.enter(parent)
     end(ledger, ledger.child(parent))
     ledger.await_runs(parent)
+    assert ledger.detach(parent) == "queued"
     assert ledger.row(parent, "status, waiting_call") == ("queued", "call")
     assert ledger.call(parent, "status") == ("waiting",)
+    # Where a decision starts them and no CLI is there, nobody has to let go of it first.
+    decided = ledger.waiting()
+    assert ledger.decide(decided) == "admitted"
+    end(ledger, ledger.child(decided))
+    ledger.await_runs(decided)
+    assert ledger.row(decided, "status, attached") == ("queued", False)
+
+
+def test_while_its_cli_has_not_gone_nobody_wakes_it_and_it_goes_on_when_it_has(ledger: Ledger) -> None:
+    parent = ledger.run()
+    ledger.enter(parent)
+    child = ledger.child(parent)
+    ledger.await_runs(parent)
+    assert ledger.row(parent, "status, attached") == ("awaiting_runs", True)
+    ledger.fence(parent)  # it may still say what came before
+    ledger.refused("PT410", lambda: ledger.fence(parent, ledger.token + 1))
+    end(ledger, child)
+    assert ledger.row(parent, "status, attached") == ("awaiting_runs", True)
+    assert ledger.detach(parent) == "queued"
+    assert ledger.row(parent, "status, attached, waiting_call") == ("queued", False, "call")
+    ledger.refused("PT410", lambda: ledger.fence(parent))
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_run_whose_worker_died_while_it_waits_for_runs_goes_on_all_the_same(ledger: Ledger, is_open: bool) -> None:
+    parent = ledger.run()
+    ledger.enter(parent)
+    child = ledger.child(parent)
+    ledger.await_runs(parent)
+    if not is_open:
+        end(ledger, child)
+    ledger.disown(parent)
+    assert ledger.row(parent, "status, attached") == ("awaiting_runs" if is_open else "queued", False)
+    # That worker may do nothing more, should it only have seemed dead.
+    ledger.refused("PT410", lambda: ledger.detach(parent))
+    ledger.refused("PT410", lambda: ledger.fence(parent))
+    if is_open:
+        end(ledger, child)
+        assert ledger.status(parent) == "queued"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_open"),
+    [("queued", True), ("running", True), ("awaiting_approval", True), ("awaiting_runs", True),
+     ("completed", False), ("failed", False), ("cancelled", False)],
+)  # fmt: skip
+def test_a_call_has_open_children_until_each_has_ended(ledger: Ledger, status: str, is_open: bool) -> None:
+    parent = ledger.run()
+    has = "select private.has_open_children(%s, %s)"
+    assert ledger.ask(has, parent, "call") is False
+    ledger.child(parent, "another")
+    child, other = ledger.child(parent), ledger.child(parent)
+    end(ledger, other)
+    error = "No." if status == "failed" else None
+    ledger.connection.execute(
+        "update runs set status = %s, error = %s, waiting_call = 'c' where id = %s", [status, error, child]
+    )
+    assert ledger.ask(has, parent, "call") is is_open
+    assert ledger.ask(has, parent, "another") is True and ledger.ask(has, child, "call") is False
 
 
 def test_a_call_that_a_person_has_approved_may_start_runs(ledger: Ledger) -> None:
@@ -109,9 +171,10 @@ def test_a_call_that_a_person_has_approved_may_start_runs(ledger: Ledger) -> Non
     assert ledger.decide(run) == "admitted"
     child = ledger.child(run)
     ledger.await_runs(run)
-    assert ledger.row(run, "status, attached") == ("awaiting_runs", False)
+    assert ledger.row(run, "status, attached") == ("awaiting_runs", True)  # its CLI is still there
     assert ledger.resume(run) == "awaiting_runs"  # it does not go on before they have ended
     assert ledger.detach(run) == "awaiting_runs"
+    assert ledger.row(run, "status, attached") == ("awaiting_runs", False)
     end(ledger, child)
     assert ledger.status(run) == "queued"
 
@@ -234,6 +297,7 @@ def test_with_room_for_one_a_parent_and_its_part_take_turns(doors: Doors, house:
         child = ledger.child(parent, status="queued")
         assert ledger.ask("select private.reserve(%s, 1)", child) == "held"
         ledger.await_runs(parent)
+        ledger.detach(parent)
         connection.execute("set constraints all immediate")  # the end of the transaction
         assert ledger.row(child, "held_at") == (None,)
         assert ledger.ask("select private.reserve(%s, 1)", child) == "granted"
@@ -308,6 +372,7 @@ def test_one_that_ends_while_its_parent_begins_to_wait_is_not_missed(three: Any)
             ledger = serving(one, house)
             ledger.claim(parent)
             ledger.await_runs(parent)
+            ledger.detach(parent)
             ended = pool.submit(other)
             until_it_waits(owner, two)
         ended.result(timeout=60)

@@ -211,9 +211,39 @@ def test_a_worker_that_waits_no_longer_leaves_the_run_waiting_or_in_the_queue(le
     ledger.refused("PT410", lambda: ledger.detach(ended))
 
 
-def test_only_a_run_that_waits_for_a_person_has_a_cli_that_waits(ledger: Ledger) -> None:
+@pytest.mark.parametrize("status", ["queued", "running", "completed", "cancelled"])
+def test_only_a_run_that_waits_has_a_cli_that_waits(ledger: Ledger, status: str) -> None:
+    run = ledger.run(status)
     with pytest.raises(psycopg.errors.CheckViolation):
-        ledger.connection.execute("update runs set attached = true where id = %s", [ledger.run()])
+        ledger.connection.execute("update runs set attached = true where id = %s", [run])
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_a_worker_may_write_for_a_run_that_waits_while_its_cli_is_there(ledger: Ledger, attached: bool) -> None:
+    run = ledger.waiting(attached)
+    if attached:
+        ledger.fence(run)
+        ledger.refused("PT410", lambda: ledger.fence(run, ledger.token + 1))
+    else:
+        ledger.refused("PT410", lambda: ledger.fence(run))
+
+
+def test_a_run_whose_worker_died_waits_on_without_it(ledger: Ledger) -> None:
+    run = ledger.waiting(attached=True)
+    ledger.disown(run)
+    assert ledger.row(run, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
+    # That worker may do nothing more, should it only have seemed dead; the person may.
+    ledger.refused("PT410", lambda: ledger.fence(run))
+    ledger.refused("PT410", lambda: ledger.detach(run))
+    assert ledger.decide(run) == "admitted" and ledger.resume(run) == "queued"
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "awaiting_approval", "completed", "cancelled"])
+def test_a_run_with_no_cli_that_waits_is_nobody_s_to_disown(ledger: Ledger, status: str) -> None:
+    run = ledger.waiting() if status == "awaiting_approval" else ledger.run(status)
+    before = ledger.row(run, "status, attached, fencing_token")
+    ledger.disown(run)
+    assert ledger.row(run, "status, attached, fencing_token") == before
 
 
 # The ledger ----------------------------------------------------------------------------------------------------------

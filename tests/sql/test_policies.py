@@ -265,6 +265,8 @@ CALLABLE = {
         "private.begin_decision",
         "private.resume_run",
         "private.detach_run",
+        "private.disown_run",
+        "private.has_open_children",
         "private.await_runs",
         "private.tree_of_run",
         "private.cancel_run",

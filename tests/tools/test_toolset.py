@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 from pydantic import JsonValue
 
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.domain.events import ChangedEvent, ChangedField
+from fieldmark.domain.statuses import CallStatus
 from fieldmark.errors import Fenced
 from fieldmark.stores import extractions, tool_calls
-from fieldmark.tools.toolset import Failed, ModelRetry, Tool, ToolInput, ToolResult, Toolset, hash_of
+from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.ledger import run_call
+from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of
 
 pytestmark = pytest.mark.anyio
 
 TOTAL = {"path": "total", "value": 10, "confidence": 1.0}
-NOT_ADMITTED = "This call was not admitted. This cannot be mended by calling again."
 
 
 @pytest.fixture
@@ -25,15 +29,17 @@ async def context(desk):
 
 
 async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
-    return await EXTRACTION.toolset.call(context, name, call_id, arguments)
+    return await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
 
 
 async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, context):
     await desk.admit(context, "update_field", TOTAL, "call-1")
     answer = await call(context)
     (entry,) = desk.ledger(context.run_id)
-    assert (answer.text, answer.is_error) == ('Stored, version 1: {"total": 10}', False)
-    assert (entry["status"], entry["result"]) == ("done", answer.text) and entry["finished_at"]
+    assert (answer.code, answer.data, answer.is_error) == ("stored", {"version": 1}, False)
+    assert answer.text == f'{answer.sentence}\n{{"code":"stored","data":{{"version":1}}}}'
+    assert (entry["status"], entry["result"]) == ("done", answer.sentence) and entry["finished_at"]
+    assert (entry["code"], entry["data"]) == (answer.code, answer.data)
     assert desk.extraction()["extracted_fields"] == {"total": 10}
     (row,) = desk.journal()
     assert (row["actor"], row["run_id"], row["call_id"]) == ("agent", context.run_id, "call-1")
@@ -43,19 +49,19 @@ async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, contex
 
 
 async def test_what_it_has_not_admitted_is_not_written(desk, context):
-    assert (await call(context)).text == NOT_ADMITTED
+    assert (await call(context)).code == "not_admitted"
     assert desk.extraction()["version"] == 0 and desk.ledger(context.run_id) == []
 
 
 async def test_a_write_without_an_id_is_not_written(desk, context):
-    assert (await call(context, call_id=None)).is_error and desk.extraction()["version"] == 0
+    assert (await call(context, call_id=None)).code == "not_admitted" and desk.extraction()["version"] == 0
 
 
 @pytest.mark.parametrize("field", ["path", "value", "confidence"])
 async def test_what_was_admitted_is_what_may_run(desk, context, field):
     await desk.admit(context, "update_field", TOTAL, "call-1")
     other = {"path": "tax", "value": 2, "confidence": 0.5}
-    assert (await call(context, arguments=TOTAL | {field: other[field]})).text == NOT_ADMITTED
+    assert (await call(context, arguments=TOTAL | {field: other[field]})).code == "not_admitted"
     assert desk.extraction()["version"] == 0
     assert not (await call(context)).is_error  # the admitted one itself still may
 
@@ -64,24 +70,32 @@ async def test_an_entry_for_one_tool_admits_no_other(desk, context):
     arguments = {"path": "total"}
     await desk.put({"total": 1})
     await desk.admit(context, "get_current_extraction", arguments, "call-1")
-    assert (await call(context, "remove_field", arguments=arguments)).text == NOT_ADMITTED
+    assert (await call(context, "remove_field", arguments=arguments)).code == "not_admitted"
     assert desk.extraction()["extracted_fields"] == {"total": 1}
 
 
 async def test_a_refused_call_does_not_run(desk, context):
     async with desk.database.as_user(desk.scope) as conn:
         await tool_calls.enter(
-            conn, run_id=context.run_id, fencing_token=context.fencing_token, org_id=desk.scope.org_id, call_id="call-1",
-            tool="update_field", arguments=TOTAL, arguments_hash=hash_of(TOTAL), status="refused", reason="No.",
-        )  # fmt: skip
-    assert "refused" in (await call(context)).text and desk.extraction()["version"] == 0
+            conn,
+            run_id=context.run_id,
+            fencing_token=context.fencing_token,
+            org_id=desk.scope.org_id,
+            call_id="call-1",
+            tool="update_field",
+            arguments=TOTAL,
+            arguments_hash=hash_of(TOTAL),
+            status=CallStatus.REFUSED,
+            reason="No.",
+        )
+    assert (await call(context)).code == "refused" and desk.extraction()["version"] == 0
     assert desk.ledger(context.run_id)[0]["status"] == "refused"
 
 
 async def test_another_runs_call_admits_nothing_here(desk, context):
     other = await desk.context()
     await desk.admit(other, "update_field", TOTAL, "call-1")
-    assert (await call(context)).text == NOT_ADMITTED and desk.extraction()["version"] == 0
+    assert (await call(context)).code == "not_admitted" and desk.extraction()["version"] == 0
     assert not (await call(other)).is_error and desk.extraction()["version"] == 1
 
 
@@ -108,7 +122,7 @@ async def test_the_same_call_at_once_writes_once(desk, context):
     first = {"path": "items[0]"}
     await desk.admit(context, "remove_field", first, "call-1")
     answers = await asyncio.gather(*[call(context, "remove_field", arguments=first) for _ in range(4)])
-    assert {answer.text for answer in answers} == {"Removed items[0], which was 1. Version 2."}
+    assert [(answer.code, answer.data) for answer in answers] == [("removed", {"version": 2})] * 4
     assert desk.extraction()["extracted_fields"] == {"items": [2, 3, 4, 5]}
 
 
@@ -145,12 +159,14 @@ async def test_only_a_running_run_acts(desk, context, status):
 async def test_a_stranger_with_the_same_ids_reaches_nothing(desk, context, make_user):
     await desk.admit(context, "update_field", TOTAL, "call-1")
     stranger = await make_user()
-    fields = {name: getattr(context, name) for name in context.__slots__}
-    elsewhere = type(context)(**fields | {"scope": stranger})
+    elsewhere = replace(context, scope=stranger)
     for name in ("update_field", "get_document_text"):
         with pytest.raises(Fenced):
             await call(elsewhere, name, arguments=TOTAL if name == "update_field" else {})
     assert desk.extraction()["version"] == 0
+
+
+INTERNAL = "Internal error. This cannot be mended by calling again."
 
 
 class Nothing(ToolInput):
@@ -159,19 +175,20 @@ class Nothing(ToolInput):
 
 def toolset(failing: Exception | None) -> Toolset:
     async def write_and_fail(conn, context, args) -> ToolResult:
-        stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", {}, {})
+        stored = await extractions.update_field(conn, context.deps.extraction_id, ["half"], "done", {}, {})
         if failing is not None:
             raise failing
-        return ToolResult(
-            str(stored["value"]), [{"path": "half", "value": "done", "confidence": None, "evidence": None}], 1
-        )
+        changed = ChangedField(path="half", value="done", confidence=None, evidence=None)
+        return ToolResult(str(stored.value), events=[ChangedEvent(changed=[changed], version=1)])
 
-    return Toolset(Tool(Nothing, write_and_fail, says=lambda args: "Writing", writes=True))
+    return Toolset(
+        Tool("write_and_fail", Nothing, write_and_fail, summary=lambda args: "Writing", effect=ToolEffect.WRITE)
+    )
 
 
 async def write_and(desk, context, failing: Exception | None):
     await desk.admit(context, "write_and_fail", {}, "call-1")
-    return await toolset(failing).call(context, "write_and_fail", "call-1", {})
+    return await run_call(toolset(failing), context, "write_and_fail", "call-1", {})
 
 
 async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
@@ -180,27 +197,28 @@ async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
 
 
 @pytest.mark.parametrize(
-    ("failing", "told"),
+    ("failing", "told", "code", "data"),
     [
-        (ModelRetry("Mend it."), "Mend it."),
-        (Failed("It is so."), "It is so. This cannot be mended by calling again."),
-        (RuntimeError("postgresql://app:secret@db"), "Internal error. This cannot be mended by calling again."),
-        (KeyError("secret"), "Internal error. This cannot be mended by calling again."),
+        (ModelRetry("Mend it."), "Mend it.", "invalid", None),
+        (ModelRetry("Mend it.", "bent", {"n": 1}), "Mend it.", "bent", {"n": 1}),
+        (ToolFailed("It is so."), "It is so. This cannot be mended by calling again.", "failed", None),
+        (RuntimeError("postgresql://app:secret@db"), INTERNAL, "internal", None),
+        (KeyError("secret"), INTERNAL, "internal", None),
     ],
-    ids=["retry", "failed", "surprise", "key"],
+    ids=["retry", "data", "failed", "surprise", "key"],
 )
-async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, context, failing, told):
+async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, context, failing, told, code, data):
     answer = await write_and(desk, context, failing)
-    assert (answer.text, answer.is_error) == (told, True)
+    assert (answer.sentence, answer.code, answer.data, answer.is_error) == (told, code, data, True)
     assert desk.extraction()["version"] == 0 and desk.journal() == [] and desk.events(context.run_id) == []
     (entry,) = desk.ledger(context.run_id)
-    assert (entry["status"], entry["result"]) == ("failed", told)
+    assert (entry["status"], entry["result"], entry["code"], entry["data"]) == ("failed", told, code, data)
 
 
 async def test_losing_the_database_in_the_middle_records_nothing(desk, context):
     await desk.admit(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
-        await toolset(asyncio.CancelledError()).call(context, "write_and_fail", "call-1", {})
+        await run_call(toolset(asyncio.CancelledError()), context, "write_and_fail", "call-1", {})
     assert desk.ledger(context.run_id)[0]["status"] == "admitted" and desk.extraction()["version"] == 0
 
 

@@ -278,7 +278,7 @@ async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
 async def test_a_cli_with_other_words_or_another_model_is_another(desks, quick_path):
     desk = desks[0]
     in_folder(quick_path)
-    spec = replace(EXTRACTION, folder=quick_path)
+    spec = replace(EXTRACTION, briefs=quick_path)
     async with kept(Script([DONE])) as warm:
         await warm.talk(desk, "Go on.", spec=spec)
         with (quick_path / "prompt.md").open("a") as prompt:
@@ -306,7 +306,7 @@ async def test_a_cli_that_does_something_without_a_run_is_used_no_more(desks):
         await warm.work(desks[0])
         await until(lambda: warm.counted()["warm_clis", "idle"] == 1)
         (idle,) = warm.pool._idle
-        assert (await idle.holder.answer("get_document_text", "call", {})).is_error
+        assert (await idle.binding.answer("get_document_text", "call", {})).is_error
         await warm.work(await desks[0].beside())
         assert warm.counted()["clis_ended_total", "spoilt"] == 1 and warm.counted()["clis_taken_total", "new"] == 2
 

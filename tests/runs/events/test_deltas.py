@@ -163,7 +163,8 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
     draft = watched()
     async with desk.database.as_user(desk.scope) as conn:
         await runs.watch(conn, context.run_id, desk.database.own_channel)
-        assert await runs.watched(conn, context.run_id, context.fencing_token) > 20
+        seen = await runs.look(conn, context.run_id, context.fencing_token)
+        assert seen is not None and seen.watched_seconds > 20
     channels = (runs.EVENTS_CHANNEL, desk.database.own_channel)
     async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
@@ -198,7 +199,7 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
         await runs.watch(conn, context.run_id, desk.database.own_channel)
     async with desk.database.listen(desk.database.own_channel, about=str(context.run_id)) as heard:
         for attempt in (lost, context):
-            draft = watched(attempt.attempt)
+            draft = watched(attempt.fencing_token)
             async with EventWriter(attempt, draft) as log:
                 begin(draft, "Words.")
                 await log.pass_on()

@@ -11,7 +11,7 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
 from fieldmark.offline_model.messages import call, text, thinking
-from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, CallOutcome, EventMapper
+from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, EventMapper
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import (
     AssistantSaid,
@@ -30,6 +30,7 @@ from fieldmark.runs.parts import (
 )
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
+from fieldmark.tools.ledger import ToolOutcome
 
 anyio = pytest.mark.anyio
 
@@ -114,7 +115,7 @@ def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
 
 def test_how_a_call_ended_is_told_by_whoever_executed_it():
     wrapped = "<tool_use_error>x</tool_use_error>"
-    known = {"c": CallOutcome("Stored.", "stored"), "d": CallOutcome(wrapped, is_error=True)}
+    known = {"c": ToolOutcome("Stored.", "stored"), "d": ToolOutcome(wrapped, "invalid", is_error=True)}
     _, stored, _, refused, _, unknown = told(
         began("update_field", {}),
         ended("PreToolUse:x hook error: what the CLI repeats", is_error=True),

@@ -1,15 +1,22 @@
-"""A run that is broken off right where it begins to wait for a person, or right after what that person decided."""
+"""A run that is broken off where it waits for a person, or right after what that person decided: the call is made once,
+as decided, and the agent hears of it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
 from desk import until
-from fieldmark.errors import Unavailable
+from fieldmark.errors import Conflict, Unavailable
 from fieldmark.offline_model.messages import call, text
-from fieldmark.stores import tool_calls
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.testing.script import Script
 from living import clis
 
@@ -22,35 +29,108 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 async def proposed(desk) -> tuple:
     """A run that waits for a person, and the call that it waits for."""
     worked = await desk.work(Script([[call("update_field", TOTAL)]]), approval="ask")
-    assert worked.state["status"] == "awaiting_approval"
+    assert (worked.state["status"], worked.state["attached"]) == ("awaiting_approval", False)
     return worked.run_id, worked.state["waiting_call"]
 
 
 async def decide(desk, run_id, approved: bool) -> None:
     (entry,) = desk.ledger(run_id)
-    async with desk.database.as_user(desk.scope) as conn:
-        assert await tool_calls.decide(
-            conn,
-            run_id,
-            entry["id"],
-            seen_hash=entry["arguments_hash"],
-            approved=approved,
-            reason=None,
-            arguments=None,
-            arguments_hash=None,
-        )
+    await decisions.decide(desk.database, desk.scope, run_id, Decision(entry["id"], approved))
 
 
-async def test_killed_between_the_deferral_and_its_record_it_waits_for_the_same_call(desk):
+def patient(desk, model) -> Runner:
+    """A worker whose CLIs stay for a decision: nobody else waits for their places."""
+    desk.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
+    service = ModelService(model.base_url, "test-key", None)
+    limits = Limits(model="claude-sonnet-5", max_turns=50, seconds=300, approval_wait_seconds=300)
+    return Runner(desk.database, service, limits, pool=CliPool(service, most_turns=50, seconds=300))
+
+
+def once(desk, run_id, approved: bool) -> bool:
+    """Whether the call was made once, as decided, and its end told once."""
+    (entry,) = desk.ledger(run_id)
+    ends = [event["status"] for event in desk.events(run_id) if event.get("status") in ("complete", "error")]
+    assert (entry["status"], ends) == (("done", ["complete"]) if approved else ("refused", ["error"]))
+    return desk.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
+
+
+async def test_a_decision_is_done_before_anybody_works_on(desk):
+    run_id, _ = await proposed(desk)
+    await decide(desk, run_id, approved=True)
+    assert desk.state(run_id)["status"] == "queued" and once(desk, run_id, approved=True)
+    last = await desk.work(Script([[], [text("Done.")]]), run_id=run_id)
+    assert (last.state["status"], last.state["answer"]) == ("completed", "Done.")
+    assert once(desk, run_id, approved=True) and desk.extraction()["version"] == 1
+
+
+async def test_put_to_work_before_it_is_decided_it_waits_for_the_same_call(desk):
     run_id, call_id = await proposed(desk)
-    desk.sql("update public.runs set status = 'running', waiting_call = null where id = %s", run_id)
+    desk.sql("update public.runs set status = 'running' where id = %s", run_id)
     worked = await desk.work(Script([]), run_id=run_id)
     assert (worked.state["status"], worked.state["waiting_call"]) == ("awaiting_approval", call_id)
-    assert worked.requests == []
+    assert worked.requests == [] and not worked.state["attached"]
     await decide(desk, run_id, approved=True)
     last = await desk.work(Script([[], [text("Done.")]]), run_id=run_id)
     assert (last.state["status"], last.state["answer"]) == ("completed", "Done.")
-    assert desk.extraction()["extracted_fields"] == {"total": 10} and len(desk.ledger(run_id)) == 1
+    assert once(desk, run_id, approved=True)
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_what_was_decided(desk, approved):
+    run_id = await desk.run(approval="ask")
+    async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
+        task = asyncio.create_task(patient(desk, model).execute(run_id))
+        await until(lambda: desk.state(run_id)["attached"] or task.done())
+        before = desk.state(run_id)
+        assert before["status"] == "awaiting_approval"
+        # The database as a worker leaves it that dies here: whatever this one says of its end is undone.
+        kept = desk.sql("select number from public.agent_sessions")
+        task.cancel()
+        await asyncio.wait({task})
+    desk.sql("delete from public.agent_sessions where number <> all(%s)", [one["number"] for one in kept])
+    desk.sql(
+        "update public.runs set status = 'awaiting_approval', attached = true, waiting_call = %s where id = %s",
+        before["waiting_call"],
+        run_id,
+    )
+    again = await desk.work(Script([]), run_id=run_id)  # its job comes again
+    assert again.requests == [] and (again.state["status"], again.state["attached"]) == ("awaiting_approval", False)
+    assert again.state["fencing_token"] > before["fencing_token"]
+    await decide(desk, run_id, approved)
+    assert desk.state(run_id)["status"] == "queued" and once(desk, run_id, approved)
+    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
+    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
+    assert f"update_field ({'done' if approved else 'refused'})" in json.dumps(worked.requests[0]["messages"])
+    assert once(desk, run_id, approved)
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_decided_beside_its_cli_it_goes_on_at_once(desk, approved):
+    run_id = await desk.run(approval="ask")
+    async with OfflineModel(Script([[call("update_field", TOTAL)], [text("Done.")]])) as model:
+        task = asyncio.create_task(patient(desk, model).execute(run_id))
+        await until(lambda: desk.state(run_id)["attached"] or task.done())
+        await decide(desk, run_id, approved)
+        with pytest.raises(Conflict):  # it waits no more
+            await decide(desk, run_id, approved)
+        await asyncio.wait_for(task, 120)
+    state = desk.state(run_id)
+    assert (state["status"], state["answer"], state["fencing_token"]) == ("completed", "Done.", 1)
+    assert len(model.requests) == 2 and once(desk, run_id, approved)
+
+
+async def test_decided_beside_its_cli_and_its_worker_stopped_at_once_another_goes_on(desk):
+    run_id = await desk.run(approval="ask")
+    async with OfflineModel(Script([[call("update_field", TOTAL)], [text("Done.")]])) as model:
+        task = asyncio.create_task(patient(desk, model).execute(run_id))
+        await until(lambda: desk.state(run_id)["attached"] or task.done())
+        await decide(desk, run_id, approved=True)
+        task.cancel()
+        await asyncio.wait({task})
+    assert (desk.state(run_id)["status"], desk.state(run_id)["attached"]) == ("queued", False)
+    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
+    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
+    assert once(desk, run_id, approved=True)
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -60,8 +140,6 @@ async def test_killed_before_it_is_known_that_a_decision_was_told_it_goes_on(des
 
     async def killed(body):
         await until(lambda: desk.sql(TOLD, f"%{call_id}%"))  # what was decided is in the conversation
-        query = "update public.runs set waiting_call = %s where id = %s"
-        await asyncio.to_thread(desk.sql, query, call_id, run_id)
         for cli in clis():
             cli.kill()
         return []
@@ -70,4 +148,7 @@ async def test_killed_before_it_is_known_that_a_decision_was_told_it_goes_on(des
         await desk.work(Script([[], killed]), run_id=run_id)
     worked = await desk.work(lambda body: [text("Done.")], run_id=run_id, seconds=60)
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
-    assert desk.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
+    # After a crash the agent is told of every call that was decided, whether or not it has heard of it.
+    said = json.dumps(worked.requests[0]["messages"])
+    assert "begun before" in said and f"update_field ({'done' if approved else 'refused'})" in said
+    assert once(desk, run_id, approved)

@@ -6,6 +6,7 @@ from typing import Any
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Database
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle.launch import start_child
 from fieldmark.stores.runs import RunRow
@@ -13,8 +14,12 @@ from fieldmark.tools.context import RunContext
 
 
 def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext[Any]:
-    """The context of a run. Raises Invalid where its input is none of its task's."""
-    agent = AGENTS[run.agent]
-    task = agent.tasks[run.task]
-    message = None if task.message is None else task.message(task.parse(run))
+    """The context of a run. Raises Invalid where its input is none of its task's, or nobody here knows its task: the
+    database may be another version's."""
+    agent = AGENTS.get(run.agent)
+    task = None if agent is None else agent.tasks.get(run.task)
+    if agent is None or task is None:
+        raise Invalid(f"There is no task {run.task!r} of an agent {run.agent!r}.")
+    given = task.parse(run)
+    message = None if task.message is None else task.message(given)
     return RunContext(database, scope, run, agent.deps(run), message, start_run=start_child)

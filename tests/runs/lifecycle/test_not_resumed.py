@@ -1,0 +1,49 @@
+"""A conversation that has lost what it stopped at: what was decided stands, once, and the agent is told of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fieldmark.offline_model.messages import call, text
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
+THE_CALL = "delete from public.agent_sessions where entry ->> 'type' = 'assistant' returning 1"
+THE_DEFERRAL = """
+delete from public.agent_sessions where entry -> 'attachment' ->> 'type' = 'hook_deferred_tool' returning 1
+"""
+
+
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("lost", [THE_CALL, THE_DEFERRAL], ids=["call", "deferral"])
+async def test_what_was_decided_stands_and_the_agent_is_told(desk, lost, approved):
+    proposed = await desk.work(Script([[call("update_field", TOTAL)]]), approval="ask")
+    run_id, before = proposed.run_id, proposed.state
+    await decisions.decide(desk.database, desk.scope, run_id, Decision(before["waiting_call"], approved))
+    assert desk.sql(lost)
+    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
+    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
+    assert desk.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
+    (entry,) = worked.ledger
+    assert entry["status"] == ("done" if approved else "refused")
+    told = f"update_field ({entry['status']})"
+    last = json.dumps(worked.requests[-1]["messages"])
+    assert "begun before" in last and told in last
+    if lost == THE_CALL:
+        # The CLI knows of no call to go on with and asks the model: nothing of that is told, and a new one begins.
+        assert len(worked.requests) == 2 and told not in json.dumps(worked.requests[0]["messages"])
+        assert worked.state["session_id"] != before["session_id"]
+    else:
+        assert len(worked.requests) == 1 and worked.state["session_id"] == before["session_id"]
+    kinds = [event["type"] for event in worked.events]
+    assert kinds.count("text") == kinds.count("complete") == kinds.count("run") == 1
+    assert [one["status"] for one in worked.events if one["type"] == "tool"] == [
+        "running",
+        "complete" if approved else "error",
+    ]

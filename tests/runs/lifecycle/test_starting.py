@@ -1,0 +1,127 @@
+"""What a run may be begun with. A front end inserts rows too: what is wrong is refused, or ends the run and says so."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from fieldmark.errors import Invalid
+from fieldmark.offline_model.messages import text
+from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.lifecycle import launch
+from fieldmark.stores import runs, threads
+from fieldmark.stores.runs import Subject
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+DONE = Script([[text("Done.")]])
+PRICES = Prices("claude-sonnet-5", None, offline=False)
+
+
+async def add(desk, scope=None, *, agent="extraction", task="extract", given=None, subject=None):
+    scope = scope or desk.scope
+    async with desk.database.as_user(scope) as conn:
+        return await runs.add(
+            conn,
+            scope,
+            id=uuid4(),
+            agent=agent,
+            task=task,
+            task_input=given or {},
+            subject=subject or Subject(desk.document_id, desk.extraction_id),
+        )
+
+
+@pytest.mark.parametrize(
+    ("task", "given"),
+    [
+        ("extract", {"bogus": 1}),
+        ("extract", {"instructions": 7}),
+        ("extract", {"instructions": "x" * 20_001}),
+        ("correct", {}),
+        ("correct", {"message": ""}),
+    ],
+)
+async def test_a_run_whose_input_is_none_of_its_task_s_fails_and_says_so(desk, task, given):
+    run_id = await add(desk, task=task, given=given)
+    worked = await desk.work(DONE, run_id=run_id)
+    assert worked.requests == [] and desk.extraction()["version"] == 0
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "invalid_input")
+    assert worked.state["finished_at"] is not None
+    assert [event["type"] for event in worked.events] == ["run", "error"]
+    assert (worked.events[-1]["code"], worked.events[-1]["error"]) == ("invalid_input", worked.state["error"])
+
+
+@pytest.mark.parametrize(
+    ("task", "given"),
+    [("extract", {}), ("extract", {"instructions": "Only the total."}), ("correct", {"message": "x"})],
+)
+async def test_and_one_whose_input_is_its_task_s_is_worked_on(desk, task, given):
+    worked = await desk.work(DONE, run_id=await add(desk, task=task, given=given))
+    assert (worked.state["status"], len(worked.requests)) == ("completed", 1)
+
+
+async def test_a_run_of_an_agent_that_this_worker_has_not_fails_and_says_so(desk):
+    """The database may be a version ahead of a worker, or behind it."""
+    desk.sql("insert into private.agents (name, approval) values ('ghost', 'auto') returning 1")
+    desk.sql("insert into private.agent_tasks (agent, task, needs) values ('ghost', 'haunt', '{}') returning 1")
+    desk.sql("insert into private.agent_tasks (agent, task, needs) values ('extraction', 'haunt', '{}') returning 1")
+    for agent in ("ghost", "extraction"):
+        run_id = await add(desk, agent=agent, task="haunt", subject=Subject())
+        worked = await desk.work(DONE, run_id=run_id)
+        assert worked.requests == []
+        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "invalid_input")
+        assert worked.events[-1]["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    ("agent", "task"), [("ghost", "extract"), ("extraction", "haunt"), ("", ""), ("toy", "compare")]
+)
+async def test_a_run_of_an_unknown_agent_or_task_is_refused(desk, agent, task):
+    with pytest.raises(Invalid):
+        await add(desk, agent=agent, task=task)
+    assert desk.sql("select 1 from public.runs") == []
+
+
+async def test_a_run_about_something_else_than_its_task_is_refused(desk):
+    async with desk.database.as_user(desk.scope) as conn:
+        thread = await threads.add(conn, desk.scope, agent="extraction", title="T")
+    ours = Subject(desk.document_id, desk.extraction_id)
+    for subject in (
+        Subject(),
+        Subject(document_id=desk.document_id),
+        Subject(extraction_id=desk.extraction_id),
+        Subject(desk.document_id, desk.extraction_id, thread.id),
+        Subject(desk.document_id, desk.extraction_id, uuid4()),
+        Subject(thread_id=thread.id),
+    ):
+        with pytest.raises(Invalid):
+            await add(desk, subject=subject)
+    assert desk.sql("select 1 from public.runs") == []
+    assert await add(desk, subject=ours)
+
+
+async def test_a_run_about_what_there_is_not_or_is_another_s_is_refused(desk, make_user):
+    stranger = await make_user()
+    for scope, subject in (
+        (stranger, Subject(desk.document_id, desk.extraction_id)),
+        (desk.scope, Subject(uuid4(), desk.extraction_id)),
+        (desk.scope, Subject(desk.document_id, uuid4())),
+    ):
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            await add(desk, scope=scope, subject=subject)
+    assert desk.sql("select 1 from public.runs") == []
+
+
+async def test_a_task_is_asked_for_by_name_with_what_it_takes(desk):
+    extract = {"document_id": str(desk.document_id)}
+    with pytest.raises(KeyError):
+        await launch.start_by_name(desk.database, desk.scope, "haunt", extract, prices=PRICES)
+    for given in ({}, extract | {"bogus": 1}, {"document_id": 7}):
+        with pytest.raises(Invalid):
+            await launch.start_by_name(desk.database, desk.scope, "extract", given, prices=PRICES)
+    assert desk.sql("select 1 from public.runs") == []
+    assert await launch.start_by_name(desk.database, desk.scope, "extract", extract, prices=PRICES)
