@@ -60,9 +60,7 @@ async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
 
 async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUID) -> None:
     """The conversation that the thread's next turn goes on with."""
-    await conn.execute(
-        "update public.threads set session_id = %s where id = %s", (session_id, thread_id)
-    )
+    await conn.execute("update public.threads set session_id = %s where id = %s", (session_id, thread_id))
 
 
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
