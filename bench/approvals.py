@@ -116,9 +116,9 @@ async def race(
         assert found is not None
         decided = (approved == 200) + (rival != "cancel" and answered == 200)
         expected = {
-            "approve": ("queued", "admitted", 1),
-            "reject": ("queued", "admitted" if approved == 200 else "refused", 1),
-            "cancel": ("cancelled", "admitted" if approved == 200 else "refused", approved == 200),
+            "approve": ("queued", "done", 1),
+            "reject": ("queued", "done" if approved == 200 else "refused", 1),
+            "cancel": ("cancelled", "done" if approved == 200 else "refused", approved == 200),
         }[rival]
         if (found["run"], found["call"], found["jobs"]) != expected or decided != (1 if rival != "cancel" else decided):
             wrong.append(f"approve {approved} against {rival} {answered}: {found}")

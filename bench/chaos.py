@@ -56,6 +56,7 @@ from processes import bounded, child, free_port, heed_signals, said
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
 # Should this program itself be killed, what it started goes too.
 WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+ENDS = ("complete", "error")
 AT_COMMITS = ("taken", "admitted", "done", "approval", "before the end", "after the end")
 BROKEN_OFF = "begun before and broken off"
 SETTLE_SECONDS = 180
@@ -106,6 +107,8 @@ def _after(tool: str, result: dict[str, Any], have: int | None) -> int | None:
     """How many items there are, as far as a tool's answer tells; None: look."""
     words = result.get("content")
     words = words if isinstance(words, str) else "".join(part.get("text", "") for part in words or [])
+    last = words.rsplit("\n", 1)[-1]
+    code = json.loads(last)["code"] if last.startswith('{"code"') else "ok"
     if result.get("is_error"):
         return None
     if tool == "get_current_extraction":
@@ -116,9 +119,9 @@ def _after(tool: str, result: dict[str, Any], have: int | None) -> int | None:
         return COMPLETE if current["status"] == "completed" else len(current["extracted_fields"].get("items", []))
     if tool == "update_field":
         stored = re.search(r'"items\[(\d+)\]"', words)
-        return int(stored[1]) + 1 if stored else None
+        return int(stored[1]) + 1 if stored and code == "stored" else None
     if tool == "complete_extraction":
-        return COMPLETE if words.startswith("The extraction is") else None
+        return COMPLETE if code == "completed" else None
     return have
 
 
@@ -151,7 +154,7 @@ class Figures:
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     stops: collections.Counter[str] = field(default_factory=collections.Counter)
     cuts: int = 0
-    most_tries: int = 0
+    most_failures: int = 0
     tries_of_clients: collections.Counter[str] = field(default_factory=collections.Counter)
     decisions: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
@@ -501,11 +504,9 @@ class Customers:
         one.last = max(one.last, number)
         event = json.loads(body)
         one.run_id = event.get("run_id", one.run_id)
-        if "approval" in event and number == one.last:
-            one.waits = event["approval"]
-        elif number == one.last:
-            one.waits = None
-        one.ended = one.ended or "complete" in event or "code" in event
+        if number == one.last:
+            one.waits = event["approval"] if event.get("type") == "approval" else None
+        one.ended = one.ended or event.get("type") in ENDS
 
 
 # The chaos -----------------------------------------------------------------------------------------------------------
@@ -584,12 +585,13 @@ class Chaos:
         query = "select body::text as body from public.run_events where run_id = %s order by number desc limit 1"
         found = owner.execute(query, [run_id]).fetchone()
         event = json.loads(found["body"]) if found else {}
+        kind = event.get("type")
         return {
-            "taken": event.keys() == {"run_id", "extraction_id"},
-            "done": "changed" in event,
-            "approval": "approval" in event,
-            "before the end": event.get("tool") == "complete_extraction" or "text" in event,
-            "after the end": "complete" in event,
+            "taken": kind == "run",
+            "done": kind == "changed",
+            "approval": kind == "approval",
+            "before the end": event.get("tool") == "complete_extraction" or kind == "text",
+            "after the end": kind == "complete",
         }[moment]
 
     def _worker_of(self, owner: psycopg.Connection[dict[str, Any]], run_id: str) -> int | None:
@@ -637,8 +639,8 @@ class Chaos:
             with contextlib.suppress(psycopg.Error, TimeoutError):
                 held_for = HELD_SECONDS * self._figures.patience
                 async with asyncio.timeout(5):  # wait_for loses a cancellation that meets the answer, in Python 3.11
-                    jobs, tries = await asyncio.to_thread(held_jobs, self._owner_url, held_for)
-                self._figures.most_tries = max(self._figures.most_tries, tries)
+                    jobs, failures = await asyncio.to_thread(held_jobs, self._owner_url, held_for)
+                self._figures.most_failures = max(self._figures.most_failures, failures)
                 for job in jobs:
                     if job["id"] not in held:
                         held.add(job["id"])
@@ -646,14 +648,14 @@ class Chaos:
 
 
 def held_jobs(owner_url: str, seconds: float = HELD_SECONDS) -> tuple[list[dict[str, Any]], int]:
-    """The jobs that dead workers still hold, and how often in a row a run was taken up without getting a call done."""
+    """The jobs that dead workers still hold, and how often in a row a run was claimed without getting a call done."""
     with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
         owner.execute("set statement_timeout = '3s'")
         query = """select j.id, now() - w.last_heartbeat as silent from queue.procrastinate_jobs as j
                    join queue.procrastinate_workers as w on w.id = j.worker_id
                    where j.status = 'doing' and w.last_heartbeat < now() - make_interval(secs => %s)"""
-        tries = owner.execute("select coalesce(max(tries), 0) as tries from public.runs").fetchone()
-        return owner.execute(query, [seconds]).fetchall(), tries["tries"] if tries else 0
+        worst = owner.execute("select coalesce(max(consecutive_failures), 0) as most from public.runs").fetchone()
+        return owner.execute(query, [seconds]).fetchall(), worst["most"] if worst else 0
 
 
 # The reckoning -------------------------------------------------------------------------------------------------------
@@ -676,7 +678,8 @@ def reckon(owner_url: str, followed: list[Followed], figures: Figures) -> collec
                 figures.found("lost", f"{one.label}: the run that was answered is another than the one that is there")
             ends[run["status"] if run["error_code"] is None else f"{run['status']}, {run['error_code']}"] += 1
             if run["status"] in ("queued", "running"):
-                figures.found("stuck", f"{one.label}: run {run['id']} is {run['status']}, attempt {run['attempt']}")
+                claims = f"claimed {run['fencing_token']} times"
+                figures.found("stuck", f"{one.label}: run {run['id']} is {run['status']}, {claims}")
             elif run["status"] != "awaiting_approval" and run["status"] != "completed":
                 figures.found("failed", f"{one.label}: run {run['id']} {run['status']}, {run['error_code']}")
             _check_events(owner, run, one, figures)
@@ -700,10 +703,10 @@ def _check_events(owner: Any, run: dict[str, Any], one: Followed, figures: Figur
     events = [json.loads(row["body"]) for row in rows]
     if one.ended and len(one.seen) != len(kept):
         figures.found("lost", f"{one.label}: a reader saw {len(one.seen)} of {len(kept)} events")
-    last = [n for n, event in enumerate(events) if "complete" in event or "code" in event]
+    last = [n for n, event in enumerate(events) if event.get("type") in ENDS]
     if run["status"] in ("completed", "failed", "cancelled") and last != [len(events) - 1]:
         figures.found("lost" if not last else "duplicated", f"{one.label}: ends at {last} of {len(events)} events")
-    if sum(event.keys() == {"run_id", "extraction_id"} for event in events) > 1:
+    if sum(event.get("type") == "run" for event in events) > 1:
         figures.found("duplicated", f"{one.label}: begins twice")
 
 
@@ -714,7 +717,8 @@ def _check_fields(owner: Any, run: dict[str, Any], one: Followed, figures: Figur
     ).fetchall()
     calls = owner.execute("select * from public.tool_calls where run_id = %s", [run["id"]]).fetchall()
     changes = owner.execute(
-        "select body from public.run_events where run_id = %s and body::jsonb ? 'changed' order by number", [run["id"]]
+        "select body from public.run_events where run_id = %s and body ->> 'type' = 'changed' order by number",
+        [run["id"]],
     ).fetchall()
     there = extraction["extracted_fields"].get("items", [])
     written = [call for call in calls if call["tool"] == "update_field" and call["status"] == "done"]
@@ -821,14 +825,14 @@ async def _under_fire(
         await customers.close()
     with psycopg.connect(owner_url, row_factory=dict_row) as owner:
         sums = owner.execute(
-            """select sum(attempt) as attempts, max(attempt) as most,
+            """select sum(fencing_token) as claims, max(fencing_token) as most,
                  (select count(*) from public.tool_calls where status = 'done') as calls,
                  (select count(*) from public.run_events) as events from public.runs"""
         ).fetchone()
     assert sums is not None
     in_order = figures.show(
         f"runs        {len(customers.followed)}: {_counted(ends)}",
-        f"attempts    {sums['attempts']}, at most {sums['most']} for a run, {figures.most_tries} without a call done",
+        f"claims      {sums['claims']}, at most {sums['most']} for a run, {figures.most_failures} without a call done",
         f"written     {sums['calls']} calls done, {sums['events']} events, decisions {_counted(figures.decisions)}",
         f"then        all ended after {settled_in:.0f} s; SIGTERM to end at most {max(stopped.values()):.1f} s",
         f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left for the next worker to clear up",

@@ -1,8 +1,8 @@
 """How long a write takes: from the hook to the commit of `update_field`, and from that commit to a client's event.
 
 One run with a hundred calls of `update_field` in a service of its own process; the scripted model without delay and the
-client that follows the stream over HTTP have theirs. The gate and the toolset are stamped from outside, by a clock that
-all processes share; beside each figure stands what the CLI itself takes between the gate's answer and the call of the
+client that follows the stream over HTTP have theirs. The hook and the tools are stamped from outside, by a clock that
+all processes share; beside each figure stands what the CLI itself takes between the hook's answer and the call of the
 tool, which is no work of ours.
 
     pip install '.[bench]' && python bench/latency.py [--calls 100]
@@ -28,10 +28,10 @@ from fieldmark.api.app import create_app
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.engine import tool_executor
 from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.settings import Settings
 from fieldmark.testing.script import Script
-from fieldmark.tools.toolset import Toolset
 from processes import child, said
 
 stamps: dict[str, dict[str, float]] = {}
@@ -42,23 +42,23 @@ def stamp(call_id: str | None, what: str) -> None:
         stamps.setdefault(call_id, {})[what] = time.perf_counter()
 
 
-def watch_gate_and_toolkit() -> None:
-    gate, run = PermissionHook.__call__, Toolset.call
+def watch_hook_and_tools() -> None:
+    hook, run = PermissionHook.__call__, tool_executor.run_call
 
-    async def stamped_gate(self: PermissionHook, given: Any, call_id: str | None, context: Any) -> Any:
+    async def stamped_hook(self: PermissionHook, given: Any, call_id: str | None, context: Any) -> Any:
         stamp(call_id, "hook")
-        verdict = await gate(self, given, call_id, context)
+        verdict = await hook(self, given, call_id, context)
         stamp(call_id, "admitted")
         return verdict
 
-    async def stamped_run(self: Toolset, context: Any, name: str, call_id: str | None, arguments: Any) -> Any:
+    async def stamped_run(toolset: Any, context: Any, name: str, call_id: str | None, arguments: Any) -> Any:
         stamp(call_id, "called")
-        answer = await run(self, context, name, call_id, arguments)
+        answer = await run(toolset, context, name, call_id, arguments)
         stamp(call_id, "committed")
         return answer
 
-    PermissionHook.__call__ = stamped_gate
-    Toolset.call = stamped_run
+    PermissionHook.__call__ = stamped_hook
+    tool_executor.run_call = stamped_run
 
 
 async def model(calls: str) -> None:
@@ -81,14 +81,15 @@ async def client(address: str, token: str) -> None:
         ) as stream:
             async for line in stream.aiter_lines():
                 at = time.perf_counter()
-                if line.startswith('data: {"changed"'):
-                    seen[json.loads(line[6:])["changed"][0]["path"]] = at
-                assert not line.startswith('data: {"error"'), line
+                event = json.loads(line[6:]) if line.startswith("data: ") else {"type": None}
+                if event["type"] == "changed":
+                    seen[event["changed"][0]["path"]] = at
+                assert event["type"] != "error", line
         print(json.dumps(list(seen.values())), flush=True)
 
 
 async def measure(calls: int) -> None:
-    watch_gate_and_toolkit()
+    watch_hook_and_tools()
     me = str(Path(__file__))
     with (
         tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home,
@@ -115,7 +116,7 @@ async def measure(calls: int) -> None:
         await serving
     times = list(stamps.values())[5:]
     show("hook to commit", [one["committed"] - one["hook"] for one in times])
-    show("  of it the gate", [one["admitted"] - one["hook"] for one in times])
+    show("  of it the hook", [one["admitted"] - one["hook"] for one in times])
     show("  of it the CLI", [one["called"] - one["admitted"] for one in times])
     show("  of it the tool", [one["committed"] - one["called"] for one in times])
     show("commit to client's event", [at - one["committed"] for one, at in zip(times, events, strict=True)])

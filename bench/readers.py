@@ -68,8 +68,9 @@ def begin(owner_url: str, user_id: str) -> list[str]:
             {"user": user_id, "id": str(uuid4()), "count": RUNS},
         ).fetchall()
         runs = owner.execute(
-            """insert into public.runs (org_id, created_by, document_id, extraction_id, status, attempt, started_at)
-               select org_id, created_by, document_id, id, 'running', 1, now()
+            """insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, status,
+                 fencing_token, started_at)
+               select org_id, created_by, 'extraction', 'extract', document_id, id, 'running', 1, now()
                from public.extractions where id = any(%s)
                returning id::text""",
             [[id for (id,) in found]],
@@ -116,7 +117,7 @@ async def read(http: httpx.AsyncClient, run_id: str, seen: Seen, dice: random.Ra
                             seen.missing += max(0, number - last - 1)
                             seen.repeated += number <= last
                             last = max(last, number)
-                            if "complete" in event:
+                            if event["type"] == "complete":
                                 return last
                             # Live ones only: what is read again after a cut was written long before.
                             if (late := time.time() - event["at"]) < 5:

@@ -33,14 +33,15 @@ import psycopg
 from psycopg.rows import dict_row
 
 import extraction
-from fieldmark.api.auth import enter
 from fieldmark.db.embedded import running
 from fieldmark.db.pool import Database
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body, Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.services.organisations import enter
 from fieldmark.stores import documents
+from fieldmark.stores.rows import NewPage
 from fieldmark.testing.script import answers_so_far
 from processes import bounded, child, free_port, heed_signals, said
 
@@ -84,7 +85,7 @@ class Customer:
     async def document(self, database: Database, words: str, name: str = "a.txt") -> UUID:
         """A document that is read already: how that is done is not what is measured here."""
         document_id = uuid4()
-        page = {"number": 1, "width": 600, "height": 800, "text": words, "words": [], "engine": "text"}
+        page = NewPage(number=1, width=600, height=800, text=words, words=[], engine="text")
         async with database.as_user(self.scope) as conn:
             path = f"{self.scope.org_id}/{document_id}/a.txt"
             await documents.add(
@@ -100,12 +101,9 @@ async def customers(database: Database, home: str, base_url: str, count: int) ->
     made = []
     for _ in range(count):
         user_id = uuid4()
-        org_id = await enter(database, user_id)
-        assert org_id is not None
+        scope = await enter(database, user_id)
         headers = {"Authorization": f"Bearer {tokens.sign(user_id)}"}
-        made.append(
-            Customer(Scope(user_id, org_id), httpx.AsyncClient(base_url=base_url, headers=headers, timeout=120))
-        )
+        made.append(Customer(scope, httpx.AsyncClient(base_url=base_url, headers=headers, timeout=120)))
     return made
 
 
@@ -143,7 +141,7 @@ async def first_word(http: httpx.AsyncClient, body: dict[str, str]) -> float:
     accept = {"Accept": "text/event-stream"}
     async with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
         async for line in stream.aiter_lines():
-            if line.startswith('data: {"text"') and not first:
+            if line.startswith("data: ") and not first and json.loads(line[6:])["type"] == "text":
                 first = time.perf_counter() - begun
     assert first
     return first

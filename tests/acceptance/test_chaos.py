@@ -115,7 +115,7 @@ async def kept(chaos, desk) -> Kept:
     async with desk.database.as_user(desk.scope) as conn:
         await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
         ended = await runs.get(conn, run_id)
-        await runs.append_event(conn, run_id, CompleteEvent(cost_usd=ended["cost_usd"], usage=ended["usage"]))
+        await runs.append_event(conn, run_id, CompleteEvent(cost_usd=ended.cost_usd, usage=ended.usage))
     on_queue(desk, "delete from procrastinate_jobs")
     seen = {number: json.dumps(event) for number, event in enumerate(desk.events(run_id), 1)}
     return Kept(chaos, desk, chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True))

@@ -54,7 +54,7 @@ async def test_a_worker_that_stops_hands_its_run_back(serve, clone):
     async with serve(Script([first, [text("")], then])) as served:
         run = await until(ended)
         assert run["error"] is None
-        assert (run["status"], run["answer"], run["attempt"]) == ("completed", "Done after all.", 2)
+        assert (run["status"], run["answer"], run["fencing_token"]) == ("completed", "Done after all.", 2)
         assert len(sql(clone.owner_url, "select 1 from public.extraction_journal")) == 1
         # The conversation went on: the model was shown what it had done before, and wrote nothing again.
         assert "update_field" in str(served.model.requests[0]["messages"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -25,10 +26,13 @@ async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
             return [call("search_document", {"query": "grand total"})]
         if len(results) == 1:
             return [call("get_document_text")]
-        more = re.search(r'\[more: call get_document_text with pages "(\d+-)"\]\Z', results[-1][0])
-        if more:
-            return [call("get_document_text", {"pages": more[1]})]
-        if "Stored" not in results[-1][0]:
+        line = results[-1][0].splitlines()[-1]
+        told = json.loads(line) if line.startswith("{") else {}
+        if told.get("code") == "more":
+            # The sentence and the data say the same.
+            assert f'[more: call get_document_text with pages "{told["data"]["pages"]}"]' in results[-1][0]
+            return [call("get_document_text", {"pages": told["data"]["pages"]})]
+        if "stored" not in told.get("code", ""):
             seen[:] = [said for said, _ in results]
             found = re.search(r"Grand total: ([\d,.]+)", results[-1][0])
             value = float(found[1].replace(",", ""))

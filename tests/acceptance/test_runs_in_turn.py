@@ -33,8 +33,8 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
         return await chosen(body)
 
     def states():
-        rows = sql(clone.owner_url, "select instructions, status from public.runs where task = 'correct'")
-        return {row["instructions"]: row["status"] for row in rows}
+        rows = sql(clone.owner_url, "select input, status from public.runs where task = 'correct'")
+        return {row["input"]["message"]: row["status"] for row in rows}
 
     async with serve(model) as served:
         document_id = str(await served.document())

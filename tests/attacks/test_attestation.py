@@ -156,7 +156,7 @@ async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk):
 
     script = Script([[call("get_document_text")], [UPDATE], [text("Done.")]])
     async with conversation(desk, script, change=without_hook) as talk:
-        with pytest.raises(SandboxViolation, match="past the gate"):
+        with pytest.raises(SandboxViolation, match="past the permission hook"):
             await talk.all()
         assert "10.00 EUR" not in talk.sent
     assert desk.extraction()["version"] == 0

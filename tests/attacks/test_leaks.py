@@ -21,10 +21,10 @@ async def test_an_exception_in_a_tool_reaches_nobody_as_text(desk, clone):
     identify = call("identify_document", {"document_type": "invoice", "confidence": 1.0})
     worked = await desk.work(Script([[identify], [UPDATE], [text("Done.")]]))
     (refused, internal), (stored, fine) = worked.results
-    assert (refused, internal) == (INTERNAL, True)
+    assert (refused, internal) == (f'{INTERNAL}\n{{"code":"internal"}}', True)
     assert "Stored" in stored and not fine  # and the run goes on
     assert [entry["status"] for entry in worked.ledger] == ["failed", "done"]
-    assert worked.ledger[0]["result"] == INTERNAL
+    assert (worked.ledger[0]["result"], worked.ledger[0]["code"]) == (INTERNAL, "internal")
     told = worked.sent + json.dumps(worked.events)
     assert INTERNAL in told
     secrets = ["permission denied", "identify_document(uuid", urlsplit(clone.app_url).password, "postgresql://"]
@@ -34,4 +34,4 @@ async def test_an_exception_in_a_tool_reaches_nobody_as_text(desk, clone):
 async def test_what_our_functions_refuse_is_a_sentence_for_the_model(desk):
     """The other half: not every exception is hidden."""
     worked = await desk.work(Script([[call("remove_field", {"path": "nowhere"})], [text("Done.")]]))
-    assert worked.results == [("Nothing stands at path nowhere.", True)]
+    assert worked.results == [('Nothing stands at path nowhere.\n{"code":"invalid"}', True)]

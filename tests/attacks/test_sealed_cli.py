@@ -214,8 +214,8 @@ from fieldmark.runs.engine.options import ModelService
 
 async def main():
     service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
-    warmth, first = PoolSettings(processes=1, spares=1), (EXTRACTION, "m")
-    async with CliPool(service, most_turns=2, seconds=60, warmth=warmth, first=first, metrics=metrics):
+    settings, first = PoolSettings(processes=1, spares=1), (EXTRACTION, "m")
+    async with CliPool(service, most_turns=2, seconds=60, settings=settings, first=first, metrics=metrics):
         while not metrics.warm_clis.labels("spare")._value.get():
             await asyncio.sleep(0.01)
         print("asked", flush=True)

@@ -56,9 +56,15 @@ async def test_without_a_person_it_waits_and_is_decided_later(commands):
         (line,) = (await fieldmark.run("runs", "--json")).out.splitlines()
         waiting_call = json.loads(line)["waiting_call"]
 
-        again = await fieldmark.run("approve", run_id, waiting_call, "--input", json.dumps({**TOTAL, "value": 11}))
+        # Without --yes it is shown, and nobody answers: nothing is decided.
+        shown = await fieldmark.run("approve", run_id)
+        assert shown.code == 4 and "Updating total" in shown.err and "nothing → 10" in shown.err
+        assert fieldmark.only_run()["status"] == "awaiting_approval" and fieldmark.fields() == {}
+
+        given = json.dumps({**TOTAL, "value": 11})
+        again = await fieldmark.run("approve", run_id, "--yes", waiting_call, "--input", given)
         assert again.code == 4 and "Updating number" in again.err and fieldmark.fields() == {"total": 11}
-        assert (await fieldmark.run("approve", run_id, waiting_call)).code == 1  # that one was decided
+        assert (await fieldmark.run("approve", run_id, "--yes", waiting_call)).code == 1  # that one was decided
         last = await fieldmark.run("approve", run_id, "--reject", "--reason", "Not wanted.")
         assert last.code == 0 and "11" in last.out and fieldmark.fields() == {"total": 11}
         assert "Not wanted." in json.dumps(fieldmark.model.requests[-1])
@@ -68,6 +74,17 @@ async def test_without_a_person_it_waits_and_is_decided_later(commands):
         assert "no such runs" in (await fieldmark.run("runs", "--status", "awaiting_approval")).err
 
 
+async def test_approve_shows_old_and_new_and_asks(commands):
+    changed = {**TOTAL, "value": 11}
+    async with commands(proposing(call("update_field", TOTAL), call("update_field", changed))) as fieldmark:
+        assert (await fieldmark.run("extract", "--ask", fieldmark.file())).code == 4
+        run_id = str(fieldmark.only_run()["id"])
+        first = await fieldmark.run("approve", run_id, stdin="a\n")
+        assert first.code == 4 and "nothing → 10" in first.err and fieldmark.fields() == {"total": 10}
+        second = await fieldmark.run("approve", run_id, stdin="a\n")
+        assert second.code == 0 and "10 → 11" in second.err and fieldmark.fields() == {"total": 11}
+
+
 async def test_only_the_runs_own_user_decides(commands):
     async with commands(proposing(call("update_field", TOTAL))) as fieldmark:
         assert (await fieldmark.run("extract", "--ask", fieldmark.file())).code == 4
@@ -75,7 +92,10 @@ async def test_only_the_runs_own_user_decides(commands):
         ended = await fieldmark.run("approve", run_id, "--user", stranger)
         assert ended.code == 1 and "no such run" in ended.err
         assert run_id not in (await fieldmark.run("runs", "--user", stranger)).out
-        assert fieldmark.only_run()["status"] == "awaiting_approval"
+        (waiting_call,) = fieldmark.sql("select id from public.tool_calls")[0].values()
+        ended = await fieldmark.run("approve", run_id, "--yes", waiting_call, "--user", stranger)
+        assert ended.code == 1 and "no such run" in ended.err
+        assert fieldmark.only_run()["status"] == "awaiting_approval" and fieldmark.fields() == {}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +103,8 @@ async def test_only_the_runs_own_user_decides(commands):
     [
         ["approve", "no-uuid"],
         ["approve", str(uuid4()), "--reject", "--input", "{}"],
+        ["approve", str(uuid4()), "--reject", "--yes", "a-call"],
+        ["approve", str(uuid4()), "a-call"],
         ["approve", str(uuid4()), "--reason", "because"],
         ["approve", str(uuid4()), "--input", "[1]"],
         ["runs", "--status", "asleep"],

@@ -63,7 +63,7 @@ async def test_a_host_that_is_cut_off_loses_its_run_to_another(on_hosts, clone):
 
             networks[at_work].cut_off()
             run = await hosts.run_at(run_id, "completed", 120)
-            assert (run["answer"], run["attempt"]) == ("Done.", 2)
+            assert (run["answer"], run["fencing_token"]) == ("Done.", 2)
 
             networks[at_work].connect()
             model.over.set()
@@ -71,7 +71,7 @@ async def test_a_host_that_is_cut_off_loses_its_run_to_another(on_hosts, clone):
             await until(lambda: lost.clis() == [], 120, lambda: lost.says)
             await other.stop()
             again = await api.begin(document_id)
-            assert (await hosts.run_at(again, "completed", 120))["attempt"] == 1
+            assert (await hosts.run_at(again, "completed", 120))["fencing_token"] == 1
 
             written = hosts.sql("select path::text as path from public.extraction_journal where run_id = %s", run_id)
             assert sorted(row["path"] for row in written) == ["{first}", "{second}"]
@@ -82,6 +82,6 @@ async def test_a_host_that_is_cut_off_loses_its_run_to_another(on_hosts, clone):
             assert {(row["path"], row["status"]) for row in ledger} == {("first", "done"), ("second", "done")}
             events = hosts.events(run_id)
             assert [event for event in events if "complete" in event or "code" in event] == [events[-1]]
-            assert hosts.run(run_id)["attempt"] == 2
+            assert hosts.run(run_id)["fencing_token"] == 2
             await lost.stop()
         await hosts.clear()
