@@ -200,3 +200,28 @@ async def test_a_thread_s_turns_come_one_after_the_other_in_their_order(serve, c
         assert {one["status"] for one in results} == {"completed"}
         sent = json.dumps(served.model.requests[-1]["messages"])
         assert "One." in sent and "Two." in sent and "Three." in sent
+
+
+async def test_a_new_message_takes_the_place_of_what_waited(serve, clone, toy):
+    def answer(body):
+        said = json.dumps(body["messages"])
+        return [text("Then not.")] if "Never mind" in said else [call("note", {"text": "kept"})]
+
+    async with serve(answer) as served:
+        documents = await two_documents(served)
+        first = await turn(served, documents, "Keep a note.", approval="ask")
+        assert first["status"] == "awaiting_approval"
+        thread_id = await thread_of(served, first)
+        second = await turn(served, documents, "Never mind.", thread_id=thread_id)
+        assert (second["status"], second["answer"]) == ("completed", "Then not."), second
+        sent = json.dumps(served.model.requests[-1]["messages"])
+        assert sent.index("Keep a note.") < sent.index("Never mind.")
+        states = sql(clone.owner_url, "select status from public.runs order by created_at")
+        assert [one["status"] for one in states] == ["cancelled", "completed"]
+        found = sql(
+            clone.owner_url, "select run_id, id, status, tool, result, reason, created_at from public.tool_calls"
+        )
+        (entry,) = found
+        assert entry["status"] == "refused"
+        (thread,) = sql(clone.owner_url, "select working_state from public.threads")
+        assert thread["working_state"] == {}

@@ -61,9 +61,9 @@ def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_pa
 
 def test_a_scratch_dir_that_was_made_just_now_may_not_be_locked_yet(tmp_path):
     with at_work(tmp_path) as (next_one, _):
-        (tmp_path / "fieldmark-scratch_dir-new").mkdir()
+        (tmp_path / "fieldmark-scratch-new").mkdir()
         clear_up(next_one)
-        assert (tmp_path / "fieldmark-scratch_dir-new").is_dir()
+        assert (tmp_path / "fieldmark-scratch-new").is_dir()
         age(tmp_path)
         clear_up(next_one)
-        assert not (tmp_path / "fieldmark-scratch_dir-new").exists()
+        assert not (tmp_path / "fieldmark-scratch-new").exists()

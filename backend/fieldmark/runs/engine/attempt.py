@@ -148,6 +148,7 @@ async def _converse(
                 max_turns=made.turns,
                 session_id=session_id,
                 resumed=not isinstance(start, Fresh),
+                alone=context.run.thread_id is not None,
             ) as lease:
                 await _record_conversation(context, lease.session_id)
                 prompt = None if isinstance(start, AfterDecision) else start.prompt

@@ -158,12 +158,14 @@ class CliPool:
         max_turns: int,
         session_id: UUID,
         resumed: bool = False,
+        alone: bool = False,
     ) -> AsyncGenerator[CliLease]:
         """A connected CLI for one run, whose conversation need not be `session_id`: the client tells which it is.
 
-        A conversation that goes on (`resumed`) gets a CLI of its own. However the block ends, no other run has any of
-        this one's: a CLI goes back only after a run that was completed, and is cleared first."""
-        if not self._keeps or resumed or max_turns != self._most_turns:
+        A conversation that goes on (`resumed`), or that not every member may read (`alone`), gets a CLI of its own.
+        However the block ends, no other run has any of this one's: a CLI goes back only after a run that was
+        completed, and is cleared first."""
+        if not self._keeps or resumed or alone or max_turns != self._most_turns:
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(

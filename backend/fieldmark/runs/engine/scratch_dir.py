@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NEW_SECONDS = 10
-_SCRATCH_DIR = "fieldmark-scratch_dir-"
+_SCRATCH_DIR = "fieldmark-scratch-"
 
 
 @contextmanager

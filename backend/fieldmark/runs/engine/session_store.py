@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
@@ -15,6 +15,7 @@ from fieldmark.stores import runs, sessions
 
 PROJECT = "runs"
 _BOOKMARK = "last-prompt"
+_DEFERRAL = "hook_deferred_tool"
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
@@ -40,11 +41,17 @@ class Sessions:
         self._project = project
         self._run = run
         self._failure: Fenced | SessionWriteFailed | None = None
+        self._is_past_deferral = False
 
     def check(self) -> None:
         """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
         if self._failure is not None:
             raise self._failure
+
+    def pass_over_deferral(self) -> None:
+        """Let the CLI know nothing of the call at which the conversation stopped: a message takes its place. Else it would
+        first ask for that call again, and then have the model continue before it has heard the message."""
+        self._is_past_deferral = True
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
@@ -65,7 +72,13 @@ class Sessions:
         model again instead of going on with the call. Without one it goes on from the last message."""
         async with self._database.as_user(self._scope) as conn:
             entries = await sessions.load(conn, self._part(key))
-        return cast(list[SessionStoreEntry], [one for one in entries if one.get("type") != _BOOKMARK]) or None
+        return cast(list[SessionStoreEntry], [one for one in entries if not self._is_left_out(one)]) or None
+
+    def _is_left_out(self, entry: dict[str, Any]) -> bool:
+        if entry.get("type") == _BOOKMARK:
+            return True
+        attachment: Any = entry.get("attachment")
+        return self._is_past_deferral and isinstance(attachment, dict) and attachment.get("type") == _DEFERRAL
 
     async def delete(self, key: SessionKey) -> None:
         async with self._database.as_user(self._scope) as conn:
