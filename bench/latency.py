@@ -31,6 +31,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import tool_executor
 from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.settings import Settings
+from fieldmark.telemetry.logs import set_up_logs
 from fieldmark.testing.script import Script
 from processes import child, said
 
@@ -89,6 +90,7 @@ async def client(address: str, token: str) -> None:
 
 
 async def measure(calls: int) -> None:
+    set_up_logs("error")
     watch_hook_and_tools()
     me = str(Path(__file__))
     with (

@@ -80,6 +80,7 @@ class Commands:
             "TERM": "xterm",
             "FIELDMARK_HOME": str(self.folder / "home"),
             "FIELDMARK_WARM_PROCESSES": "0",
+            "FIELDMARK_APPROVAL_WAIT_SECONDS": "0",
             "DATABASE_URL": self.clone.app_url,
             "ANTHROPIC_API_KEY": "test-key",
             "ANTHROPIC_BASE_URL": self.model.base_url,

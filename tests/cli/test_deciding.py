@@ -85,6 +85,22 @@ async def test_approve_shows_old_and_new_and_asks(commands):
         assert second.code == 0 and "10 → 11" in second.err and fieldmark.fields() == {"total": 11}
 
 
+async def test_the_agent_hears_of_a_decision_that_came_after_its_cli_was_ended(commands):
+    """The CLI still waited for the person when its command ended, and so wrote no end of its turn."""
+
+    def answer(body):
+        return [text("Done.")] if "update_field (" in json.dumps(body["messages"]) else [call("update_field", TOTAL)]
+
+    async with commands(answer, FIELDMARK_APPROVAL_WAIT_SECONDS="30") as fieldmark:
+        assert (await fieldmark.run("extract", "--ask", fieldmark.file())).code == 4
+        run = fieldmark.only_run()
+        assert (run["status"], run["attached"]) == ("awaiting_approval", False)
+        last = await fieldmark.run("approve", str(run["id"]), "--yes", run["waiting_call"])
+        assert last.code == 0 and fieldmark.fields() == {"total": 10}
+        assert "update_field (" in json.dumps(fieldmark.model.requests[-1])
+        assert [row["status"] for row in fieldmark.sql("select status from public.tool_calls")] == ["done"]
+
+
 async def test_only_the_runs_own_user_decides(commands):
     async with commands(proposing(call("update_field", TOTAL))) as fieldmark:
         assert (await fieldmark.run("extract", "--ask", fieldmark.file())).code == 4

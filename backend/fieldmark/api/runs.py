@@ -17,7 +17,7 @@ from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Malformed
 from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.views import Run, described
+from fieldmark.runs.lifecycle.views import Run, described, listed
 from fieldmark.services.paging import Cursor, page_of
 from fieldmark.stores import runs
 
@@ -43,8 +43,7 @@ async def list_runs(
     behind = None if before is None else runs.RunPage(*Cursor.parse(before, "runs").position)
     async with runtime.database.as_user(scope) as conn:
         page = page_of(await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind), limit, "runs")
-        items = await described(conn, page.items)
-    return RunList(items=items, next=page.next)
+    return RunList(items=listed(page.items), next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))
@@ -61,7 +60,7 @@ async def get_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
         row = await runs.get(conn, run_id)
         if row is None:
             raise await absent(conn, scope, run_id)
-        return (await described(conn, [row]))[0]
+        return await described(conn, row)
 
 
 @router.get(

@@ -80,24 +80,20 @@ class Wanted:
 
 
 async def _list(settings: Settings, status: RunStatus | None, limit: int, as_json: bool, user: UUID) -> None:
-    from fieldmark.runs.lifecycle.views import described
-    from fieldmark.stores import documents, runs
+    from fieldmark.runs.lifecycle.views import listed
+    from fieldmark.stores import runs
 
     async with opened(settings, user) as (runtime, scope):
         async with runtime.database.as_user(scope) as conn:
             rows = await runs.list_runs(conn, scope, status=status, limit=limit, after=None)
-            wanted = {row.document_id for row in rows if row.document_id is not None}
-            files = {document_id: await documents.get(conn, document_id) for document_id in wanted}
-            listed = await described(conn, rows)
         if as_json:
-            for one in listed:
+            for one in listed(rows):
                 typer.echo(one.model_dump_json())
             return
-        for one in listed:
-            file = files.get(one.document_id) if one.document_id is not None else None
+        for row, one in zip(rows, listed(rows), strict=True):
             begun = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
             said = one.waits_for.message if one.waits_for else one.error or ""
-            cells = (one.id, f"{one.status:<17}", f"{one.task:<7}", begun, file.filename if file else "", said)
+            cells = (one.id, f"{one.status:<17}", f"{one.task:<7}", begun, row.filename or "", said)
             # Lines and no table: a narrow terminal breaks them, and what reads a pipe gets them whole.
             out.print(plain("  ".join(map(str, cells)).rstrip()), soft_wrap=True)
     if not rows:

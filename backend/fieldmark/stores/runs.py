@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg import sql
@@ -19,6 +19,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.identity.scope import Scope
+from fieldmark.stores.tool_calls import CallRow
 
 EVENTS_CHANNEL = "fieldmark_run_events"
 WORK_CHANNEL = "fieldmark_work"
@@ -99,11 +100,33 @@ class RunPage(NamedTuple):
     id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run in a list: with the call that a person is to decide, and the name of the document's file."""
+
+    run: RunRow
+    call: CallRow | None
+    filename: str | None
+
+    @property
+    def id(self) -> UUID:
+        return self.run.id
+
+    @property
+    def created_at(self) -> datetime:
+        return self.run.created_at
+
+
 _COMPUTED: Final = {
     "cost_usd": "private.cost_of_run(r.id) as cost_usd",
     "usage": "private.usage_of_run(r.id) as usage",
 }
 _COLUMNS: Final = ", ".join(_COMPUTED.get(column.name, f"r.{column.name}") for column in fields(RunRow))
+_LISTED: Final = ", ".join(
+    [f"{'used' if column.name in _COMPUTED else 'r'}.{column.name}" for column in fields(RunRow)]
+    + [f"c.{column.name} as call_{column.name}" for column in fields(CallRow)]
+    + ["d.filename"]
+)
 
 
 async def add(
@@ -199,19 +222,33 @@ async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
 
 async def list_runs(
     conn: Connection, scope: Scope, *, status: str | None, limit: int, after: RunPage | None
-) -> list[RunRow]:
-    """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order."""
+) -> list[ListedRun]:
+    """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order. One
+    statement, however many they are."""
     conditions = ["r.org_id = %(org)s", "r.created_by = %(user)s"]
     conditions += ["r.status = %(status)s"] if status is not None else []
     conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
     place = {"created_at": after.created_at, "id": after.id} if after is not None else {}
-    async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
-        await cursor.execute(
-            f"""select {_COLUMNS} from public.runs as r
-                where {" and ".join(conditions)} order by r.created_at desc, r.id desc limit %(limit)s""".encode(),
-            {"org": scope.org_id, "user": scope.user_id, "status": status, "limit": limit, **place},
-        )
-        return await cursor.fetchall()
+    cursor = await conn.execute(
+        f"""select {_LISTED}
+            from (
+              select * from public.runs as r
+              where {" and ".join(conditions)} order by r.created_at desc, r.id desc limit %(limit)s
+            ) as r
+            cross join lateral (select {", ".join(_COMPUTED.values())}) as used
+            left join public.tool_calls as c
+              on c.run_id = r.id and c.id = r.waiting_call and r.status = 'awaiting_approval'
+            left join public.documents as d on d.id = r.document_id
+            order by r.created_at desc, r.id desc""".encode(),
+        {"org": scope.org_id, "user": scope.user_id, "status": status, "limit": limit, **place},
+    )
+    return [_listed(row) for row in await cursor.fetchall()]
+
+
+def _listed(row: dict[str, Any]) -> ListedRun:
+    run = RunRow(**{column.name: row[column.name] for column in fields(RunRow)})
+    call = {column.name: row[f"call_{column.name}"] for column in fields(CallRow)}
+    return ListedRun(run, None if call["id"] is None else CallRow(**call), row["filename"])
 
 
 async def last_event(conn: Connection, run_id: UUID) -> int:

@@ -71,12 +71,14 @@ async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, 
     agents = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     if not agents:
         return {}
-    found: dict[UUID, PendingCall] = {}
-    for run_id, call in (await tool_calls.waiting(conn, list(agents))).items():
-        toolset = AGENTS[agents[run_id]].toolset
-        message = toolset.summary(call.tool, call.arguments)
-        found[run_id] = PendingCall(call.id, call.tool, call.arguments, message, shown_changes(call.changes or []))
-    return found
+    waiting = await tool_calls.waiting(conn, list(agents))
+    return {run_id: as_pending(agents[run_id], call) for run_id, call in waiting.items()}
+
+
+def as_pending(agent: str, call: CallRow) -> PendingCall:
+    """A call of an agent's run as the person who is to decide it sees it."""
+    message = AGENTS[agent].toolset.summary(call.tool, call.arguments)
+    return PendingCall(call.id, call.tool, call.arguments, message, shown_changes(call.changes or []))
 
 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:

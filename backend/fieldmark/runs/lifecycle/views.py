@@ -12,7 +12,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.stores.runs import RunRow
+from fieldmark.stores.runs import ListedRun, RunRow
 
 
 class WaitingCall(BaseModel):
@@ -49,10 +49,16 @@ class Run(BaseModel):
     usage: dict[str, JsonValue] | None
 
 
-async def described(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
-    """The runs with what they wait for."""
-    waiting = await decisions.pending_calls(conn, rows)
-    return [_described(row, waiting.get(row.id)) for row in rows]
+async def described(conn: Connection, row: RunRow) -> Run:
+    """One run with what it waits for."""
+    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id))
+
+
+def listed(rows: Sequence[ListedRun]) -> list[Run]:
+    """The runs of a list with what they wait for."""
+    return [
+        _described(row.run, None if row.call is None else decisions.as_pending(row.run.agent, row.call)) for row in rows
+    ]
 
 
 def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:

@@ -1,0 +1,63 @@
+"""A list of runs costs one statement, however many it shows, and tells of each what it waits for and what it used."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from answers import problem
+
+from desk import sql
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
+TABLES = ("public.runs", "public.tool_calls", "public.usage", "public.documents")
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements about runs that this process sends, as they are sent."""
+    sent: list[str] = []
+    execute = psycopg.AsyncCursor.execute
+
+    async def noted(self: Any, query: Any, *rest: Any, **options: Any) -> Any:
+        said = query.decode() if isinstance(query, bytes) else query if isinstance(query, str) else query.as_string()
+        if any(table in said for table in TABLES):
+            sent.append(said)
+        return await execute(self, query, *rest, **options)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", noted)
+    return sent
+
+
+async def test_a_list_of_runs_is_one_statement(serve, clone, statements):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
+        body = {"document_id": str(await served.document()), "approval": "ask"}
+        ids = [(await served.http.post("/api/agent/extract", json=body)).json()["run_id"] for _ in range(3)]
+        statements.clear()
+        listed = (await served.http.get("/api/runs?limit=200")).json()
+        assert len(statements) == 1, statements
+        assert [run["id"] for run in listed["items"]] == ids[::-1] and listed["next"] is None
+        for run in listed["items"]:
+            assert (run["status"], run["usage"]["turns"]) == ("awaiting_approval", 1)
+            waiting = run["waits_for"]
+            assert (waiting["call_id"], waiting["message"]) == (run["waiting_call"], "Updating total")
+            (change,) = waiting["changes"]
+            assert (change["path"], change["old"], change["new"], change["added"]) == ("total", None, 10, True)
+            # The same as it is told by itself.
+            assert run == (await served.http.get(f"/api/runs/{run['id']}")).json()
+
+        # A page begins where the last one ended, also when that run is gone.
+        first = (await served.http.get("/api/runs?limit=1")).json()
+        sql(clone.owner_url, "delete from public.runs where id = %s", first["items"][0]["id"])
+        rest = (await served.http.get("/api/runs", params={"before": first["next"]})).json()
+        assert [run["id"] for run in rest["items"]] == ids[1::-1] and rest["next"] is None
+        # A run's id is no cursor, nor is that of another list.
+        problem(await served.http.get(f"/api/runs?before={uuid4()}"), 422)
+        problem(await served.http.get("/api/documents", params={"before": first["next"]}), 422)
+        assert "before, limit, status" in problem(await served.http.get("/api/runs?task=extract"), 422)
