@@ -49,8 +49,8 @@ class Sessions:
             raise self._failure
 
     def pass_over_deferral(self) -> None:
-        """Let the CLI know nothing of the call at which the conversation stopped: a message takes its place. Else it would
-        first ask for that call again, and then have the model continue before it has heard the message."""
+        """Let the CLI know nothing of the call at which the conversation stopped: a message takes its place. Else it
+        would first ask for that call again, and then have the model continue before it has heard the message."""
         self._is_past_deferral = True
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
