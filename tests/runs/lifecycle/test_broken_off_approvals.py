@@ -100,7 +100,7 @@ async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_w
     assert desk.state(run_id)["status"] == "queued" and once(desk, run_id, approved)
     worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
-    assert f"update_field ({'done' if approved else 'refused'})" in json.dumps(worked.requests[0]["messages"])
+    assert f"({'done' if approved else 'refused'}): " in json.dumps(worked.requests[0]["messages"])
     assert once(desk, run_id, approved)
 
 
@@ -150,5 +150,5 @@ async def test_killed_before_it_is_known_that_a_decision_was_told_it_goes_on(des
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
     # After a crash the agent is told of every call that was decided, whether or not it has heard of it.
     said = json.dumps(worked.requests[0]["messages"])
-    assert "begun before" in said and f"update_field ({'done' if approved else 'refused'})" in said
+    assert "begun before" in said and f"({'done' if approved else 'refused'}): " in said
     assert once(desk, run_id, approved)

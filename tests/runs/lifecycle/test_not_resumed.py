@@ -32,7 +32,7 @@ async def test_what_was_decided_stands_and_the_agent_is_told(desk, lost, approve
     assert desk.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
     (entry,) = worked.ledger
     assert entry["status"] == ("done" if approved else "refused")
-    told = f"update_field ({entry['status']})"
+    told = f"({entry['status']}): "
     last = json.dumps(worked.requests[-1]["messages"])
     assert "begun before" in last and told in last
     if lost == THE_CALL:

@@ -15,7 +15,6 @@ from fieldmark.stores import runs, sessions
 
 PROJECT = "runs"
 _BOOKMARK = "last-prompt"
-_DEFERRAL = "hook_deferred_tool"
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
@@ -41,17 +40,16 @@ class Sessions:
         self._project = project
         self._run = run
         self._failure: Fenced | SessionWriteFailed | None = None
-        self._is_past_deferral = False
+        self._passed_over: str | None = None
 
     def check(self) -> None:
         """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
         if self._failure is not None:
             raise self._failure
 
-    def pass_over_deferral(self) -> None:
-        """Let the CLI know nothing of the call at which the conversation stopped: a message takes its place. Else it
-        would first ask for that call again, and then have the model continue before it has heard the message."""
-        self._is_past_deferral = True
+    def pass_over(self, call_id: str) -> None:
+        """Show the CLI the conversation as if it had not stopped at this call, so that it does not go on with it."""
+        self._passed_over = call_id
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
@@ -72,13 +70,17 @@ class Sessions:
         model again instead of going on with the call. Without one it goes on from the last message."""
         async with self._database.as_user(self._scope) as conn:
             entries = await sessions.load(conn, self._part(key))
-        return cast(list[SessionStoreEntry], [one for one in entries if not self._is_left_out(one)]) or None
+        shown = [one for one in entries if one.get("type") != _BOOKMARK and not self._is_passed_over(one)]
+        return cast(list[SessionStoreEntry], shown) or None
 
-    def _is_left_out(self, entry: dict[str, Any]) -> bool:
-        if entry.get("type") == _BOOKMARK:
-            return True
-        attachment: Any = entry.get("attachment")
-        return self._is_past_deferral and isinstance(attachment, dict) and attachment.get("type") == _DEFERRAL
+    def _is_passed_over(self, entry: dict[str, Any]) -> bool:
+        attachment = entry.get("attachment")
+        return (
+            self._passed_over is not None
+            and isinstance(attachment, dict)
+            and cast(dict[str, Any], attachment).get("type") == "hook_deferred_tool"
+            and cast(dict[str, Any], attachment).get("toolUseID") == self._passed_over
+        )
 
     async def delete(self, key: SessionKey) -> None:
         async with self._database.as_user(self._scope) as conn:

@@ -201,9 +201,7 @@ class Runner:
         if (waits := await self._settle_waiting_call(context)) is not None:
             return waits
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
-        start, stale_call = await self._start(context, sessions)
-        # The calls whose end was told to whoever watches the run, by whoever settled them.
-        told = frozenset({run.waiting_call} if run.waiting_call is not None else ())
+        start, told, stale_call = await self._start(context, sessions)
         wanted = Attempt(
             context=context,
             agent=AGENTS[run.agent],
@@ -218,8 +216,6 @@ class Runner:
             telemetry=telemetry,
         )
         assert run.session_id is not None
-        if stale_call is not None:
-            sessions.pass_over_deferral()
         try:
             async with asyncio.timeout(limits.seconds) as deadline:
                 watch.deadline = deadline
@@ -260,23 +256,28 @@ class Runner:
             await runs.append_events(conn, run.id, run.fencing_token, [ended])
         return None
 
-    async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, str | None]:
-        """How the conversation begins, and the call of an earlier turn that it has stopped at, if it has."""
+    async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, frozenset[str], str | None]:
+        """How the conversation begins, the calls whose end was told to whoever watches the run already, and the call at
+        which an earlier run of the thread has stopped: it was never decided, and never will be."""
         run = context.run
         assert run.session_id is not None
         has_begun = await sessions.has(run.session_id)
         is_first = run.fencing_token == 1
+        told: frozenset[str] = frozenset({run.waiting_call} if run.waiting_call is not None else ())
         if not has_begun:
-            return Fresh(await self._briefing(context) if is_first else await self._anew(context)), None
+            return Fresh(await self._briefing(context) if is_first else await self._anew(context)), told, None
         # Asked of the conversation: the run's row may lag behind, if it was broken off just then.
-        deferred = await sessions.deferred_call(run.session_id)
+        deferred, stale = await sessions.deferred_call(run.session_id), None
+        if deferred is not None:
+            async with self._database.as_user(context.scope) as conn:
+                is_own = await tool_calls.get(conn, run.id, deferred) is not None
+            if is_own:
+                return AfterDecision(deferred), told, None
+            stale = deferred
+            sessions.pass_over(stale)
         if is_first:
-            return NextMessage(await self._briefing(context)), deferred
-        if deferred is None:
-            return AfterCrash(await self._goes_on(context)), None
-        async with self._database.as_user(context.scope) as conn:
-            is_ours = await tool_calls.get(conn, run.id, deferred) is not None
-        return (AfterDecision(deferred), None) if is_ours else (AfterCrash(await self._goes_on(context)), deferred)
+            return NextMessage(await self._briefing(context)), told, stale
+        return AfterCrash(await self._goes_on(context)), told, stale
 
     async def _briefing(self, context: RunContext[Any]) -> str:
         task = AGENTS[context.run.agent].tasks[context.run.task]
