@@ -57,9 +57,9 @@ async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(s
     proposed = [update("a", 1), update("b", 2), update("c", 3)]
     async with serve(Script([*[[one] for one in proposed], [text("Done.")]])) as served:
         result = await asked(served)
+        await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
+        assert sql(clone.owner_url, BAD_ORDER + " returning 1", result["run_id"])
         for done in ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}):
-            await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
-            assert sql(clone.owner_url, BAD_ORDER + " returning 1", result["run_id"])
             result = (await decide(served, result)).json()
             assert result["extraction"]["extracted_fields"] == done
         assert (result["status"], result["answer"]) == ("completed", "Done.")
