@@ -55,13 +55,13 @@ class Settings(BaseSettings):
     max_live_agents: Annotated[int, Field(ge=1, le=64)] = 4
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
-    # Two figures or five: see runs/prices.said_price.
+    # Two figures or five: see runs/billing/prices.said_price.
     model_price: (
         Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]
         | None
     ) = None
 
-    # Agent processes that live on between runs: see runs/clients.PoolSettings.
+    # Agent processes that live on between runs: see runs/engine/pool.PoolSettings.
     warm_processes: Annotated[int, Field(ge=0, le=256)] | None = None
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
     warm_runs: Annotated[int, Field(ge=1, le=1000)] = 50

@@ -12,7 +12,7 @@ from fieldmark.tools.toolset import Toolset
 
 
 class SandboxViolation(Exception):
-    """The CLI has more than our tools, or lets calls past the gate: the run must not go on."""
+    """The CLI has more than our tools, or lets calls past the permission hook: the run must not go on."""
 
 
 # A CLI that can be told to clear its conversation has all of these. None is ever called: nothing but our own `/clear`

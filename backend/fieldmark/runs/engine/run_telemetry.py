@@ -31,7 +31,7 @@ def run_telemetry(metrics: Metrics, run: RunRow, model: str) -> Generator[RunTel
 
 
 class RunTelemetry:
-    """An observer of one attempt, which the runner and the gate tell the rest of what happens."""
+    """An observer of one attempt, which the runner and the permission hook tell the rest of what happens."""
 
     def __init__(self, metrics: Metrics, agent: str, model: str, current: Span) -> None:
         self._metrics = metrics
