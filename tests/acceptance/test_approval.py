@@ -9,6 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from desk import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 from living import clis
@@ -60,7 +61,7 @@ async def test_nothing_is_written_until_a_person_approves(serve):
         assert result["status"] == "awaiting_approval" and result["extraction"]["version"] == 0
         assert approval["tool"] == "update_field" and approval["input"] == TOTAL
         assert approval["message"] == "Updating total" and result["waits_for"] == approval
-        assert clis() == []
+        await until(lambda: clis() == [])  # it goes when it has deferred the call
         inbox = (await served.http.get("/api/runs?status=awaiting_approval")).json()["items"]
         assert [(run["id"], run["waits_for"]) for run in inbox] == [(result["run_id"], approval)]
 

@@ -75,6 +75,8 @@ async def test_without_its_conversation_a_decision_stands_once_and_the_agent_is_
 
     async with serve(model) as served:
         result = await asked(served)
+        # Its CLI writes to the conversation until it has gone.
+        await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
         sql(clone.owner_url, "delete from public.agent_sessions")
         last = (await decide(served, result, approved=approved)).json()
         assert (last["status"], last["answer"]) == ("completed", "I begin anew.")
