@@ -6,8 +6,6 @@ import re
 import time
 from collections.abc import Callable, Container, Iterator
 
-from pydantic import JsonValue
-
 from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.parts import (
@@ -63,10 +61,6 @@ class EventMapper:
         # tells of most of what it tries again, but not of an answer that fell silent, or that it goes on from.
         self._is_whole = True
         self._broke_off = False
-
-    def goes_on(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> None:
-        """Take note of a call that was begun before, whose end is still to be told: it waited for a person."""
-        self._begun[call_id] = (tool, self._toolset.summary(tool, arguments), time.monotonic())
 
     def on_part(self, part: Part) -> None:
         """Say the events that a part stands for: none, one or several."""
