@@ -52,9 +52,11 @@ def watch_hook_and_tools() -> None:
         stamp(call_id, "admitted")
         return verdict
 
-    async def stamped_run(toolset: Any, context: Any, name: str, call_id: str | None, arguments: Any) -> Any:
+    async def stamped_run(
+        toolset: Any, context: Any, name: str, call_id: str | None, arguments: Any, ahead: Any
+    ) -> Any:
         stamp(call_id, "called")
-        answer = await run(toolset, context, name, call_id, arguments)
+        answer = await run(toolset, context, name, call_id, arguments, ahead)
         stamp(call_id, "committed")
         return answer
 

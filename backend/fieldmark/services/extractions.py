@@ -184,11 +184,11 @@ async def problems(row: ExtractionRow) -> list[Violation]:
 async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -> None:
     """Let nobody else change the extraction until this transaction ends. Raises NotFound, and Conflict if it is not at
     the version that the caller has seen."""
-    version = await extractions.lock(conn, extraction_id)
-    if version is None:
+    standing = await extractions.lock(conn, extraction_id)
+    if standing is None:
         raise _no_such()
-    if seen is not None and seen != version:
-        raise Conflict(f"The fields changed since version {seen}: this is version {version}.")
+    if seen is not None and seen != standing.version:
+        raise Conflict(f"The fields changed since version {seen}: this is version {standing.version}.")
 
 
 async def prepare_write(
@@ -226,9 +226,8 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
     Raises NotFound; Invalid where the database refuses the path; SchemaViolation where an agent's write can never come
     to follow the schema, with the transaction to be undone; Conflict where looking again took too long.
     """
-    row = await get_locked(conn, prepared.row.id)
-    prepared = await _as_it_stands(prepared, row)
-    write, shown = prepared.write, prepared.shown
+    prepared = await _as_it_stands(conn, prepared)
+    row, write, shown = prepared.row, prepared.write, prepared.shown
     if prepared.author.message is not None:
         await extractions.speak_for(conn, prepared.spoken)
     match write:
@@ -348,12 +347,11 @@ async def prepare_restore(
 async def restore(conn: Connection, prepared: PreparedRestore) -> Stored:
     """Write the fields as they stood at a version, as a new version. What this brings back has the evidence that it is
     found at now. Raises NotFound, Invalid."""
-    row = await get_locked(conn, prepared.row.id)
     write = PreparedWrite(
         prepared.index, prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset()
     )
-    shown = (await _as_it_stands(write, row)).shown
-    return await extractions.restore(conn, row.id, prepared.version, shown.confidences, shown.evidence)
+    shown = (await _as_it_stands(conn, write)).shown
+    return await extractions.restore(conn, prepared.row.id, prepared.version, shown.confidences, shown.evidence)
 
 
 async def unlock(conn: Connection, extraction_id: UUID, path: Path) -> None:
@@ -409,10 +407,15 @@ def _keep_evidence(shown: Evidence, row: ExtractionRow, at: Path, value: JsonVal
             shown.confidences.pop(name, None)
 
 
-async def _as_it_stands(prepared: PreparedWrite, row: ExtractionRow) -> PreparedWrite:
-    """What was prepared, for the extraction as it stands now that it is locked."""
-    if row.version == prepared.row.version and row.locks == prepared.row.locks:
-        return prepared
+async def _as_it_stands(conn: Connection, prepared: PreparedWrite) -> PreparedWrite:
+    """What was prepared, for the extraction as it stands. Nobody else changes it until this transaction ends. Raises
+    NotFound, Conflict."""
+    standing = await extractions.lock(conn, prepared.row.id)
+    if standing is None:
+        raise _no_such()
+    if (standing.version, standing.locks) == (prepared.row.version, prepared.row.locks):
+        return replace(prepared, row=replace(prepared.row, status=standing.status))
+    row = await get(conn, prepared.row.id)
     if _hangs_on(prepared, row) == _hangs_on(prepared, prepared.row):
         return replace(prepared, row=row)
     try:

@@ -19,6 +19,7 @@ from fieldmark.stores.rows import (
     ExtractionSummaryRow,
     Fields,
     JournalRow,
+    LockedRow,
     PastExtractionRow,
     Position,
     cursor_of,
@@ -79,13 +80,15 @@ async def locked(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     return await cursor.fetchone()
 
 
-async def lock(conn: Connection, extraction_id: UUID) -> int | None:
-    """The version of an extraction, which nobody else changes until this transaction ends."""
-    cursor = await conn.execute(
-        "select version from public.extractions where id = %s for no key update", (extraction_id,)
+async def lock(conn: Connection, extraction_id: UUID) -> LockedRow | None:
+    """What tells whether an extraction is as it was. Nobody else changes it until this transaction ends."""
+    cursor = await cursor_of(
+        conn,
+        LockedRow,
+        "select version, status, locks from public.extractions where id = %s for no key update",
+        (extraction_id,),
     )
-    row = await cursor.fetchone()
-    return row["version"] if row else None
+    return await cursor.fetchone()
 
 
 async def list_extractions(

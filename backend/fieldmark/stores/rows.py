@@ -151,6 +151,16 @@ class ExtractionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LockedRow:
+    """What tells whether an extraction is still as it was read. Reading it costs the same however many fields there
+    are."""
+
+    version: int
+    status: ExtractionStatus
+    locks: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractionSummaryRow:
     """An extraction without its fields, and how many proposals wait in it."""
 

@@ -9,7 +9,7 @@ EXTERNAL  begin · fence and claim · commit · prepare (the work, without a con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,9 +61,11 @@ async def run_call(
     name: str,
     call_id: str | None,
     arguments: Mapping[str, JsonValue],
+    ahead: Awaitable[Prepared] | None = None,
 ) -> ToolOutcome:
     """Run a call that was admitted; one that has run already is answered as before. Every expected failure is an
-    outcome. Raises Fenced if this worker lost the run, and whatever the database raises if it does not answer."""
+    outcome. `ahead` is the preparation of this call, where it was begun when the call was admitted. Raises Fenced if
+    this worker lost the run, and whatever the database raises if it does not answer."""
     tool = toolset.tools.get(name)
     context = replace(context, call_id=call_id)
     try:
@@ -77,7 +79,7 @@ async def run_call(
             async with context.database.as_user(context.scope) as conn:
                 if (recorded := await _claim(conn, context, name, call_id, arguments)) is not None:
                     return recorded
-        prepared = await prepare(tool, context, args)
+        prepared = await (ahead or prepare(tool, context, args))
         async with context.database.as_user(context.scope) as conn:
             if (recorded := await _claim(conn, context, name, call_id, arguments)) is not None:
                 return recorded

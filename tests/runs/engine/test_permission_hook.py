@@ -157,3 +157,28 @@ async def test_what_was_said_before_a_call_is_written_before_it(hook, context):
     await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})
     assert order == ["said"]
+
+
+async def test_a_write_is_prepared_while_the_cli_is_on_its_way_to_the_tool(desk, hook, calls):
+    await ask(hook, UPDATE, TOTAL)
+    await asyncio.wait(hook.ahead.values())
+    assert not (await calls("update_field", "call-1", TOTAL)).is_error
+    assert hook.ahead == {} and desk.extraction()["extracted_fields"] == {"total": 1}
+
+
+async def test_what_was_prepared_ahead_of_another_write_sees_that_write(desk, hook, calls):
+    items = {"path": "items", "value": [{"name": "Tea"}], "confidence": 0.9}
+    price = {"path": "items[0].price", "value": 2, "confidence": 0.9}
+    await ask(hook, UPDATE, items, "call-1")
+    await ask(hook, UPDATE, price, "call-2")
+    await asyncio.wait(hook.ahead.values())
+    assert not (await calls("update_field", "call-1", items)).is_error
+    assert not (await calls("update_field", "call-2", price)).is_error
+    assert desk.extraction()["extracted_fields"] == {"items": [{"name": "Tea", "price": 2}]}
+
+
+async def test_a_call_that_never_comes_leaves_nothing_prepared(desk, hook, calls):
+    await ask(hook, UPDATE, TOTAL)
+    (ahead,) = hook.ahead.values()
+    await calls.close()
+    assert ahead.done() and desk.extraction()["version"] == 0

@@ -7,9 +7,10 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import structlog
@@ -27,8 +28,8 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.ledger import ToolOutcome, run_call
-from fieldmark.tools.toolset import Tool, Toolset, hash_of
+from fieldmark.tools.ledger import Prepared, ToolOutcome, prepare, run_call
+from fieldmark.tools.toolset import Tool, ToolEffect, Toolset, hash_of
 
 log = structlog.get_logger()
 
@@ -85,7 +86,8 @@ class PermissionHook:
 
     `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the
     hook does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the CLI
-    waited. `outcomes` has what it refused itself. `before(call_id)` is awaited ahead of an entry that waits for a
+    waited. `outcomes` has what it refused itself. `ahead` prepares the writes that it admitted, until their tools are
+    called. `before(call_id)` is awaited ahead of an entry that waits for a
     person, or for child runs. `stale_call` is one at which an earlier run of the thread has stopped."""
 
     def __init__(
@@ -114,6 +116,7 @@ class PermissionHook:
         self.seen: set[str] = set()
         self.decided: set[str] = set()
         self.outcomes: dict[str, ToolOutcome] = {}
+        self.ahead: dict[str, asyncio.Task[Prepared]] = {}
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         call = cast(dict[str, Any], given)
@@ -152,8 +155,14 @@ class PermissionHook:
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
         if self._policy.admits(name):
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
-            # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
-            return _verdict("allow") if tool.collect is None else await self._start_runs(name, call_id, arguments)
+            if tool.collect is not None:
+                # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
+                return await self._start_runs(name, call_id, arguments)
+            if tool.effect is ToolEffect.WRITE and tool.prepare is not None:
+                # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
+                context = replace(self._context, call_id=call_id)
+                self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))
+            return _verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")

@@ -67,14 +67,16 @@ class ToolExecutor:
             raise self._fatal
 
     async def close(self) -> None:
-        """End what still runs: the SDK answers calls in tasks of its own, which outlive a run that was broken off."""
-        for task in self._running:
+        """End what still runs: the SDK answers calls in tasks of its own, which outlive a run that was broken off. Nor
+        need a call come that was prepared."""
+        tasks: list[asyncio.Task[Any]] = [*self._running, *self._hook.ahead.values()]
+        for task in tasks:
             task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        task = asyncio.create_task(run_call(self.toolset, self._context, name, call_id, arguments))
+        ahead = self._hook.ahead.pop(call_id, None)
+        task = asyncio.create_task(run_call(self.toolset, self._context, name, call_id, arguments, ahead))
         self._running.add(task)
         try:
             return await task
@@ -83,3 +85,5 @@ class ToolExecutor:
             raise
         finally:
             self._running.discard(task)
+            if ahead is not None:
+                ahead.cancel()
