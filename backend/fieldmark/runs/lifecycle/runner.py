@@ -261,8 +261,9 @@ class Runner:
         which an earlier run of the thread has stopped: it was never decided, and never will be."""
         run = context.run
         assert run.session_id is not None
-        has_begun = await sessions.has(run.session_id)
         is_first = run.fencing_token == 1
+        # Before its first attempt a run has a conversation only where its thread has one.
+        has_begun = (run.thread_id is not None or not is_first) and await sessions.has(run.session_id)
         told: frozenset[str] = frozenset({run.waiting_call} if run.waiting_call is not None else ())
         if not has_begun:
             return Fresh(await self._briefing(context) if is_first else await self._anew(context)), told, None
