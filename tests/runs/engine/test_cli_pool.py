@@ -19,6 +19,7 @@ from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
 from fieldmark.testing.script import Script, answers_so_far, endless
 from kept import in_folder, kept, lies_in, prefix, the_cli
 from living import clis, started
+from toy_agent.agent import TOY
 
 pytestmark = pytest.mark.anyio
 
@@ -98,6 +99,28 @@ async def test_a_cli_that_was_connected_in_advance_serves_whoever_comes_first_an
         await warm.work(await ours.beside())
         assert warm.counted()["clis_taken_total", "used_before"] == 1
         assert spare in {cli.pid for cli in clis()}
+
+
+async def test_spares_are_for_the_agents_that_are_wanted_in_proportion(desks):
+    ours, _, theirs = desks
+    async with kept(Script([DONE]), spares=2, processes=6) as warm:
+
+        async def spares(*agents: str) -> None:
+            await until(lambda: sorted(one.kind.agent for one in warm.pool._spares) == list(agents))
+
+        await spares("extraction", "extraction")  # a guess
+        await warm.talk(theirs, "Go on.", spec=TOY)
+        await spares("extraction", "toy")
+        await warm.talk(ours, "Go on.", spec=TOY)
+        assert warm.counted()["clis_taken_total", "spare"] == 1
+        await spares("toy", "toy")
+        await warm.talk(theirs, "Go on.", spec=TOY)  # has one that it used: nothing is wanted in advance
+        await warm.talk(theirs, "Go on.")
+        # As much wanted as a second one of the other's: not worth its place.
+        assert not await warm.pool._prepare() and warm.counted()["clis_ended_total", "demand"] == 2
+        await warm.talk(ours, "Go on.")
+        await spares("extraction", "toy")
+        assert warm.counted()["clis_ended_total", "demand"] == 3
 
 
 async def test_two_runs_at_once_have_a_cli_each(desks):

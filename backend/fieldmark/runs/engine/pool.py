@@ -34,6 +34,12 @@ WORTH_WAITING_SECONDS = 0.5
 """How long a run waits for a CLI of its organisation that is just being cleared: about what a new one takes."""
 LOOK_SECONDS = 5
 AGAIN_SECONDS = 30
+REMEMBERED = 0.9
+"""What an earlier wish for a CLI counts after each later one: the last ten or so tell what is wanted."""
+LEAST_DEMAND = 0.01
+"""Who is asked for less is forgotten: a hundred models asked for once each must not be remembered for ever."""
+WORTH_EXCHANGING = 2
+"""How much more another agent must be wanted for a spare to give way: two wanted in turn must not evict each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,19 @@ class _Kind:
     model: str
 
 
+@dataclass(slots=True)
+class _Demand:
+    """How much an agent's CLI was wanted lately where no used one was there."""
+
+    spec: AgentSpec[Any]
+    model: str
+    weight: float
+
+    @property
+    def kind(self) -> _Kind:
+        return _Kind(self.spec.name, self.spec.prompt, self.spec.toolset, self.model)
+
+
 class _Shared:
     """A CLI that serves one run after the other, all of one organisation: `org_id`, None before the first."""
 
@@ -108,7 +127,9 @@ class CliPool:
         self._seconds = seconds
         self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
-        self._asked_for = first
+        self._demand: dict[tuple[str, str], _Demand] = {}
+        if first is not None:  # a guess, that one wish outweighs
+            self._demand[first[0].name, first[1]] = _Demand(*first, 1 / WORTH_EXCHANGING)
         self._idle: list[_Shared] = []  # oldest first
         self._spares: list[_Shared] = []
         self._clearing: dict[_Shared, asyncio.Task[None]] = {}
@@ -190,8 +211,7 @@ class CliPool:
             finally:
                 self._left()
             return
-        self._asked_for = (spec, model)
-        shared = await self._find(_Kind(spec.name, spec.prompt, spec.toolset, model), scope.org_id)
+        shared = await self._find(spec, model, scope.org_id)
         in_order = False
         try:
             shared.org_id = scope.org_id
@@ -215,7 +235,8 @@ class CliPool:
 
     # Finding one
 
-    async def _find(self, kind: _Kind, org_id: UUID) -> _Shared:
+    async def _find(self, spec: AgentSpec[Any], model: str, org_id: UUID) -> _Shared:
+        kind = _Kind(spec.name, spec.prompt, spec.toolset, model)
         until = time.monotonic() + WORTH_WAITING_SECONDS
         while True:
             self._drop_what_is_out_of_date(kind)
@@ -229,6 +250,7 @@ class CliPool:
             if not soon or left <= 0:
                 break
             await asyncio.wait(soon, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        self._count(spec, model)
         for shared in self._spares:
             if shared.kind == kind:
                 self._spares.remove(shared)
@@ -334,8 +356,8 @@ class CliPool:
     def _trim(self) -> None:
         """Keep no more than there is room for, spares before those that were used, the last used before others."""
         room = max(0, self._settings.processes - self._at_work - len(self._clearing) - self._connecting)
-        for shared in self._spares[room:]:
-            self._throw_away(shared, "room")
+        while len(self._spares) > room:
+            self._throw_away(self._least_wanted(), "room")
         room -= max(len(self._spares), min(self._settings.spares - self._connecting, room))
         for shared in self._idle[: max(0, len(self._idle) - room)]:
             self._throw_away(shared, "room")
@@ -370,17 +392,19 @@ class CliPool:
                     await self._changed.wait()
 
     async def _prepare(self) -> bool:
-        """Connect one in advance, of the kind that was asked for last; False if none is wanted."""
-        if self._asked_for is None:
+        """Connect one in advance, of the kind that is wanted most beside those that are there; False if none is."""
+        if not self._demand or not self._settings.spares:
             return False
-        spec, model = self._asked_for
-        kind = _Kind(spec.name, spec.prompt, spec.toolset, model)
-        self._drop_what_is_out_of_date(kind)
-        for shared in list(self._spares):
-            if shared.kind != kind and time.monotonic() - shared.since > self._settings.idle_seconds:
-                self._throw_away(shared, "idle")
+        for known in self._demand.values():
+            self._drop_what_is_out_of_date(known.kind)
+        kind = max((one.kind for one in self._demand.values()), key=lambda one: self._wanted(one, 1))
+        if len(self._spares) >= self._settings.spares:
+            worst = self._least_wanted()
+            if self._wanted(kind, 1) < WORTH_EXCHANGING * self._wanted(worst.kind):
+                return False
+            self._throw_away(worst, "demand")
         alive = self._at_work + len(self._clearing) + len(self._idle) + len(self._spares)
-        if len(self._spares) >= self._settings.spares or alive >= self._settings.processes:
+        if alive >= self._settings.processes:
             return False
         self._connecting += 1
         try:
@@ -399,6 +423,25 @@ class CliPool:
             self._connecting -= 1
         self._spares.append(shared)
         return True
+
+    def _count(self, spec: AgentSpec[Any], model: str) -> None:
+        """Remember that a CLI was wanted, and what was wanted before a little less."""
+        for known, demand in list(self._demand.items()):
+            demand.weight *= REMEMBERED
+            if demand.weight < LEAST_DEMAND:
+                del self._demand[known]
+        before = self._demand.get((spec.name, model))
+        self._demand[spec.name, model] = _Demand(spec, model, 1 + (before.weight if before else 0))
+
+    def _wanted(self, kind: _Kind, more: int = 0) -> float:
+        """How much each spare of a kind is wanted, if there were so many more. The next spare goes to where that is
+        most: so spares come to be in proportion to demand."""
+        demand = self._demand.get((kind.agent, kind.model))
+        there = sum(shared.kind == kind for shared in self._spares) + more
+        return 0 if demand is None else demand.weight / there
+
+    def _least_wanted(self) -> _Shared:
+        return min(self._spares, key=lambda shared: self._wanted(shared.kind))
 
     def _tell(self) -> None:
         self._metrics.live_clis.set(self._at_work)
