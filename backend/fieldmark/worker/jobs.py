@@ -46,11 +46,12 @@ async def working(service: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
         model = await stack.enter_async_context(_model_service(service.settings))
         pool = await stack.enter_async_context(_cli_pool(service, model))
         queue = await stack.enter_async_context(open_queue(service.direct_url))
-        _register(queue, service, model, pool)
+        runner = _register(queue, service, model, pool)
         task = asyncio.create_task(_work(queue, service), name="worker")
         try:
             yield task
         finally:
+            runner.stop_waiting()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -90,7 +91,7 @@ def _cli_pool(service: Runtime, model: ModelService) -> CliPool:
     )
 
 
-def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) -> None:
+def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) -> Runner:
     settings = service.settings
     runner = Runner(
         service.database,
@@ -123,6 +124,7 @@ def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) 
         await service.documents.read(UUID(document_id))
 
     del execute_run, read_document  # known to the queue by their names
+    return runner
 
 
 async def _work(queue: App, service: Runtime) -> None:
@@ -154,7 +156,7 @@ async def _work_on(queue: App, name: str, concurrency: int) -> None:
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
-        # OnToolOutcome, not cancelled: Python 3.11 loses a cancellation that meets a connection that just became free.
+        # Told to stop, not cancelled: Python 3.11 loses a cancellation that meets a connection that just became free.
         worker.stop()
         await running
         raise

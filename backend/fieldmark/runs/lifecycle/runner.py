@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,6 +75,12 @@ class Runner:
         self._pool = pool or CliPool(
             service, most_turns=limits.max_turns, seconds=limits.seconds, metrics=self._metrics
         )
+        self._watches: set[_Watch] = set()
+
+    def stop_waiting(self) -> None:
+        """The worker stops: CLIs that stay for a person's decision are let go, in order and at once."""
+        for watch in self._watches:
+            watch.stop_waiting()
 
     async def execute(self, run_id: UUID) -> None:
         """Claim a run and bring it to its end, or to where it waits. Does nothing for a run that has ended or is
@@ -173,6 +180,7 @@ class Runner:
         """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
         deltas = DeltaBuffer(context.fencing_token)
         watch = _Watch(context, self._limits.approval_wait_seconds, self._pool)
+        self._watches.add(watch)
         async with self._database.listen(runs.WORK_CHANNEL, about=str(context.run_id)) as news:
             working = asyncio.create_task(self._attempt(context, telemetry, deltas, watch))
             hearing: asyncio.Future[str | None] | None = None
@@ -186,6 +194,7 @@ class Runner:
                         hearing = None
                 return working.result()
             finally:
+                self._watches.discard(watch)
                 if hearing is not None:
                     hearing.cancel()
                 working.cancel()
@@ -347,6 +356,7 @@ class _Watch:
         self._pool = pool
         self._looked = asyncio.Event()
         self._status = RunStatus.RUNNING
+        self._stops = False
         self.deadline: asyncio.Timeout | None = None
 
     async def look(self) -> float:
@@ -359,11 +369,18 @@ class _Watch:
         self._looked.set()
         return seen.watched_seconds
 
+    def stop_waiting(self) -> None:
+        """Wait for no decision any longer."""
+        self._stops = True
+        self._looked.set()
+
     async def may_wait(self) -> bool:
         return self._wait_seconds > 0 and await self._has_room()
 
     async def _has_room(self) -> bool:
         """Whether the CLI takes nobody's place by waiting."""
+        if self._stops:
+            return False
         if self._pool.has_room:
             return True
         async with self._context.database.as_service() as conn:
@@ -377,12 +394,10 @@ class _Watch:
             left = until - time.monotonic()
             if left <= 0:
                 break
-            self._looked.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, 0.5)):
                     await self._looked.wait()
-            except TimeoutError:
-                continue
+            self._looked.clear()
         await self.look()
         return self._status
 
