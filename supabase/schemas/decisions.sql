@@ -22,7 +22,7 @@ end $$;
 
 -- The call that waits is shown anew, because what it would change has moved since it was shown.
 create function private.show_again(
-  p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_event json
+  p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -30,7 +30,8 @@ begin
   perform from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
   if found then
-    update public.tool_calls set changes = p_changes, target_hash = p_target_hash
+    update public.tool_calls
+    set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
   if not found then
@@ -152,7 +153,7 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, json),
+  private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;

@@ -18,9 +18,11 @@ create table public.tool_calls (
   decided_by uuid,
   decided_at timestamptz,
   proposed jsonb,
-  -- What a call that waits for a person would change, as it was shown, and the hash of what must still stand then.
+  -- What a call that waits for a person would change, as it was shown, and the hash of what must still stand then. The
+  -- version is that of what it changes: other arguments may be for places that were not shown.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
+  target_version bigint,
   -- The tool's answer to the model, repeated word for word if the call comes again; and the same for programs.
   result text,
   code text check (char_length(code) between 1 and 100),
@@ -35,10 +37,13 @@ create table public.tool_calls (
 );
 select private.protect_table('public.tool_calls');
 grant select,
-  insert (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash),
+  insert (
+    run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash,
+    target_version
+  ),
   update (
     status, result, code, data, finished_at, admitted_by, reason, decided_by, decided_at, arguments, arguments_hash,
-    proposed, changes, target_hash
+    proposed, changes, target_hash, target_version
   ) on public.tool_calls to authenticated;
 
 create policy "members read the calls of their runs" on public.tool_calls
@@ -56,7 +61,8 @@ create policy "the service records the results of calls" on public.tool_calls
 -- too. A crash in between leaves no entry and no write.
 create function private.enter_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
-  p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null
+  p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
+  p_target_version bigint default null
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -71,9 +77,10 @@ begin
     perform set_config('synchronous_commit', 'off', true);
   end if;
   insert into public.tool_calls
-    (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash)
+    (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash,
+      target_version)
   values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash, p_status,
-    case p_status when 'admitted' then 'policy' end, p_reason, p_changes, p_target_hash)
+    case p_status when 'admitted' then 'policy' end, p_reason, p_changes, p_target_hash, p_target_version)
   on conflict (run_id, id) do nothing;
 end $$;
 
@@ -122,7 +129,7 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text, jsonb, text),
+  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text, jsonb, text, bigint),
   private.claim_call(uuid, integer, text, text, text),
   private.finish_call(uuid, text, text, boolean, text, jsonb, json)
   to authenticated;

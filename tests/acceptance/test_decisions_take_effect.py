@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
 
 from desk import events, sql, until
 from fieldmark.offline_model.messages import call, text
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle.decisions import Decision
 from fieldmark.testing.script import Script, endless
 from living import clis
 
@@ -26,6 +29,19 @@ async def asked(served, **options) -> dict:
     answer = await served.http.post("/api/agent/extract", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+async def new_extraction(served, clone) -> dict[str, str]:
+    """The ids of a new document and of an extraction of it with nothing in it."""
+    document_id = str(await served.document())
+    (row,) = sql(
+        clone.owner_url,
+        "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
+        served.scope.org_id,
+        document_id,
+        served.scope.user_id,
+    )
+    return {"document_id": document_id, "extraction_id": str(row["id"])}
 
 
 async def decide(served, result: dict, **said):
@@ -155,16 +171,9 @@ async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, c
         return [proposed]
 
     async with serve(Script([first, [text("Done.")]])) as served:
-        document_id = str(await served.document())
-        (row,) = sql(
-            clone.owner_url,
-            "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
-            served.scope.org_id,
-            document_id,
-            served.scope.user_id,
-        )
-        extraction |= {"extraction": {"id": row["id"]}}
-        body = {"document_id": document_id, "extraction_id": str(row["id"]), "approval": "ask"}
+        ids = await new_extraction(served, clone)
+        extraction |= {"extraction": {"id": ids["extraction_id"]}}
+        body = {**ids, "approval": "ask"}
         result = (await served.http.post("/api/agent/extract", json=body)).json()
         before = {**ITEMS, **moved}
         put(clone, extraction, moved)
@@ -179,6 +188,45 @@ async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, c
         assert (await decide(served, result)).json()["status"] == "completed"
         (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
         assert stored["extracted_fields"] != before
+
+
+@pytest.mark.parametrize(
+    ("proposed", "chosen", "moved", "code"),
+    [
+        (call("remove_field", {"path": "items[0]"}), {"path": "items[1]"}, {"items": ITEMS["items"][:1] * 2}, 409),
+        (call("remove_field", {"path": "items[0]"}), {"path": "items[1]"}, {"number": 1}, 409),
+        (update("total", 9), {"path": "items[1].price"}, {"items": ITEMS["items"][::-1]}, 409),
+        (update("total", 9), {"value": 8}, {"items": []}, 200),
+        (update("total", 9), {"path": "items[1].price"}, {}, 200),
+    ],
+)
+async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
+    serve, clone, proposed, chosen, moved, code
+):
+    extraction = {}
+
+    async def first(body):
+        put(clone, extraction, ITEMS)
+        return [proposed]
+
+    async with serve(Script([first, [text("Done.")]])) as served:
+        ids = await new_extraction(served, clone)
+        extraction |= {"extraction": {"id": ids["extraction_id"]}}
+        body = {**ids, "approval": "ask"}
+        result = (await served.http.post("/api/agent/extract", json=body)).json()
+        if moved:
+            put(clone, extraction, moved)
+        changed = {**result["waits_for"]["input"], **chosen}
+        answer = await decide(served, result, input=changed)
+        assert answer.status_code == code, answer.text
+        if code == 409:
+            # What the person chose is shown as it stands, and can be chosen again.
+            assert answer.json()["code"] == "target_changed"
+            assert any(one["path"].startswith("items[1]") for one in answer.json()["changes"])
+            (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
+            assert stored["extracted_fields"] == {**ITEMS, **moved}
+            answer = await decide(served, result, input=changed)
+        assert answer.json()["status"] == "completed"
 
 
 async def test_something_else_that_moves_holds_nobody_up(serve, clone):
@@ -225,6 +273,23 @@ async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve)
         assert (await served.http.get(f"/api/runs/{result['run_id']}")).json()["attempt"] == 2
 
 
+async def test_a_worker_that_stops_lets_a_cli_that_stayed_go_and_another_worker_goes_on(serve, clone):
+    async with serve(Script([[update("a", 1)]]), approval_wait_seconds=30) as served:
+        result, scope = await asked(served), served.scope
+        assert len(clis()) == 1
+        began = time.monotonic()
+    assert time.monotonic() - began < 2 and clis() == []
+    (run,) = sql(clone.owner_url, "select id, status, attached, waiting_call from public.runs")
+    assert (run["status"], run["attached"]) == ("awaiting_approval", False)
+    async with serve(Script([[], [text("Done.")]])) as served:
+        await decisions.decide(served.service.database, scope, run["id"], Decision(run["waiting_call"], True))
+        await until(lambda: sql(clone.owner_url, "select 1 from public.runs where status = 'completed'"))
+        # The CLI went in order: its conversation is gone on with, and the model is not asked for the call again.
+        assert len(served.model.requests) == 1
+    calls = sql(clone.owner_url, "select id, status from public.tool_calls")
+    assert calls == [{"id": result["waits_for"]["call_id"], "status": "done"}]
+
+
 async def test_a_cli_that_stays_and_is_killed_takes_no_decision_along(serve):
     async with serve(Script([[update("a", 1)], endless([text("Done.")])]), approval_wait_seconds=20) as served:
         result = await asked(served)
@@ -243,20 +308,13 @@ async def test_a_correction_speaks_for_the_person_only_as_far_as_their_message_d
         [text("Done.")],
     ]
     async with serve(Script(steps)) as served:
-        document_id = str(await served.document())
-        (row,) = sql(
-            clone.owner_url,
-            "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
-            served.scope.org_id,
-            document_id,
-            served.scope.user_id,
-        )
+        ids = await new_extraction(served, clone)
         for path, value in (("vendor", "Acme GmbH"), ("iban", "DE99")):
             answer = await served.http.patch(
-                f"/api/extractions/{row['id']}/fields", json={"path": path, "value": value}
+                f"/api/extractions/{ids['extraction_id']}/fields", json={"path": path, "value": value}
             )
             assert answer.status_code == 200
-        body = {"extraction_id": str(row["id"]), "message": "The vendor is Acme Ltd."}
+        body = {"extraction_id": ids["extraction_id"], "message": "The vendor is Acme Ltd."}
         last = (await served.http.post("/api/agent/correct", json=body)).json()
         assert last["status"] == "completed"
         assert last["extraction"]["extracted_fields"] == {"vendor": "Acme Ltd", "iban": "DE99"}
@@ -276,14 +334,7 @@ async def test_after_completing_a_run_writes_no_more(serve, clone):
 async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
     steps = [[call("complete_extraction")], [update("a", 1)], [text("Done.")]]
     async with serve(Script(steps)) as served:
-        document_id = str(await served.document())
-        (row,) = sql(
-            clone.owner_url,
-            "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
-            served.scope.org_id,
-            document_id,
-            served.scope.user_id,
-        )
-        body = {"extraction_id": str(row["id"]), "message": "Complete it, and set a to 1."}
+        ids = await new_extraction(served, clone)
+        body = {"extraction_id": ids["extraction_id"], "message": "Complete it, and set a to 1."}
         last = (await served.http.post("/api/agent/correct", json=body)).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}

@@ -41,9 +41,9 @@ def test_only_the_worker_at_work_lets_it_wait_and_only_for_what_waits(ledger: Le
 
 def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
     run = ledger.waiting()
-    show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, \'{"type": "approval"}\')'
+    show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
     ledger.connection.execute(show, [run, "call", "b" * 64])
-    assert ledger.call(run, "status, changes, target_hash") == ("pending", [{"path": "b"}], "b" * 64)
+    assert ledger.call(run, "changes, target_hash, target_version") == ([{"path": "b"}], "b" * 64, 7)
     assert ledger.status(run) == "awaiting_approval" and ledger.events(run) == [{"type": "approval"}]
     ledger.refused("PT409", lambda: ledger.connection.execute(show, [run, "another", "b" * 64]))
     ledger.decide(run)

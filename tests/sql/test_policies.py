@@ -176,9 +176,10 @@ RIGHTS = {
     "run_watchers": {"select": True, "insert": "run_id channel org_id until", "update": "until", "delete": True},
     "tool_calls": {
         "select": True,
-        "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason changes target_hash",
+        "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason changes target_hash "
+        "target_version",
         "update": "status result code data finished_at admitted_by reason decided_by decided_at arguments "
-        "arguments_hash proposed changes target_hash",
+        "arguments_hash proposed changes target_hash target_version",
     },
     "usage": {
         "select": True,

@@ -29,12 +29,20 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The changes of a write, and its `target`: what must still stand when it is done, such as the rows it is in."""
+    """The changes of a write, and its `target`: what must still stand when it is done, such as the rows it is in.
+    `version` is that of what it changes, where that has one."""
 
     changes: Sequence[Change] = ()
     target: JsonValue = None
+    version: int | None = None
 
     @property
     def target_hash(self) -> str:
         """SHA-256 over the target in one spelling."""
         return hashlib.sha256(canonical(self.target)).hexdigest()
+
+    def covers(self, other: Preview) -> bool:
+        """Whether whoever was shown this one was shown all that the other would change."""
+        if isinstance(self.target, dict) and isinstance(other.target, dict):
+            return other.target.items() <= self.target.items()
+        return self.target == other.target

@@ -272,7 +272,7 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
                 target[f"row {paths.name(path[:depth])}"] = value
         if isinstance(value_at(fields, path), Nothing):
             target[f"nothing at {paths.name(path)}"] = True
-    return Preview(changes[:MOST_CHANGES_SHOWN], target)
+    return Preview(changes[:MOST_CHANGES_SHOWN], target, row.version)
 
 
 async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
@@ -288,7 +288,7 @@ async def preview_type(conn: Connection, extraction_id: UUID, document_type: str
     """What naming the document's type would change. Raises NotFound."""
     row = await get_locked(conn, extraction_id)
     changes = [Change(spoken_words.DOCUMENT_TYPE, row.document_type, document_type, added=row.document_type is None)]
-    return Preview(changes if row.document_type != document_type else [], row.document_type)
+    return Preview(changes if row.document_type != document_type else [], row.document_type, row.version)
 
 
 async def complete(
@@ -327,7 +327,7 @@ async def preview_completion(conn: Connection, extraction_id: UUID) -> Preview:
     row = await get_locked(conn, extraction_id)
     completed = ExtractionStatus.COMPLETED
     changes = [] if row.status is completed else [Change("status", row.status.value, completed.value)]
-    return Preview(changes, {"status": row.status.value, "version": row.version})
+    return Preview(changes, {"status": row.status.value, "version": row.version}, row.version)
 
 
 async def prepare_restore(

@@ -19,8 +19,8 @@ from fieldmark.domain.statuses import CallStatus
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One call. `proposed` is what the agent had asked for, where a person changed the arguments; `changes` and
-    `target_hash` are what the person was shown (domain/changes.py)."""
+    """One call. `proposed` is what the agent had asked for, where a person changed the arguments; `changes`,
+    `target_hash` and `target_version` are what the person was shown (domain/changes.py)."""
 
     id: str
     tool: str
@@ -32,6 +32,7 @@ class CallRow:
     decided_by: UUID | None
     changes: list[dict[str, JsonValue]] | None
     target_hash: str | None
+    target_version: int | None
     result: str | None
     code: str | None
     data: JsonValue
@@ -53,9 +54,8 @@ class Claimed:
         object.__setattr__(self, "status", CallStatus(self.status))
 
 
-_COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, decided_by, changes, target_hash, result,
-code,
-    data"""
+_COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, decided_by, changes, target_hash,
+    target_version, result, code, data"""
 
 
 async def enter(
@@ -76,7 +76,7 @@ async def enter(
     it is. Raises Fenced if another worker has the run."""
     changes = None if preview is None else Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
-        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (
             run_id,
             fencing_token,
@@ -89,6 +89,7 @@ async def enter(
             reason,
             changes,
             None if preview is None else preview.target_hash,
+            None if preview is None else preview.version,
         ),
     )
 
@@ -150,8 +151,8 @@ async def show_again(conn: Connection, run_id: UUID, call_id: str, preview: Prev
     """The call goes on waiting, and what it would change is shown anew."""
     changes = Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
-        "select private.show_again(%s, %s, %s, %s, %s::json)",
-        (run_id, call_id, changes, preview.target_hash, json.dumps(event.flat())),
+        "select private.show_again(%s, %s, %s, %s, %s, %s::json)",
+        (run_id, call_id, changes, preview.target_hash, preview.version, json.dumps(event.flat())),
     )
 
 

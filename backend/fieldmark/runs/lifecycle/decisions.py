@@ -5,6 +5,7 @@ done."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -149,14 +150,16 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         )
         async with database.as_user(scope) as conn:
             await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
-        raise _target_changed(call, moved.now) from None
+        raise _target_changed(call, moved) from None
 
 
 class _Moved(Exception):
-    """What a call would change is no more as it was shown: `now` is how it stands."""
+    """What a call would change is no more as it was shown: `now` is how it stands. `chosen` is what the person's own
+    arguments would change, where those are what moved."""
 
-    def __init__(self, now: Preview) -> None:
+    def __init__(self, now: Preview, chosen: Preview | None = None) -> None:
         self.now = now
+        self.chosen = chosen
 
 
 async def _begin(
@@ -183,17 +186,23 @@ async def _check_target(
     call: CallRow,
     edited: dict[str, JsonValue] | None,
 ) -> None:
-    """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown;
-    whoever edits them chooses other places only while nothing there has moved."""
+    """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown.
+    Whoever edits them may choose places that were not: only while nothing at all has changed since."""
     if tool.preview is None or call.target_hash is None:
         return
-    shown = AGENTS[context.run.agent].toolset.check(call.tool, call.arguments)
+    toolset = AGENTS[context.run.agent].toolset
     try:
-        now = await tool.preview(conn, context, shown)
+        now = await tool.preview(conn, context, toolset.check(call.tool, call.arguments))
     except ModelRetry as fault:  # nothing stands there any more
         now = Preview((), fault.text)
     if now.target_hash != call.target_hash:
         raise _Moved(now)
+    if edited is None or now.version == call.target_version:
+        return
+    with contextlib.suppress(ModelRetry):  # what cannot be done is refused when it is tried
+        chosen = await tool.preview(conn, context, toolset.check(call.tool, edited))
+        if not now.covers(chosen):
+            raise _Moved(now, chosen)
 
 
 async def _perform(
@@ -233,13 +242,14 @@ async def _tell_end(
     await runs.append_event(conn, run.id, ended_event(call.tool, call.id, summary, outcome, milliseconds))
 
 
-def _target_changed(call: CallRow, now: Preview) -> TargetChanged:
+def _target_changed(call: CallRow, moved: _Moved) -> TargetChanged:
     before = {str(one["path"]): one for one in call.changes or []}
+    now = moved.now if moved.chosen is None else moved.chosen
     places: list[JsonValue] = []
     for change in now.changes:
         (seen,) = shown_changes([change.as_json()])
         places.append({**seen.model_dump(mode="json"), "shown": before.get(change.path, {}).get("old")})
-    missing = before.keys() - {change.path for change in now.changes}
+    missing = before.keys() - {change.path for change in moved.now.changes}
     places += [
         {"path": path, "old": None, "shown": before[path].get("old"), "new": before[path].get("new")}
         for path in sorted(missing)
