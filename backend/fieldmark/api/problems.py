@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -87,7 +87,8 @@ def describe(app: FastAPI, schemas: dict[str, Any]) -> None:
 
 
 async def _expected(request: Request, error: Exception) -> JSONResponse:
-    known = cast(FieldmarkError, error)
+    assert isinstance(error, FieldmarkError)  # what it is registered for
+    known = error
     if isinstance(known, Misconfigured):
         log.error("misconfigured", reason=str(known))
         return problem(500, known.code, known.title, "The service is misconfigured; its log says how.")
@@ -101,7 +102,8 @@ async def _expected(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    faults = cast(RequestValidationError, error).errors()
+    assert isinstance(error, RequestValidationError)
+    faults = error.errors()
     return problem(422, "invalid", "Invalid request", "; ".join(map(_in_words, faults[:10])) + ".")
 
 
@@ -115,7 +117,8 @@ def _in_words(fault: dict[str, Any]) -> str:
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
-    known = cast(HTTPException, error)
+    assert isinstance(error, HTTPException)
+    known = error
     phrase = HTTPStatus(known.status_code).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     detail = _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail))

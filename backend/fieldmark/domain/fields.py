@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, final
 
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
 
 
+@final
 class Nothing:
     """The type of NOTHING: no value at all, since None is a value."""
 

@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal, localcontext
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
@@ -65,7 +66,7 @@ class _Rule:
     condition: tuple[Path, JsonValue] | None
 
 
-def check_rules(schema: Mapping[str, Any]) -> None:
+def check_rules(schema: JsonObject) -> None:
     """Raise Invalid with the place of the first rule that cannot be used."""
     for index, rule in enumerate(_read(schema)):
         named = list(rule.paths)
@@ -76,16 +77,16 @@ def check_rules(schema: Mapping[str, Any]) -> None:
                 raise _wrong(index, f"the schema has no field {_name(path)}")
 
 
-def broken_rules(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> list[Violation]:
+def broken_rules(schema: JsonObject, fields: JsonObject) -> list[Violation]:
     """Which rules `fields` break, with the exact difference each, the first twenty. Raises Invalid for rules
     that cannot be used, or that would look at more than 500,000 values."""
-    look = _Look()
+    finder = _Finder()
     found: list[Violation] = []
     with localcontext(_EXACT):
         for rule in _read(schema):
             check = _CHECKS[rule.kind]
-            for place, item in look.every(fields, rule.each) if rule.each else [((), cast(JsonValue, fields))]:
-                found.extend(Violation(place, rule.kind, said) for said in check(rule, _At(look, place, item)))
+            for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
+                found.extend(Violation(place, rule.kind, said) for said in check(rule, _At(finder, place, item)))
                 if len(found) >= MAX_BROKEN:
                     return found[:MAX_BROKEN]
     return found
@@ -94,7 +95,7 @@ def broken_rules(schema: Mapping[str, Any], fields: dict[str, JsonValue]) -> lis
 # Looking at fields ----------------------------------------------------------------------------------------------------
 
 
-class _Look:
+class _Finder:
     """Finds what stands at a path with stars, and counts what it looks at."""
 
     def __init__(self) -> None:
@@ -121,12 +122,12 @@ class _Look:
 class _At:
     """One place at which a rule holds: the root, or one of its items."""
 
-    look: _Look
+    finder: _Finder
     place: Path
     item: JsonValue
 
     def values(self, path: Path) -> list[tuple[str, JsonValue]]:
-        return [(paths.name(found), value) for found, value in self.look.every(self.item, path, self.place)]
+        return [(paths.name(found), value) for found, value in self.finder.every(self.item, path, self.place)]
 
     def value(self, path: Path) -> tuple[str, JsonValue]:
         return self.values(path)[0]
@@ -259,21 +260,21 @@ _WITH: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tolerance
 # Reading rules --------------------------------------------------------------------------------------------------------
 
 
-def _read(schema: Mapping[str, Any]) -> list[_Rule]:
+def _read(schema: JsonObject) -> list[_Rule]:
     said = schema.get(KEYWORD, {})
-    rules: Any = cast("dict[str, Any]", said).get("rules", []) if isinstance(said, dict) else None
+    rules = said.get("rules", []) if isinstance(said, dict) else None
     if not isinstance(rules, list):
         raise Invalid(f'The schema\'s "{KEYWORD}" must be an object, and its "rules" a list.')
-    listed = cast("list[Any]", rules)
+    listed = rules
     if len(listed) > MAX_RULES:
         raise Invalid(f"The schema has {len(listed)} rules; at most {MAX_RULES} are taken.")
     return [_rule(index, rule) for index, rule in enumerate(listed)]
 
 
-def _rule(index: int, given: Any) -> _Rule:
+def _rule(index: int, given: JsonValue) -> _Rule:
     if not isinstance(given, dict):
         raise _wrong(index, "a rule is an object")
-    rule = cast("dict[str, Any]", given)
+    rule = given
     kinds = [kind for kind in _CHECKS if kind in rule and kind != "equals"] or [
         kind for kind in ["equals"] if kind in rule
     ]
@@ -301,15 +302,15 @@ def _rule(index: int, given: Any) -> _Rule:
     return _Rule(kind, found, equals, each, _decimal(tolerance), condition)
 
 
-def _paths(index: int, kind: str, given: Any) -> tuple[Path, ...]:
+def _paths(index: int, kind: str, given: JsonValue) -> tuple[Path, ...]:
     listed = [given] if isinstance(given, str) and kind == "sum" else given
     least = 1 if kind == "sum" else 2
-    if not isinstance(listed, list) or not least <= len(cast("list[Any]", listed)) <= MAX_PATHS:
+    if not isinstance(listed, list) or not least <= len(listed) <= MAX_PATHS:
         raise _wrong(index, f"{kind} takes a list of {least} to {MAX_PATHS} paths")
-    return tuple((_path if kind == "sum" else _plain_path)(index, path) for path in cast("list[Any]", listed))
+    return tuple((_path if kind == "sum" else _plain_path)(index, path) for path in listed)
 
 
-def _requirement(index: int, given: Any) -> tuple[tuple[Path, ...], tuple[Path, JsonValue]]:
+def _requirement(index: int, given: JsonValue) -> tuple[tuple[Path, ...], tuple[Path, JsonValue]]:
     match given:
         case {"path": path, "if": {"path": other, "equals": str() | int() | float() as wanted, **more}, **rest} if (
             not more and not rest
@@ -319,14 +320,14 @@ def _requirement(index: int, given: Any) -> tuple[tuple[Path, ...], tuple[Path, 
             raise _wrong(index, 'required_if is {"path": …, "if": {"path": …, "equals": a text, number or boolean}}')
 
 
-def _plain_path(index: int, given: Any) -> Path:
+def _plain_path(index: int, given: JsonValue) -> Path:
     path = _path(index, given)
     if _EACH in path:
         raise _wrong(index, f"{_name(path)} stands for many values where one is meant; use each")
     return path
 
 
-def _path(index: int, given: Any) -> Path:
+def _path(index: int, given: JsonValue) -> Path:
     if not isinstance(given, str):
         raise _wrong(index, f"a path is a text, got {shown(given)}")
     try:
@@ -338,27 +339,33 @@ def _path(index: int, given: Any) -> Path:
     return path
 
 
-def _is_foreign(schema: Mapping[str, Any], path: Path) -> bool:
+def _is_foreign(schema: JsonObject, path: Path) -> bool:
     """Whether the schema names the fields of an object on the way, and this path's is none of them."""
-    node: Any = schema
+    below: JsonValue = schema
     for step in path:
-        for _ in range(10):
-            reference = cast("dict[str, Any]", node).get("$ref") if isinstance(node, dict) else None
-            if not isinstance(reference, str) or not reference.startswith("#/"):
-                break
-            node = value_at(cast(JsonValue, schema), reference[2:].split("/"))
-        if not isinstance(node, dict):
+        node = _resolved(schema, below)
+        if node is None:
             return False
-        known = cast("dict[str, Any]", node)
-        if {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"} & known.keys():
+        if {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"} & node.keys():
             return False
         if isinstance(step, int):
-            node = known.get("items")
-        elif step in known.get("properties", {}):
-            node = known["properties"][step]
+            below = node.get("items")
+        elif step in (named := as_object(node.get("properties"))):
+            below = named[step]
         else:
-            return "properties" in known and not known.get("additionalProperties")
+            return "properties" in node and not node.get("additionalProperties")
     return False
+
+
+def _resolved(schema: JsonObject, node: JsonValue) -> JsonObject | None:
+    """A part of the schema, or what it refers to, at most ten times over; None for what is no object."""
+    for _ in range(10):
+        reference = as_object(node).get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            break
+        found = value_at(schema, reference[2:].split("/"))
+        node = None if isinstance(found, Nothing) else found
+    return node if isinstance(node, dict) else None
 
 
 def _name(path: Path) -> str:

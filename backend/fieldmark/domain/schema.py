@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import regex
 from jsonschema import Draft202012Validator
@@ -18,7 +18,8 @@ from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.fields import value_at, walk
+from fieldmark.domain.fields import Nothing, value_at, walk
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, broken_rules, check_rules
 from fieldmark.domain.sentences import shown
@@ -31,7 +32,7 @@ MOST_TOLD = 200
 MAX_PATTERN_CHARACTERS = 500
 
 
-def check_schema(schema: dict[str, Any]) -> None:
+def check_schema(schema: JsonObject) -> None:
     """Raise Invalid with the place of the first thing wrong if `schema` is no JSON Schema for an object, usable here.
 
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
@@ -65,9 +66,9 @@ def check_schema(schema: dict[str, Any]) -> None:
 
 
 def violations(
-    schema: dict[str, Any],
-    fields: dict[str, JsonValue],
-    evidence: Mapping[str, Any] | None = None,
+    schema: JsonObject,
+    fields: JsonObject,
+    evidence: JsonObject | None = None,
     locks: Collection[str] = (),
     most: int = MAX_VIOLATIONS,
 ) -> list[Violation]:
@@ -82,7 +83,7 @@ def violations(
 
 
 def violations_told(
-    schema: dict[str, Any] | None, fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
+    schema: JsonObject | None, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> list[Violation]:
     """What a person is told of fields that stand whatever the schema says: the first two hundred `violations`, or why
     the schema cannot be used. Nothing where there is none."""
@@ -93,7 +94,7 @@ def violations_told(
 
 
 def violations_of_write(
-    schema: dict[str, Any], before: dict[str, JsonValue], after: dict[str, JsonValue], written: Collection[Path]
+    schema: JsonObject, before: JsonObject, after: JsonObject, written: Collection[Path]
 ) -> list[Violation]:
     """Why a write that leads from `before` to `after` is refused while the work goes on.
 
@@ -125,14 +126,14 @@ def _first(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation
 
 
 def _not_found(
-    schema: dict[str, Any], fields: dict[str, JsonValue], evidence: Mapping[str, Any], locks: Collection[str]
+    schema: JsonObject, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> Iterator[Violation]:
     for place in grounded(schema, fields):
         below = value_at(fields, place)
-        for path, value in walk(cast(JsonValue, below), place) if place else walk(fields):
+        for path, value in () if isinstance(below, Nothing) else walk(below, place):
             name = paths.name(path)
             proof = evidence.get(name)
-            state = cast("dict[str, Any]", proof).get("state") if isinstance(proof, dict) else None
+            state = proof.get("state") if isinstance(proof, dict) else None
             # A null claims nothing, nor does an empty list: whether they may stand there is the schema's to say.
             if value not in (None, [], {}) and state != "found" and name not in locks:
                 message = (

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import date
 from fractions import Fraction
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import regex
 from jsonschema import Draft202012Validator
@@ -47,22 +47,24 @@ _NOTHING = "nothing may stand here"
 """What a schema says that is just `false`, which is no keyword."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
-Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterator[ValidationError]]
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema, whose keywords have been checked."""
+Keyword: TypeAlias = Callable[[Any, Any, Any, Schema], Iterator[ValidationError]]
 
 
-def validate(schema: Mapping[str, Any], fields: JsonValue, below: str = "#") -> list[Violation]:
+def validate(schema: Schema, fields: JsonValue, below: str = "#") -> list[Violation]:
     """Every way in which `fields` do not follow the schema, or its part `below` a reference; the first 200 of them.
     Raises Invalid if the schema cannot be applied."""
     return _violations(_Complete, schema, fields, below=below)
 
 
-def validate_partial(schema: Mapping[str, Any], fields: JsonValue) -> list[Violation]:
+def validate_partial(schema: Schema, fields: JsonValue) -> list[Violation]:
     """The violations that no growth mends: objects may still gain properties, and lists items at their end. What cannot
     be decided before the end (`not`, `oneOf` with several that fit, `unevaluatedProperties` …) is none."""
     return _violations(_Partial, schema, fields)
 
 
-def grounded(schema: Mapping[str, Any], fields: JsonValue) -> list[Path]:
+def grounded(schema: Schema, fields: JsonValue) -> list[Path]:
     """Where the schema says `"x-fieldmark": {"grounded": true}` of what stands in `fields`, in any of its branches."""
     return list(dict.fromkeys(found.path for found in _violations(_Grounded, schema, fields, limit=None)))
 
@@ -81,7 +83,7 @@ def one_budget() -> Generator[None]:
 
 
 def _violations(
-    kind: Any, schema: Mapping[str, Any], fields: JsonValue, *, below: str = "#", limit: int | None = MAX_VIOLATIONS
+    kind: Any, schema: Schema, fields: JsonValue, *, below: str = "#", limit: int | None = MAX_VIOLATIONS
 ) -> list[Violation]:
     budget = None
     if _left.get(None) is None:
@@ -127,20 +129,20 @@ def _spend(steps: int) -> None:
         raise Invalid("The schema takes too long on these fields: its branches, lists or patterns are too many.")
 
 
-def _count(value: Any) -> int:
+def _count(value: JsonValue) -> int:
     if isinstance(value, dict):
-        return 1 + sum(map(_count, cast("dict[str, Any]", value).values()))
-    return 1 + sum(map(_count, cast("list[Any]", value))) if isinstance(value, list) else 1
+        return 1 + sum(map(_count, value.values()))
+    return 1 + sum(map(_count, value)) if isinstance(value, list) else 1
 
 
-def _size(value: Any) -> int:
-    return len(cast("list[Any]", value)) if isinstance(value, list | dict) else 0
+def _size(value: JsonValue) -> int:
+    return len(value) if isinstance(value, list | dict) else 0
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
     cost = 25 if name in ("$ref", "$dynamicRef") else 5  # about in proportion to what they take
 
-    def apply(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+    def apply(validator: Any, value: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
         _spend(cost + _size(value) + _size(instance))
         return keyword(validator, value, instance, schema)
 
@@ -150,9 +152,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 # What is said of one value --------------------------------------------------------------------------------------------
 
 
-def _type(
-    validator: Any, kinds: str | list[str], instance: Any, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
+def _type(validator: Any, kinds: str | list[str], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if not any(validator.is_type(instance, kind) for kind in _kinds(kinds)):
         yield ValidationError(_wanted(instance, _kinds(kinds)))
 
@@ -161,7 +161,7 @@ def _kinds(kinds: Any) -> list[str]:
     return [kinds] if isinstance(kinds, str) else kinds
 
 
-def _wanted(instance: Any, kinds: Sequence[str]) -> str:
+def _wanted(instance: JsonValue, kinds: Sequence[str]) -> str:
     wanted = " or ".join(_WORDS.get(kind, kind) for kind in kinds)
     said = f"{shown(instance)} stands there, but {wanted} is wanted"
     if instance is None:
@@ -175,23 +175,23 @@ def _wanted(instance: Any, kinds: Sequence[str]) -> str:
     return said
 
 
-def _enum(validator: Any, allowed: list[Any], instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _enum(validator: Any, allowed: list[Any], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if not any(_same(instance, one) for one in allowed):
         yield ValidationError(_none_of(instance, allowed))
 
 
-def _const(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _const(validator: Any, wanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if not _same(instance, wanted):
         yield ValidationError(_none_of(instance, [wanted]))
 
 
-def _none_of(instance: Any, allowed: list[Any]) -> str:
+def _none_of(instance: JsonValue, allowed: list[Any]) -> str:
     listed = ", ".join(shown(one) for one in allowed[:20]) + (" …" if len(allowed) > 20 else "")
     blank = "; leave a field out that the document leaves blank" if instance is None else ""
     return f"{shown(instance)} stands there, but allowed is only {listed}{blank}"
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _pattern(validator: Any, pattern: str, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     # A pattern may take longer than the age of the world.
     if not isinstance(instance, str):
         return
@@ -205,7 +205,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Mapping[str, A
         raise Invalid(f"The pattern {pattern[:100]!r} in the schema cannot be used.") from None
 
 
-def _format(validator: Any, name: str, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _format(validator: Any, name: str, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     # Of all formats only this one is asserted: the others tell what a text is, as the draft has it.
     if name == "date" and isinstance(instance, str) and not is_day(instance):
         yield ValidationError(f"{shown(instance)} is no date: YYYY-MM-DD is wanted, such as 2024-03-12")
@@ -220,41 +220,40 @@ def is_day(text: str) -> bool:
 
 
 def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Keyword:
-    def keyword(validator: Any, bound: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+    def keyword(validator: Any, bound: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
         if is_number(instance) and not holds(instance, bound):
             yield ValidationError(f"{shown(instance)} stands there, but {what} {shown(bound)} is wanted")
 
     return keyword
 
 
-def _multiple_of(validator: Any, step: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _multiple_of(validator: Any, step: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     # In fractions of what is printed: to binary floats 19.99 is no multiple of 0.01.
     if is_number(instance) and Fraction(repr(instance)) % Fraction(repr(step)) != 0:
         yield ValidationError(f"{shown(instance)} stands there, but a multiple of {shown(step)} is wanted")
 
 
 def _length(kind: type, words: str, holds: Callable[[int, int], bool]) -> Keyword:
-    def keyword(validator: Any, bound: int, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-        if isinstance(instance, kind) and not holds(len(cast("list[Any]", instance)), bound):
-            count = len(cast("list[Any]", instance))
+    def keyword(validator: Any, bound: int, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
+        if not isinstance(instance, kind) or not isinstance(instance, str | list | dict):
+            return
+        if not holds(count := len(instance), bound):
             yield ValidationError(f"{shown(instance)} stands there with {count} {words.format(bound)}")
 
     return keyword
 
 
-def _unique_items(validator: Any, wanted: bool, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _unique_items(validator: Any, wanted: bool, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     yield from _twice(instance if wanted else None, scalars_only=False)
 
 
-def _unique_partial(
-    validator: Any, wanted: bool, instance: Any, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
+def _unique_partial(validator: Any, wanted: bool, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     yield from _twice(instance if wanted else None, scalars_only=True)  # rows may still come to differ
 
 
-def _twice(instance: Any, *, scalars_only: bool) -> Iterator[ValidationError]:
+def _twice(instance: JsonValue, *, scalars_only: bool) -> Iterator[ValidationError]:
     seen: dict[Any, int] = {}
-    for index, item in enumerate(cast("list[Any]", instance) if isinstance(instance, list) else []):
+    for index, item in enumerate(instance if isinstance(instance, list) else []):
         if scalars_only and isinstance(item, dict | list):
             continue
         first = seen.setdefault(_key(item), index)
@@ -262,24 +261,24 @@ def _twice(instance: Any, *, scalars_only: bool) -> Iterator[ValidationError]:
             yield ValidationError(f"{shown(item)} stands in the list already, at [{first}]", path=(index,))
 
 
-def _key(value: Any) -> Any:
+def _key(value: JsonValue) -> Any:
     """What two values have in common if and only if JSON Schema calls them equal (1 is 1.0, true is not 1)."""
     _spend(1 + _size(value))
     if isinstance(value, dict):
-        return ("object", frozenset((key, _key(item)) for key, item in cast("dict[str, Any]", value).items()))
+        return ("object", frozenset((key, _key(item)) for key, item in value.items()))
     if isinstance(value, list):
-        return ("list", *(_key(item) for item in cast("list[Any]", value)))
+        return ("list", *(_key(item) for item in value))
     return (isinstance(value, bool), value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: JsonValue, other: JsonValue) -> bool:
     return type(one) is type(other) and one == other if isinstance(one, str) else _key(one) == _key(other)
 
 
 # What objects and lists hold ------------------------------------------------------------------------------------------
 
 
-def _required(validator: Any, names: list[str], instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _required(validator: Any, names: list[str], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if isinstance(instance, dict):
         for name in names:
             if name not in instance:
@@ -287,7 +286,7 @@ def _required(validator: Any, names: list[str], instance: Any, schema: Mapping[s
 
 
 def _dependent_required(
-    validator: Any, names: dict[str, list[str]], instance: Any, schema: Mapping[str, Any]
+    validator: Any, names: dict[str, list[str]], instance: JsonValue, schema: Schema
 ) -> Iterator[ValidationError]:
     if isinstance(instance, dict):
         for name, others in names.items():
@@ -297,23 +296,21 @@ def _dependent_required(
 
 
 def _properties(
-    validator: Any, known: dict[str, Any], instance: Any, schema: Mapping[str, Any]
+    validator: Any, known: dict[str, Any], instance: JsonValue, schema: Schema
 ) -> Iterator[ValidationError]:
-    for name, value in cast("dict[str, Any]", instance).items() if isinstance(instance, dict) else ():
+    for name, value in instance.items() if isinstance(instance, dict) else ():
         if name in known:
             yield from _below(validator, value, known[name], name, name)
 
 
-def _items(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _items(validator: Any, wanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     first = len(schema.get("prefixItems", []))
-    for index, item in enumerate(cast("list[Any]", instance)[first:] if isinstance(instance, list) else (), first):
+    for index, item in enumerate(instance[first:] if isinstance(instance, list) else (), first):
         yield from _below(validator, item, wanted, index)
 
 
-def _prefix_items(
-    validator: Any, wanted: list[Any], instance: Any, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
-    items = cast("list[Any]", instance) if isinstance(instance, list) else []
+def _prefix_items(validator: Any, wanted: list[Any], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
+    items = instance if isinstance(instance, list) else []
     for index, (item, one) in enumerate(zip(items, wanted, strict=False)):
         yield from _below(validator, item, one, index, index)
 
@@ -328,12 +325,12 @@ def _below(
 
 
 def _additional_properties(
-    validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]
+    validator: Any, wanted: Any, instance: JsonValue, schema: Schema
 ) -> Iterator[ValidationError]:
     if not isinstance(instance, dict) or wanted is True:
         return
     known: dict[str, Any] = schema.get("properties", {})
-    for name, value in cast("dict[str, Any]", instance).items():
+    for name, value in instance.items():
         if name in known:
             continue
         if wanted is False:
@@ -343,11 +340,11 @@ def _additional_properties(
             yield from _below(validator, value, wanted, name)
 
 
-def _contains(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _contains(validator: Any, wanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if not isinstance(instance, list):
         return
     fits = validator.evolve(schema=wanted).is_valid
-    count = sum(1 for item in cast("list[Any]", instance) if fits(item))
+    count = sum(1 for item in instance if fits(item))
     least, most = schema.get("minContains", 1), schema.get("maxContains")
     if count < least or (most is not None and count > most):
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
@@ -357,7 +354,7 @@ def _contains(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, A
 # Branches -------------------------------------------------------------------------------------------------------------
 
 
-def _any_of(validator: Any, branches: list[Any], instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _any_of(validator: Any, branches: list[Any], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     tried: list[list[ValidationError]] = []
     for index, branch in enumerate(branches):
         errors = _some(validator.descend(instance, branch, schema_path=index))
@@ -371,20 +368,20 @@ def _some(errors: Iterator[ValidationError]) -> list[ValidationError]:
     return list(islice(errors, 20))
 
 
-def _one_of(validator: Any, branches: list[Any], instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _one_of(validator: Any, branches: list[Any], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     yield from _any_of(validator, branches, instance, schema)
     if sum(1 for branch in branches if validator.evolve(schema=branch).is_valid(instance)) > 1:
         yield ValidationError(f"{shown(instance)} fits several of the forms of which exactly one is wanted")
 
 
 def _one_of_partial(
-    validator: Any, branches: list[Any], instance: Any, schema: Mapping[str, Any]
+    validator: Any, branches: list[Any], instance: JsonValue, schema: Schema
 ) -> Iterator[ValidationError]:
     # Of several that an object fits now, its growth can still rule out all but one.
     return (_any_of if _grows(instance) else _one_of)(validator, branches, instance, schema)
 
 
-def _of_the_nearest(tried: list[list[ValidationError]], instance: Any) -> Iterator[ValidationError]:
+def _of_the_nearest(tried: list[list[ValidationError]], instance: JsonValue) -> Iterator[ValidationError]:
     """The violations of the one branch that was meant, if its kind tells it; else what all branches want."""
     meant = [errors for errors in tried if not any(_is_of_another_kind(error) for error in errors)]
     if len(meant) == 1:
@@ -404,22 +401,22 @@ def _is_of_another_kind(error: ValidationError) -> bool:
     return _keyword(error) in ("const", "enum") and len(error.path) <= 1
 
 
-def _not(validator: Any, unwanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _not(validator: Any, unwanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if validator.evolve(schema=unwanted).is_valid(instance):
         yield ValidationError(f"{shown(instance)} stands there, which the schema rules out")
 
 
-def _not_partial(validator: Any, unwanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _not_partial(validator: Any, unwanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     return iter(()) if _grows(instance) else _not(validator, unwanted, instance, schema)
 
 
-def _if(validator: Any, condition: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _if(validator: Any, condition: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     branch = "then" if validator.evolve(schema=condition).is_valid(instance) else "else"
     if branch in schema:
         yield from validator.descend(instance, schema[branch], schema_path=branch)
 
 
-def _if_partial(validator: Any, condition: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _if_partial(validator: Any, condition: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     # A condition that fails now fails for good. One that holds may still come to fail: then either branch will do.
     if not _grows(instance) or not validator.evolve(schema=condition).is_valid(instance):
         yield from _if(validator, condition, instance, schema)
@@ -431,47 +428,43 @@ def _if_partial(validator: Any, condition: Any, instance: Any, schema: Mapping[s
         yield from ways[0]
 
 
-def _enum_partial(
-    validator: Any, allowed: list[Any], instance: Any, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
+def _enum_partial(validator: Any, allowed: list[Any], instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     if not any(_can_become(instance, one) for one in allowed):
         yield ValidationError(_none_of(instance, allowed))
 
 
-def _const_partial(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _const_partial(validator: Any, wanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     return _enum_partial(validator, [wanted], instance, schema)
 
 
-def _grows(instance: Any) -> bool:
+def _grows(instance: JsonValue) -> bool:
     return isinstance(instance, dict | list)
 
 
-def _can_become(now: Any, then: Any) -> bool:
+def _can_become(now: JsonValue, then: JsonValue) -> bool:
     if isinstance(now, dict) and isinstance(then, dict):
-        grown = cast("dict[str, Any]", then)
-        return all(
-            key in grown and _can_become(value, grown[key]) for key, value in cast("dict[str, Any]", now).items()
-        )
+        grown = then
+        return all(key in grown and _can_become(value, grown[key]) for key, value in now.items())
     if isinstance(now, list) and isinstance(then, list):
-        items, later = cast("list[Any]", now), cast("list[Any]", then)
+        items, later = now, then
         return len(items) <= len(later) and all(map(_can_become, items, later))
     return _same(now, then)
 
 
-def _says_grounded(validator: Any, said: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-    if isinstance(said, dict) and cast("dict[str, Any]", said).get("grounded") is True:
+def _says_grounded(validator: Any, said: JsonValue, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
+    if isinstance(said, dict) and said.get("grounded") is True:
         yield ValidationError("must be found in the document")
 
 
-def _every_branch(validator: Any, branches: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-    for branch in cast("list[Any]", branches) if isinstance(branches, list) else [branches]:
+def _every_branch(
+    validator: Any, branches: JsonValue, instance: JsonValue, schema: Schema
+) -> Iterator[ValidationError]:
+    for branch in branches if isinstance(branches, list) else [branches]:
         if isinstance(branch, dict):
             yield from validator.descend(instance, branch)
 
 
-def _further_properties(
-    validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
+def _further_properties(validator: Any, wanted: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
     return _additional_properties(validator, wanted, instance, schema) if isinstance(wanted, dict) else iter(())
 
 

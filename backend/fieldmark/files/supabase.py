@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
+from pydantic import JsonValue
 
 from fieldmark.errors import Conflict, FieldmarkError, Misconfigured, NotFound, TooLarge, Unavailable
 from fieldmark.files.stored_path import StoredPath, parse_stored_path
@@ -138,13 +139,12 @@ async def _refusal_of(response: httpx.Response) -> FieldmarkError:
             break
     status, code = str(response.status_code), ""
     try:
-        told: object = json.loads(body)
+        told: JsonValue = json.loads(body)
     except ValueError:
         told = None
     if isinstance(told, dict):
-        fields = cast("dict[str, object]", told)
-        status = str(fields.get("statusCode", status))
-        code = str(fields.get("error", fields.get("code", "")))
+        status = str(told.get("statusCode", status))
+        code = str(told.get("error", told.get("code", "")))
     return _refusal(status, code)
 
 

@@ -7,9 +7,13 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias
 
-Body = dict[str, Any]
+from pydantic import JsonValue
+
+from fieldmark.domain.json_values import JsonObject
+
+Body: TypeAlias = JsonObject
 """A request's JSON, as a client sent it."""
 
 
@@ -42,7 +46,7 @@ class Turn:
 
     blocks: Sequence[Block]
     stop_reason: str | None = None
-    usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    usage: Mapping[str, JsonValue] = field(default_factory=JsonObject)
     model: str | None = None
 
 
@@ -54,7 +58,7 @@ def thinking(words: str) -> Thinking:
     return Thinking(words)
 
 
-def call(name: str, arguments: dict[str, Any] | None = None) -> Call:
+def call(name: str, arguments: Mapping[str, object] | None = None) -> Call:
     """A call of the tool that is named bare (`update_field`); the prefix it has on the wire is found in the request."""
     return Call(name, json.dumps(arguments or {}, ensure_ascii=False))
 
@@ -64,10 +68,10 @@ def raw_call(name: str, arguments: str) -> Call:
     return Call(name, arguments)
 
 
-def items(body: Body, key: str) -> list[dict[str, Any]]:
+def items(body: Body, key: str) -> list[JsonObject]:
     """The objects of a list in the request (`messages`, `tools`); none when the request has no such list."""
     listed = body.get(key)
-    return [item for item in cast("list[Any]", listed) if isinstance(item, dict)] if isinstance(listed, list) else []
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def bare(name: str) -> str:
@@ -89,9 +93,10 @@ def wire_name(name: str, body: Body) -> str:
     return next((known.removesuffix(bare(known)) + name for known in offered if "__" in known), name)
 
 
-def message(body: Body, turn: Turn) -> dict[str, Any]:
+def message(body: Body, turn: Turn) -> JsonObject:
     """The whole answer as one JSON object, for a request that does not stream."""
-    return _envelope(body, turn) | {
+    return {
+        **_envelope(body, turn),
         "content": [_whole(block, body) for block in turn.blocks],
         "stop_reason": _stop_reason(turn),
         "usage": {**_usage(body), "output_tokens": _output_tokens(turn.blocks), **turn.usage},
@@ -108,7 +113,7 @@ def block_events(index: int, block: Block, body: Body, *, unfinished: bool = Fal
     """One block in several pieces; `unfinished` breaks off in the middle, without the block's stop."""
     match block:
         case Text():
-            start: dict[str, Any] = {"type": "text", "text": ""}
+            start: JsonObject = {"type": "text", "text": ""}
             deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block.text)]
         case Thinking():
             start = {"type": "thinking", "thinking": "", "signature": ""}
@@ -152,7 +157,7 @@ _ERROR_TYPES = {
 }
 
 
-def error(status: int, words: str) -> dict[str, Any]:
+def error(status: int, words: str) -> JsonObject:
     """The body of an answer with an error status."""
     return {"type": "error", "error": {"type": _ERROR_TYPES.get(status, "api_error"), "message": words}}
 
@@ -161,7 +166,7 @@ def _event(name: str, **data: Any) -> str:
     return f"event: {name}\ndata: {json.dumps({'type': name, **data}, ensure_ascii=False)}\n\n"
 
 
-def _envelope(body: Body, turn: Turn) -> dict[str, Any]:
+def _envelope(body: Body, turn: Turn) -> JsonObject:
     return {
         "id": "msg_" + secrets.token_hex(12),
         "type": "message",
@@ -183,7 +188,7 @@ def _usage(body: Body) -> dict[str, int]:
     }
 
 
-def _whole(block: Block, body: Body) -> dict[str, Any]:
+def _whole(block: Block, body: Body) -> JsonObject:
     match block:
         case Text():
             return {"type": "text", "text": block.text}

@@ -11,9 +11,10 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import uvicorn
+from pydantic import JsonValue
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -162,10 +163,10 @@ async def _cut(body: Body, cut: Cut) -> AsyncIterator[str]:
 
 async def _read(request: Request) -> Body | None:
     try:
-        body = json.loads(await request.body())
+        body: JsonValue = json.loads(await request.body())
     except ValueError:
         return None
-    return cast("Body", body) if isinstance(body, dict) else None
+    return body if isinstance(body, dict) else None
 
 
 def _count(body: Body) -> dict[str, int]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from fieldmark.errors import Invalid
@@ -48,8 +48,8 @@ class Cursor:
         try:
             if len(text) > MAX_CURSOR_CHARACTERS:
                 raise ValueError
-            said: Any = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
-            given, created_at, row_id = cast("list[str]", said)
+            said: list[str] = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+            given, created_at, row_id = said
             moment = datetime.fromisoformat(created_at)
             if given != kind or moment.tzinfo is None:
                 raise ValueError

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from fieldmark.domain.json_values import JsonObject
+
 Row = dict[str, Any]
 
 
@@ -48,7 +50,7 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
     )
 
 
-async def load(conn: AsyncConnection[Row], part: Part) -> list[dict[str, Any]]:
+async def load(conn: AsyncConnection[Row], part: Part) -> list[JsonObject]:
     """The entries of a conversation, in order; none for one that never was."""
     cursor = await conn.execute(
         f"select entry from public.agent_sessions where {_HERE} and subpath = %s order by number",

@@ -48,7 +48,7 @@ _DISCREET = ("opentelemetry", "procrastinate", "psycopg", "uvicorn")
 
 
 def _of_library(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    record = cast(logging.LogRecord, event["_record"])
+    record: logging.LogRecord = event["_record"]
     if record.name.split(".")[0] not in _DISCREET:
         event["event"] = f"{record.module}:{record.lineno}"
     return event

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fieldmark.domain.json_values import as_object
 from fieldmark.offline_model.messages import Block, Body, items
 from fieldmark.offline_model.replies import Cut, Fault, Held, HttpError, Reply
 
@@ -105,7 +106,6 @@ def answers_so_far(body: Body) -> int:
 
 def conversation(body: Body) -> str:
     """What tells two conversations apart: the client's session, else a digest of the first message."""
-    metadata: dict[str, Any] = body.get("metadata") or {}
-    session = metadata.get("user_id")
+    session = as_object(body.get("metadata")).get("user_id")
     first = session if session else json.dumps(items(body, "messages")[:1], sort_keys=True)
     return hashlib.sha256(str(first).encode()).hexdigest()

@@ -16,7 +16,7 @@ from fieldmark.runs.engine.tool_executor import ToolExecutor
 
 pytestmark = pytest.mark.anyio
 
-READ = {"tool_name": "mcp__fieldmark__get_document_text", "tool_input": {}}
+READ = {"hook_event_name": "PreToolUse", "tool_name": "mcp__fieldmark__get_document_text", "tool_input": {}}
 WHOSE = contextvars.ContextVar("whose", default="nobody")
 
 

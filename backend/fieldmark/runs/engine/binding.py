@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -20,7 +20,7 @@ from claude_agent_sdk.types import (
 )
 from pydantic import JsonValue
 
-from fieldmark.runs.engine.permission_hook import PermissionHook
+from fieldmark.runs.engine.permission_hook import PermissionHook, Verdict
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.tools.ledger import ToolOutcome
@@ -117,13 +117,4 @@ class RunBinding:
         self.spoilt = True
 
 
-_NOBODY = cast(
-    SyncHookJSONOutput,
-    {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": "The run has ended.",
-        }
-    },
-)
+_NOBODY = Verdict("deny", "The run has ended.").told()

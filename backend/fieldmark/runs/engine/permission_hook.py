@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import structlog
-from claude_agent_sdk.types import HookContext, HookInput, SyncHookJSONOutput
+from claude_agent_sdk.types import HookContext, HookInput, PreToolUseHookSpecificOutput, SyncHookJSONOutput
 from pydantic import JsonValue
 
 from fieldmark.domain.changes import Preview
@@ -81,6 +81,24 @@ class NoWaiting:
         return RunStatus.AWAITING_APPROVAL
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a call, why, and with which arguments in the place of its own."""
+
+    decision: Literal["allow", "deny", "defer"]
+    reason: str | None = None
+    arguments: dict[str, JsonValue] | None = None
+
+    def told(self) -> SyncHookJSONOutput:
+        """As the CLI hears it."""
+        output: PreToolUseHookSpecificOutput = {"hookEventName": "PreToolUse", "permissionDecision": self.decision}
+        if self.reason is not None:
+            output["permissionDecisionReason"] = self.reason
+        if self.arguments is not None:
+            output["updatedInput"] = self.arguments
+        return {"hookSpecificOutput": output}
+
+
 class PermissionHook:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
@@ -119,36 +137,36 @@ class PermissionHook:
         self.ahead: dict[str, asyncio.Task[Prepared]] = {}
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
-        call = cast(dict[str, Any], given)
+        tool_name = ""
         if call_id is not None:
             self.seen.add(call_id)
         with in_log(self._context, call_id):
             try:
-                verdict = await self._decide(str(call["tool_name"]), call_id, call["tool_input"])
+                assert given["hook_event_name"] == "PreToolUse"  # what it is registered for
+                tool_name = given["tool_name"]
+                verdict = await self._decide(tool_name, call_id, given["tool_input"])
             except Exception:
                 log.exception("permission hook failed")
-                verdict = _verdict("deny", "The call could not be checked. Do not repeat it.")
-            if call_id is not None and _decision(verdict) == "allow":
+                verdict = Verdict("deny", "The call could not be checked. Do not repeat it.")
+            if call_id is not None and verdict.decision == "allow":
                 self.passed.add(call_id)
-            elif (outcome := _OUTCOMES.get(_decision(verdict))) is not None:
-                self._on_tool_outcome(
-                    known(self._toolset, str(call["tool_name"]).removeprefix(TOOL_PREFIX)), outcome, None
-                )
-            return verdict
+            elif (outcome := _OUTCOMES.get(verdict.decision)) is not None:
+                self._on_tool_outcome(known(self._toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
+            return verdict.told()
 
-    async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
+    async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Verdict:
         name = tool_name.removeprefix(TOOL_PREFIX)
         tool = self._toolset.tools.get(name)
         if tool is None or name == tool_name:
-            return _verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
+            return Verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
         if not tool.is_gated:
-            return _verdict("allow")
+            return Verdict("allow")
         if call_id is None:
-            return _verdict("deny", "The call came without an id.")
+            return Verdict("deny", "The call came without an id.")
         if call_id == self._waiting_call:
             return await self._as_decided(call_id)
         if call_id == self._stale_call:
-            return _verdict("deny", "This call is out of date: a newer message took its place.")
+            return Verdict("deny", "This call is out of date: a newer message took its place.")
         try:
             args = self._toolset.check(name, arguments)
         except ModelRetry as retry:
@@ -162,7 +180,7 @@ class PermissionHook:
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
                 context = replace(self._context, call_id=call_id)
                 self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))
-            return _verdict("allow")
+            return Verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
@@ -171,7 +189,7 @@ class PermissionHook:
         except ModelRetry as retry:  # nothing that could be shown: the person need not be asked
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
         if not await self._waiting.may_wait() or await self._waiting.until_decided() is not RunStatus.RUNNING:
-            return _verdict("defer")
+            return Verdict("defer")
         self.decided.add(call_id)
         return await self._as_decided(call_id)
 
@@ -215,35 +233,35 @@ class PermissionHook:
         message = self._toolset.summary(tool, arguments)
         return approval_event(self._context.run_id, call_id, tool, arguments, message, changes)
 
-    async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> SyncHookJSONOutput:
+    async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Start one at a time.", "one_at_a_time")
         if self._before is not None:
             await self._before(call_id)
         outcome = await run_call(self._toolset, self._context, name, call_id, arguments)
         if outcome.code == "awaiting_runs":
-            return _verdict("defer")
-        return _verdict("allow")  # it was refused, and its answer is recorded
+            return Verdict("defer")
+        return Verdict("allow")  # it was refused, and its answer is recorded
 
-    async def _as_decided(self, call_id: str) -> SyncHookJSONOutput:
+    async def _as_decided(self, call_id: str) -> Verdict:
         async with self._context.database.as_user(self._context.scope) as conn:
             entry = await tool_calls.get(conn, self._context.run_id, call_id)
         if entry is None:
-            return _verdict("deny", "The call was never proposed.")
+            return Verdict("deny", "The call was never proposed.")
         if entry.status is CallStatus.PENDING:
             await self._ask_again(entry)
         if entry.status in (CallStatus.PENDING, CallStatus.WAITING):
-            return _verdict("defer")
+            return Verdict("defer")
         if entry.status is CallStatus.REFUSED:
-            return _verdict("deny", f"A person refused this change. {entry.reason or ''}".strip())
-        return _verdict("allow", arguments=entry.arguments if entry.proposed is not None else None)
+            return Verdict("deny", f"A person refused this change. {entry.reason or ''}".strip())
+        return Verdict("allow", arguments=entry.arguments if entry.proposed is not None else None)
 
     async def _refuse(
         self, name: str, call_id: str, arguments: dict[str, JsonValue], reason: str, code: str = REFUSED_CODE
-    ) -> SyncHookJSONOutput:
+    ) -> Verdict:
         await self._enter(name, call_id, arguments, CallStatus.REFUSED, reason)
         self.outcomes[call_id] = ToolOutcome(reason, code, is_error=True)
-        return _verdict("deny", self.outcomes[call_id].text)
+        return Verdict("deny", self.outcomes[call_id].text)
 
     async def _enter(
         self,
@@ -280,18 +298,3 @@ def in_log(context: RunContext[Any], call_id: str | None) -> AbstractContextMana
     return structlog.contextvars.bound_contextvars(
         run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id
     )
-
-
-def _verdict(
-    decision: str, reason: str | None = None, arguments: dict[str, JsonValue] | None = None
-) -> SyncHookJSONOutput:
-    output: dict[str, Any] = {"hookEventName": "PreToolUse", "permissionDecision": decision}
-    if reason is not None:
-        output["permissionDecisionReason"] = reason
-    if arguments is not None:
-        output["updatedInput"] = arguments
-    return cast(SyncHookJSONOutput, {"hookSpecificOutput": output})
-
-
-def _decision(verdict: SyncHookJSONOutput) -> str:
-    return cast(dict[str, Any], verdict)["hookSpecificOutput"]["permissionDecision"]

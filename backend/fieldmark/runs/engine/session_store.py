@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
 
 from fieldmark.db.pool import Database
+from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import runs, sessions
@@ -73,13 +74,12 @@ class Sessions:
         shown = [one for one in entries if one.get("type") != _BOOKMARK and not self._is_passed_over(one)]
         return cast(list[SessionStoreEntry], shown) or None
 
-    def _is_passed_over(self, entry: dict[str, Any]) -> bool:
-        attachment = entry.get("attachment")
+    def _is_passed_over(self, entry: JsonObject) -> bool:
+        attachment = as_object(entry.get("attachment"))
         return (
             self._passed_over is not None
-            and isinstance(attachment, dict)
-            and cast(dict[str, Any], attachment).get("type") == "hook_deferred_tool"
-            and cast(dict[str, Any], attachment).get("toolUseID") == self._passed_over
+            and attachment.get("type") == "hook_deferred_tool"
+            and attachment.get("toolUseID") == self._passed_over
         )
 
     async def delete(self, key: SessionKey) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+from pydantic import JsonValue
 
 from fieldmark.agents.extraction.offline.fields import YES_NO, amount, day, document_type, meant, plain, read_fields
 from fieldmark.domain import paths
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.offline_model.messages import Block, Body, bare, call, items, text, thinking
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
@@ -26,15 +30,19 @@ _NEXT = rf"{_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS}"  # how another clause 
 _BREAK = re.compile(rf'(?:[.;!]|,? and|,? then|,) (?={_NEXT})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE)
 
 
+Calls: TypeAlias = list[tuple[str, JsonObject]]
+"""Tools and their arguments."""
+
+
 class Done(NamedTuple):
     """A call that was made: what it answered in words, and for programs."""
 
     tool: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     answer: str
     failed: bool
     code: str
-    data: dict[str, Any]
+    data: JsonObject
 
 
 def answer(body: Body) -> list[Block]:
@@ -51,7 +59,7 @@ def answer(body: Body) -> list[Block]:
 
 def _conversation(body: Body) -> tuple[str, list[Done]]:
     """The task (the first words of the user, or the last correction) and the calls made since, in order."""
-    task, done, calls = "", list[Done](), dict[str, dict[str, Any]]()
+    task, done, calls = "", list[Done](), dict[str, JsonObject]()
     for message in items(body, "messages"):
         blocks = items(message, "content") or [{"text": message.get("content")}]
         words = _words(blocks)
@@ -61,24 +69,23 @@ def _conversation(body: Body) -> tuple[str, list[Done]]:
             calls |= {str(block.get("id")): block} if block.get("type") == "tool_use" else {}
             if block.get("type") == "tool_result" and (made := calls.get(str(block.get("tool_use_id")))):
                 said = _words(items(block, "content")) or str(block.get("content"))
-                tool, arguments = bare(str(made.get("name"))), dict(made.get("input") or {})
+                tool, arguments = bare(str(made.get("name"))), as_object(made.get("input"))
                 done.append(Done(tool, arguments, *_outcome(said, bool(block.get("is_error")))))
     return task, done
 
 
-def _outcome(said: str, failed: bool) -> tuple[str, bool, str, dict[str, Any]]:
+def _outcome(said: str, failed: bool) -> tuple[str, bool, str, JsonObject]:
     """An answer taken apart: its words, whether it failed, its code and its data."""
     found = _OUTCOME.search(said)
     try:
-        told: dict[str, Any] = json.loads(found[1]) if found else {}
+        told: JsonObject = json.loads(found[1]) if found else {}
     except ValueError:
         found, told = None, {}
-    data = told.get("data")
     words = said[: found.start()] if found else said
-    return words, failed, str(told.get("code", "ok")), cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    return words, failed, str(told.get("code", "ok")), as_object(told.get("data"))
 
 
-def _words(blocks: list[dict[str, Any]]) -> str:
+def _words(blocks: list[JsonObject]) -> str:
     said = [words for block in blocks if isinstance(words := block.get("text"), str)]
     return "\n".join(words for words in said if not words.startswith("<system-reminder>"))
 
@@ -88,7 +95,7 @@ def _tagged(task: str, tag: str) -> str | None:
     return task[start + len(tag) + 2 : end] if 0 <= start < end else None
 
 
-def _open(done: list[Done], tool: str, arguments: dict[str, Any] | None = None) -> bool:
+def _open(done: list[Done], tool: str, arguments: JsonObject | None = None) -> bool:
     # Nothing that succeeded is called again, and nothing three times: so a conversation always ends.
     tries = [one.failed for one in done if one.tool == tool and arguments in (None, one.arguments)]
     return len(tries) < 2 and all(tries)
@@ -110,32 +117,33 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
     fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
     # The second try leaves out what the refusal names.
     refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
-    named = {path for paths_of in refusals if isinstance(paths_of, list) for path in cast("list[Any]", paths_of)}
+    named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
     found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
     if found and _open(done, "extract_fields"):
-        nested: dict[str, Any] = {}
+        nested: JsonObject = {}
         for field in found.values():
             inside = nested
             for key in field.keys[:-1]:
-                inside = inside.setdefault(key, {})
+                inside = as_object(inside.setdefault(key, {}))
             inside[field.keys[-1]] = field.value
         sure = {path: field.confidence for path, field in found.items()}
         quotes = {path: {"quote": field.quote, "page": field.page} for path, field in found.items()}
         return [call("extract_fields", {"fields": nested, "confidences": sure, "evidence": quotes})]
-    saved = [one.arguments["confidences"] for one in done if one.tool == "extract_fields" and not one.failed]
-    count = f"{sum(map(len, saved))} labelled values were found by rules."
+    saved = [one.arguments for one in done if one.tool == "extract_fields" and not one.failed]
+    count = f"{sum(len(as_object(one.get('confidences'))) for one in saved)} labelled values were found by rules."
     if "complete_extraction" in offered and _open(done, "complete_extraction"):
         return [call("complete_extraction", {"summary": count})]
     ignored = ["The instructions in words were not followed: rules cannot."] if _tagged(task, "instructions") else []
     return [text(" ".join([NOTE, count, *ignored, *refused.values()]))]
 
 
-def _rest(read: Done) -> dict[str, Any]:
+def _rest(read: Done) -> JsonObject:
     """The arguments that read on where a reading was cut; none where it was not."""
     pages, offset = read.data.get("pages"), read.data.get("offset")
     if read.code != "more" or not isinstance(pages, str) or not _PAGES.fullmatch(pages):
         return {}
-    return {"pages": pages} | ({"offset": offset} if isinstance(offset, int) and 0 < offset < 10**9 else {})
+    begun = isinstance(offset, int) and 0 < offset < 10**9
+    return {"pages": pages, "offset": offset} if begun else {"pages": pages}
 
 
 def _correct(words: str, done: list[Done]) -> list[Block]:
@@ -163,15 +171,18 @@ def _correct(words: str, done: list[Done]) -> list[Block]:
     return [text(" ".join([*said, NOTE]))]
 
 
-def _places(value: Any, keys: paths.Path) -> dict[paths.Path, Any]:
-    inner = cast("dict[str, Any]", value).items() if isinstance(value, dict) else ()
-    inner = enumerate(cast("list[Any]", value)) if isinstance(value, list) else inner
+def _places(value: JsonValue, keys: paths.Path) -> dict[paths.Path, JsonValue]:
+    inner: Iterable[tuple[str | int, JsonValue]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
     return {at: one for key, item in inner for at, one in [((*keys, key), item), *_places(item, (*keys, key)).items()]}
 
 
-def _changes(words: str, places: dict[paths.Path, Any]) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+def _changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, list[str]]:
     """The calls that a correction asks for, and a sentence for each thing in it that is not clear."""
-    updates, removed, unclear = list[tuple[str, dict[str, Any]]](), set[paths.Path](), list[str]()
+    updates, removed, unclear = Calls(), set[paths.Path](), list[str]()
     leaves = [keys for keys, value in places.items() if not isinstance(value, dict | list)]
     flat = " ".join(re.sub("[“”]", '"', words[:4000]).replace("\n", " ; ").split()).strip(" ;.!")
     for clause in _BREAK.split(flat):
@@ -192,7 +203,7 @@ def _changes(words: str, places: dict[paths.Path, Any]) -> tuple[list[tuple[str,
                 updates.append(("update_field", {"path": paths.name(found[0]), "value": typed, "confidence": 1.0}))
         unclear += [] if said else [f'I did not understand "{clause[:100]}". {_HELP}']
     # Removals come last and from the end, so that no index moves.
-    removals = [("remove_field", {"path": paths.name(keys)}) for keys in reversed(places) if keys in removed]
+    removals: Calls = [("remove_field", {"path": paths.name(keys)}) for keys in reversed(places) if keys in removed]
     return updates + removals, unclear
 
 
@@ -207,7 +218,7 @@ def _meant(named: str, among: list[paths.Path]) -> list[paths.Path]:
     return next(filter(None, ways), ways[0])
 
 
-def _typed(said: str, old: Any, keys: paths.Path) -> Any:
+def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
     """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
     kinds = set(meant(paths.name(keys)).values()) if old is None else set[str]()
     if re.fullmatch(r'".*"', said):
