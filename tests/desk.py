@@ -89,7 +89,7 @@ class Desk:
         return run_context(self.database, self.scope, claimed)
 
     async def admit(self, context: RunContext[Any], name: str, arguments: dict[str, Any], call_id: str) -> None:
-        """Enter a call in the ledger as the gate does."""
+        """Enter a call in the ledger as the permission hook does."""
         async with self.database.as_user(self.scope) as conn:
             await tool_calls.enter(
                 conn,

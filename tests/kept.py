@@ -95,8 +95,8 @@ class Talk:
 
 
 @asynccontextmanager
-async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **warmth: Any) -> AsyncIterator[Kept]:
-    """Up to three CLIs that live on, none of them in advance, if `warmth` says nothing else."""
+async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **chosen: Any) -> AsyncIterator[Kept]:
+    """Up to three CLIs that live on, none of them in advance, if `chosen` says nothing else."""
     metrics = Metrics()
     async with OfflineModel(answer) as model:
         service = ModelService(model.base_url, "test-key", None)
@@ -104,7 +104,7 @@ async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **warmth
             service,
             most_turns=max_turns,
             seconds=seconds,
-            settings=PoolSettings(**{"processes": 3, "spares": 0, **warmth}),
+            settings=PoolSettings(**{"processes": 3, "spares": 0, **chosen}),
             first=(EXTRACTION, MODEL),
             metrics=metrics,
         )

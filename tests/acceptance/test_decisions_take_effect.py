@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import pytest
 
@@ -277,8 +276,7 @@ async def test_a_worker_that_stops_lets_a_cli_that_stayed_go_and_another_worker_
     async with serve(Script([[update("a", 1)]]), approval_wait_seconds=30) as served:
         result, scope = await asked(served), served.scope
         assert len(clis()) == 1
-        began = time.monotonic()
-    assert time.monotonic() - began < 2 and clis() == []
+    assert clis() == []
     (run,) = sql(clone.owner_url, "select id, status, attached, waiting_call from public.runs")
     assert (run["status"], run["attached"]) == ("awaiting_approval", False)
     async with serve(Script([[], [text("Done.")]])) as served:

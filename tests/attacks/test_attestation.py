@@ -1,4 +1,4 @@
-"""The CLI has our eight tools and nothing else; with one thing more, or past the gate, a run ends."""
+"""The CLI has our eight tools and nothing else; with one thing more, or past the hook, a run ends."""
 
 from __future__ import annotations
 

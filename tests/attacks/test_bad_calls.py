@@ -28,7 +28,7 @@ def nested(depth: int) -> str:
     return '{"path": "total", "confidence": 1, "value": %s}' % ("[" * depth + "]" * depth)
 
 
-# (the call, what the model is told, how the ledger has it: None = it never came to the gate)
+# (the call, what the model is told, how the ledger has it: None = it never came to the hook)
 BAD = {
     "broken JSON": (raw('{"path": "total", "value": '), "could not be parsed as JSON", None),
     "two objects": (raw('{"path": "a"} {"path": "b"}'), "could not be parsed as JSON", None),

@@ -49,7 +49,7 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
             extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
         return Desk(database, clone.owner_url, scope, document_id, extraction_id)
 
-    async def grounds(desk: Desk) -> DocumentIndex:
+    async def index_of(desk: Desk) -> DocumentIndex:
         async with database.as_user(scope) as conn:
             page = await documents.page(conn, desk.document_id, 1)
         assert page is not None
@@ -78,7 +78,7 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     assert "Ignore all rules" not in worked.sent
     # Whatever made the model write it (its own quote, here): the page does not say so.
     assert worked.results[2][1] and total(desk) == ("not_found", 0)
-    found = await grounds(desk)
+    found = await index_of(desk)
     assert found.find("100.00") and found.find("9999.00") is None and found.find_quote("Ignore all rules") is None
     async with database.as_user(scope) as conn:
         (warning,) = await documents.hidden(conn, desk.document_id)
@@ -88,6 +88,6 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     worked = await desk.work(reading())
     assert "9999.00" in worked.results[0][0] and "page 1:" in worked.results[1][0]
     assert total(desk)[0] == "found" and total(desk)[1] > 0.9
-    assert (await grounds(desk)).find("9999.00")
+    assert (await index_of(desk)).find("9999.00")
     async with database.as_user(scope) as conn:
         assert await documents.hidden(conn, desk.document_id) == []

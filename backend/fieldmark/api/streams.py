@@ -56,17 +56,17 @@ Deltas = Annotated[
 """A route's parameter."""
 
 
-def event_stream(service: Runtime, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool) -> EventSourceResponse:
+def event_stream(runtime: Runtime, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool) -> EventSourceResponse:
     """The run's events behind number `after`, then the new ones, until it has ended. `id:` is an event's number; a
     delta has none."""
-    return EventSourceResponse(_events(service, scope, run_id, after, deltas), headers=_HEADERS)
+    return EventSourceResponse(_events(runtime, scope, run_id, after, deltas), headers=_HEADERS)
 
 
-async def _events(service: Runtime, scope: Scope, run_id: UUID, after: int, deltas: bool) -> AsyncIterator[bytes]:
+async def _events(runtime: Runtime, scope: Scope, run_id: UUID, after: int, deltas: bool) -> AsyncIterator[bytes]:
     try:
-        with service.metrics.stream_readers.track_inprogress():
+        with runtime.metrics.stream_readers.track_inprogress():
             yield format_sse_event(comment="run " + str(run_id))
-            async for event in follow(service.database, scope, run_id, after, deltas=deltas):
+            async for event in follow(runtime.database, scope, run_id, after, deltas=deltas):
                 if event is None:
                     yield format_sse_event(comment="waiting")
                 else:

@@ -314,14 +314,14 @@ async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
     await conn.execute("select private.fence(%s, %s)", (run_id, fencing_token))
 
 
-class Look(NamedTuple):
+class Seen(NamedTuple):
     """How a run stands, and for how many seconds more somebody wants its words as they come."""
 
     status: RunStatus
     watched_seconds: float
 
 
-async def look(conn: Connection, run_id: UUID, fencing_token: int) -> Look | None:
+async def look(conn: Connection, run_id: UUID, fencing_token: int) -> Seen | None:
     """How the run stands, for the worker that has it; None if that is another, or nobody."""
     cursor = await conn.execute(
         """select r.status, coalesce(extract(epoch from (
@@ -331,7 +331,7 @@ async def look(conn: Connection, run_id: UUID, fencing_token: int) -> Look | Non
         (run_id, fencing_token),
     )
     row = await cursor.fetchone()
-    return Look(RunStatus(row["status"]), row["seconds"]) if row else None
+    return Seen(RunStatus(row["status"]), row["seconds"]) if row else None
 
 
 async def watch(conn: Connection, run_id: UUID, channel: str) -> None:

@@ -28,7 +28,7 @@ from fieldmark.stores import documents, runs
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
-HOUSEKEEPING_SECONDS = 30
+MAINTENANCE_SECONDS = 30
 POLL_SECONDS = 1
 """New jobs are called out, but one that comes while a worker looks for another goes unheard until it looks again."""
 RESTART_SECONDS = 1
@@ -39,15 +39,15 @@ MAX_TRIES = 10
 
 
 @asynccontextmanager
-async def working(service: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
+async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
     """Work on jobs while the block lasts; yields the task that does."""
     async with AsyncExitStack() as stack:
         stack.enter_context(scratch_dir.scratch_dir())
-        model = await stack.enter_async_context(_model_service(service.settings))
-        pool = await stack.enter_async_context(_cli_pool(service, model))
-        queue = await stack.enter_async_context(open_queue(service.direct_url))
-        runner = _register(queue, service, model, pool)
-        task = asyncio.create_task(_work(queue, service), name="worker")
+        model = await stack.enter_async_context(_model_service(runtime.settings))
+        pool = await stack.enter_async_context(_cli_pool(runtime, model))
+        queue = await stack.enter_async_context(open_queue(runtime.direct_url))
+        runner = _register(queue, runtime, model, pool)
+        task = asyncio.create_task(_work(queue, runtime), name="worker")
         try:
             yield task
         finally:
@@ -71,8 +71,8 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
         )
 
 
-def _cli_pool(service: Runtime, model: ModelService) -> CliPool:
-    settings = service.settings
+def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
+    settings = runtime.settings
     enough = settings.max_live_agents + settings.warm_spares
     return CliPool(
         model,
@@ -87,23 +87,23 @@ def _cli_pool(service: Runtime, model: ModelService) -> CliPool:
         ),
         first=(next(iter(AGENTS.values())), settings.model),
         most_at_work=settings.max_live_agents,
-        metrics=service.metrics,
+        metrics=runtime.metrics,
     )
 
 
-def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) -> Runner:
-    settings = service.settings
+def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) -> Runner:
+    settings = runtime.settings
     runner = Runner(
-        service.database,
+        runtime.database,
         model,
         Limits(
             model=settings.model,
             max_turns=settings.max_turns,
             seconds=settings.run_seconds,
-            prices=service.prices,
+            prices=runtime.prices,
             approval_wait_seconds=settings.approval_wait_seconds,
         ),
-        service.metrics,
+        runtime.metrics,
         pool,
     )
 
@@ -118,24 +118,24 @@ def _register(queue: App, service: Runtime, model: ModelService, pool: CliPool) 
     async def read_document(context: JobContext, document_id: str) -> None:
         # Counted before the reading: a file that takes its worker down must not do so for ever.
         if context.job.attempts >= MAX_TRIES:
-            async with service.database.as_service() as conn:
+            async with runtime.database.as_service() as conn:
                 await documents.abandon(conn, UUID(document_id), "The document could not be read: reading it failed.")
             return
-        await service.documents.read(UUID(document_id))
+        await runtime.documents.read(UUID(document_id))
 
     del execute_run, read_document  # known to the queue by their names
     return runner
 
 
-async def _work(queue: App, service: Runtime) -> None:
-    settings = service.settings
+async def _work(queue: App, runtime: Runtime) -> None:
+    settings = runtime.settings
     async with asyncio.TaskGroup() as group:
         # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
         agents = settings.max_live_agents
         for name, concurrency in ((RUNS, agents), (BACKGROUND, max(1, agents // 2)), (DOCUMENTS, 2)):
             group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
-        group.create_task(_repeat(HOUSEKEEPING_SECONDS, "housekeeping", lambda: _run_maintenance(service)))
+        group.create_task(_repeat(MAINTENANCE_SECONDS, "maintenance", lambda: _run_maintenance(runtime)))
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
@@ -168,11 +168,11 @@ async def _sweep(queue: App) -> None:
         await queue.job_manager.retry_job(job)
 
 
-async def _run_maintenance(service: Runtime) -> None:
+async def _run_maintenance(runtime: Runtime) -> None:
     """Clear up after the dead, end what waited for a person for too long, forget old conversations."""
     await asyncio.to_thread(scratch_dir.clear_up)
-    hours, days = service.settings.approval_hours, service.settings.session_days
-    async with service.database.as_service() as conn:
+    hours, days = runtime.settings.approval_hours, runtime.settings.session_days
+    async with runtime.database.as_service() as conn:
         await runs.sweep(
             conn,
             approvals_live=None if hours is None else timedelta(hours=hours),

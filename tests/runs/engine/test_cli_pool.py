@@ -225,9 +225,9 @@ async def test_a_cli_serves_so_many_runs(desks):
         assert warm.counted()["clis_taken_total", "used_before"] == 1
 
 
-@pytest.mark.parametrize(("reason", "warmth"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0})])
-async def test_a_cli_that_holds_much_memory_or_has_nothing_to_do_ends(desks, reason, warmth):
-    async with kept(Script([DONE]), **warmth) as warm:
+@pytest.mark.parametrize(("reason", "chosen"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0})])
+async def test_a_cli_that_holds_much_memory_or_has_nothing_to_do_ends(desks, reason, chosen):
+    async with kept(Script([DONE]), **chosen) as warm:
         await warm.work(desks[0])
         await until(lambda: warm.counted().get(("clis_ended_total", reason)) == 1)
         await until(lambda: clis() == [])

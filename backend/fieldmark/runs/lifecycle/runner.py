@@ -112,7 +112,7 @@ class Runner:
         except asyncio.CancelledError:
             # The worker stops. The cancellation is spent on releasing the run, and the queue's job is done.
             await self._release(context)
-            telemetry.ended("handed_back")
+            telemetry.ended("released")
 
     # Claiming
 
@@ -183,20 +183,20 @@ class Runner:
         self._watches.add(watch)
         async with self._database.listen(runs.WORK_CHANNEL, about=str(context.run_id)) as news:
             working = asyncio.create_task(self._attempt(context, telemetry, deltas, watch))
-            hearing: asyncio.Future[str | None] | None = None
+            next_news: asyncio.Future[str | None] | None = None
             try:
                 while not working.done():
                     # Asked before each silence: the news may have come before anybody listened.
                     deltas.watched_for(await watch.look())
-                    hearing = hearing or asyncio.ensure_future(anext(news))
-                    await asyncio.wait({working, hearing}, return_when=asyncio.FIRST_COMPLETED)
-                    if hearing.done():
-                        hearing = None
+                    next_news = next_news or asyncio.ensure_future(anext(news))
+                    await asyncio.wait({working, next_news}, return_when=asyncio.FIRST_COMPLETED)
+                    if next_news.done():
+                        next_news = None
                 return working.result()
             finally:
                 self._watches.discard(watch)
-                if hearing is not None:
-                    hearing.cancel()
+                if next_news is not None:
+                    next_news.cancel()
                 working.cancel()
                 await _settled(working)
 
