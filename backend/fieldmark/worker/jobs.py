@@ -134,6 +134,7 @@ async def _work(queue: App, service: Runtime) -> None:
             group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
         group.create_task(_repeat(HOUSEKEEPING_SECONDS, "housekeeping", lambda: _run_maintenance(service)))
+        group.create_task(_repeat(HOUSEKEEPING_SECONDS, "originals", service.documents.delete_originals))
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
