@@ -530,6 +530,10 @@ create table public.runs (
   -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
   background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
+  -- What was asked for with that key: the same key with something else is a mistake.
+  request_hash text check (char_length(request_hash) = 64),
+  -- Who started it, where they left the organisation and somebody else has decided a call of it: it goes on as theirs.
+  started_by uuid,
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
   -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
@@ -575,7 +579,7 @@ create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
-create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
+create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
 create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
@@ -583,7 +587,7 @@ select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, background, max_turns
+  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
@@ -1233,7 +1237,40 @@ begin
   end if;
 end $$;
 
--- A person decides a call that waits: once, for their own run, and as they saw it (its arguments hash to `p_hash`).
+-- Whether nobody who is in the organisation has started a run: whoever did has left it.
+create function private.is_left_behind(p_run public.runs) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select not exists (
+    select from public.memberships as m where m.org_id = p_run.org_id and m.user_id = p_run.created_by)
+$$;
+
+-- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
+-- the caller's rights. A CLI that waits for the other user's word works on nothing more.
+-- Security definer: whose a run is, nobody may write.
+create function private.take_over(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+begin
+  select r.* into v_run from public.runs as r
+  where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
+    and r.org_id in (select private.my_org_ids()) and private.is_left_behind(r)
+    and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
+  for no key update;
+  if not found then
+    raise exception 'This run is not left behind.' using errcode = 'PT409';
+  end if;
+  update public.runs set
+    started_by = coalesce(started_by, created_by), created_by = auth.uid(), idempotency_key = null,
+    fencing_token = fencing_token + attached::integer, attached = false
+  where root_run_id = v_run.root_run_id and created_by is not distinct from v_run.created_by
+    and status in ('queued', 'awaiting_approval', 'awaiting_runs');
+  perform pg_notify('fieldmark_work', p_run_id::text);
+end $$;
+
+-- A person decides a call that waits: once, for their own run or one that is left behind, and as they saw it (its arguments hash to `p_hash`).
 -- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
 -- call's. The run's status stays: private.resume_run lets it go on.
 create function private.begin_decision(
@@ -1244,11 +1281,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_status text := case when p_approved then 'admitted' else 'refused' end;
+  v_run public.runs;
 begin
-  perform from public.runs
-  where id = p_run_id and created_by = auth.uid() and status = 'awaiting_approval' and waiting_call = p_call_id
+  select * into v_run from public.runs
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found then
+  if not found or (v_run.created_by is distinct from auth.uid() and not private.is_left_behind(v_run)) then
     return null;
   end if;
   update public.tool_calls set
@@ -1259,6 +1297,9 @@ begin
   where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
   if not found then
     return null;
+  end if;
+  if v_run.created_by is distinct from auth.uid() then
+    perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
   return v_status;
@@ -1345,6 +1386,7 @@ end $$;
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, json),
+  private.is_left_behind(public.runs), private.take_over(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;
@@ -2077,13 +2119,14 @@ as $$
 $$;
 
 -- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
--- see private.spoken_for.
+-- see private.spoken_for. Whoever has taken over a run has not said its words.
 create function private.speaker() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks and private.is_agent()
+  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks
+    and run.started_by is null and private.is_agent()
 $$;
 
 -- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in
