@@ -286,6 +286,49 @@ $$;
 revoke execute on all functions in schema private from public;
 grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
 
+-- files_to_delete.sql
+
+-- Originals whose documents are gone: whoever deleted a row, the worker deletes its file.
+
+create table private.files_to_delete (
+  storage_path text primary key,
+  org_id uuid not null,
+  created_at timestamptz not null default now()
+);
+create index files_to_delete_created_at on private.files_to_delete (created_at);
+select private.protect_table('private.files_to_delete');
+
+-- In the transaction that deletes the documents, through whichever door: the API, a statement, the end of an organisation.
+-- Security definer, all that follow: nobody has a right on the queue.
+create function private.queue_files() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into private.files_to_delete (storage_path, org_id) select storage_path, org_id from gone
+  on conflict do nothing;
+  return null;
+end $$;
+create trigger queue_files after delete on public.documents
+  referencing old table as gone for each statement execute function private.queue_files();
+
+-- The oldest files to delete. One that is a document's again is none any more.
+create function private.files_to_delete(p_most integer) returns setof text
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from private.files_to_delete as f using public.documents as d
+  where d.id = split_part(f.storage_path, '/', 2)::uuid and d.storage_path = f.storage_path;
+  return query select storage_path from private.files_to_delete order by created_at, storage_path limit p_most;
+end $$;
+
+-- These are deleted. They stay in the queue until then: a worker that dies in between leaves them to the next.
+create function private.files_deleted(p_paths text[]) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;
+
 -- storage.sql
 
 -- Originals on Supabase Storage: the first folder of an object's name is its organisation.
@@ -419,6 +462,13 @@ create table public.extractions (
   version integer not null default 0,
   unique (id, document_id, org_id),
   unique (id, org_id),
+  -- Nobody sees these characters: with them two keys look alike, and a text reads otherwise than it is stored. The list is
+  -- that of domain/invisible.py.
+  constraint has_no_invisible_characters check (
+    extracted_fields::text !~ ('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e'
+      '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
+      '\U000e0000-\U000e0fff]')
+  ),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
@@ -480,6 +530,10 @@ create table public.runs (
   -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
   background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
+  -- What was asked for with that key: the same key with something else is a mistake.
+  request_hash text check (char_length(request_hash) = 64),
+  -- Who started it, where they left the organisation and somebody else has decided a call of it: it goes on as theirs.
+  started_by uuid,
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
   -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
@@ -525,7 +579,7 @@ create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
-create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
+create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
 create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
@@ -533,7 +587,7 @@ select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, background, max_turns
+  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
@@ -1191,7 +1245,40 @@ begin
   end if;
 end $$;
 
--- A person decides a call that waits: once, for their own run, and as they saw it (its arguments hash to `p_hash`).
+-- Whether nobody who is in the organisation has started a run: whoever did has left it.
+create function private.is_left_behind(p_run public.runs) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select not exists (
+    select from public.memberships as m where m.org_id = p_run.org_id and m.user_id = p_run.created_by)
+$$;
+
+-- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
+-- the caller's rights. A CLI that waits for the other user's word works on nothing more.
+-- Security definer: whose a run is, nobody may write.
+create function private.take_over(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+begin
+  select r.* into v_run from public.runs as r
+  where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
+    and r.org_id in (select private.my_org_ids()) and private.is_left_behind(r)
+    and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
+  for no key update;
+  if not found then
+    raise exception 'This run is not left behind.' using errcode = 'PT409';
+  end if;
+  update public.runs set
+    started_by = coalesce(started_by, created_by), created_by = auth.uid(), idempotency_key = null,
+    fencing_token = fencing_token + attached::integer, attached = false
+  where root_run_id = v_run.root_run_id and created_by is not distinct from v_run.created_by
+    and status in ('queued', 'awaiting_approval', 'awaiting_runs');
+  perform pg_notify('fieldmark_work', p_run_id::text);
+end $$;
+
+-- A person decides a call that waits: once, for their own run or one that is left behind, and as they saw it (its arguments hash to `p_hash`).
 -- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
 -- call's. The run's status stays: private.resume_run lets it go on.
 create function private.begin_decision(
@@ -1202,11 +1289,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_status text := case when p_approved then 'admitted' else 'refused' end;
+  v_run public.runs;
 begin
-  perform from public.runs
-  where id = p_run_id and created_by = auth.uid() and status = 'awaiting_approval' and waiting_call = p_call_id
+  select * into v_run from public.runs
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found then
+  if not found or (v_run.created_by is distinct from auth.uid() and not private.is_left_behind(v_run)) then
     return null;
   end if;
   update public.tool_calls set
@@ -1217,6 +1305,9 @@ begin
   where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
   if not found then
     return null;
+  end if;
+  if v_run.created_by is distinct from auth.uid() then
+    perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
   return v_status;
@@ -1303,6 +1394,7 @@ end $$;
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
+  private.is_left_behind(public.runs), private.take_over(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;
@@ -2035,13 +2127,14 @@ as $$
 $$;
 
 -- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
--- see private.spoken_for.
+-- see private.spoken_for. Whoever has taken over a run has not said its words.
 create function private.speaker() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks and private.is_agent()
+  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks
+    and run.started_by is null and private.is_agent()
 $$;
 
 -- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in

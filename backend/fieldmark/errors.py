@@ -13,6 +13,8 @@ FieldmarkError
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   ├── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── Invisible        422  a value or a key holds characters that nobody sees
+│   ├── KeyReused        422  the idempotency key was used for another request
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
 │   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
@@ -85,6 +87,14 @@ class Invalid(FieldmarkError):
 
 class InvalidPath(Invalid):
     code, title = "invalid_path", "Invalid field path"
+
+
+class Invisible(Invalid):
+    code, title = "invisible_character", "Invisible character"
+
+
+class KeyReused(Invalid):
+    code, title = "idempotency_key_reused", "Idempotency key used before"
 
 
 class AtPaths(Invalid):

@@ -42,7 +42,40 @@ begin
   end if;
 end $$;
 
--- A person decides a call that waits: once, for their own run, and as they saw it (its arguments hash to `p_hash`).
+-- Whether nobody who is in the organisation has started a run: whoever did has left it.
+create function private.is_left_behind(p_run public.runs) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select not exists (
+    select from public.memberships as m where m.org_id = p_run.org_id and m.user_id = p_run.created_by)
+$$;
+
+-- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
+-- the caller's rights. A CLI that waits for the other user's word works on nothing more.
+-- Security definer: whose a run is, nobody may write.
+create function private.take_over(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+begin
+  select r.* into v_run from public.runs as r
+  where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
+    and r.org_id in (select private.my_org_ids()) and private.is_left_behind(r)
+    and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
+  for no key update;
+  if not found then
+    raise exception 'This run is not left behind.' using errcode = 'PT409';
+  end if;
+  update public.runs set
+    started_by = coalesce(started_by, created_by), created_by = auth.uid(), idempotency_key = null,
+    fencing_token = fencing_token + attached::integer, attached = false
+  where root_run_id = v_run.root_run_id and created_by is not distinct from v_run.created_by
+    and status in ('queued', 'awaiting_approval', 'awaiting_runs');
+  perform pg_notify('fieldmark_work', p_run_id::text);
+end $$;
+
+-- A person decides a call that waits: once, for their own run or one that is left behind, and as they saw it (its arguments hash to `p_hash`).
 -- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
 -- call's. The run's status stays: private.resume_run lets it go on.
 create function private.begin_decision(
@@ -53,11 +86,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_status text := case when p_approved then 'admitted' else 'refused' end;
+  v_run public.runs;
 begin
-  perform from public.runs
-  where id = p_run_id and created_by = auth.uid() and status = 'awaiting_approval' and waiting_call = p_call_id
+  select * into v_run from public.runs
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found then
+  if not found or (v_run.created_by is distinct from auth.uid() and not private.is_left_behind(v_run)) then
     return null;
   end if;
   update public.tool_calls set
@@ -68,6 +102,9 @@ begin
   where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
   if not found then
     return null;
+  end if;
+  if v_run.created_by is distinct from auth.uid() then
+    perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
   return v_status;
@@ -154,6 +191,7 @@ end $$;
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
+  private.is_left_behind(public.runs), private.take_over(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;

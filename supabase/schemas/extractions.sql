@@ -25,6 +25,13 @@ create table public.extractions (
   version integer not null default 0,
   unique (id, document_id, org_id),
   unique (id, org_id),
+  -- Nobody sees these characters: with them two keys look alike, and a text reads otherwise than it is stored. The list is
+  -- that of domain/invisible.py.
+  constraint has_no_invisible_characters check (
+    extracted_fields::text !~ ('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e'
+      '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
+      '\U000e0000-\U000e0fff]')
+  ),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);

@@ -34,6 +34,10 @@ create table public.runs (
   -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
   background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
+  -- What was asked for with that key: the same key with something else is a mistake.
+  request_hash text check (char_length(request_hash) = 64),
+  -- Who started it, where they left the organisation and somebody else has decided a call of it: it goes on as theirs.
+  started_by uuid,
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
   -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
@@ -79,7 +83,7 @@ create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
-create index runs_inbox on public.runs (created_by, created_at desc) where status = 'awaiting_approval';
+create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
 create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
@@ -87,7 +91,7 @@ select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, background, max_turns
+  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,

@@ -210,6 +210,14 @@ async def test_an_idempotency_key_starts_one_run(serve, clone):
         assert events(stream.text)[0][1]["run_id"] == run_id
         assert again.json() == at_once[0].json()
         assert (count(clone, "runs"), count(clone, "extractions")) == (1, 1)
+        # The same key for something else is a mistake of whoever sends it.
+        for more in (
+            {"instructions": "Only the total."},
+            {"max_turns": 3},
+            {"document_id": str(await served.document())},
+        ):
+            changed = await served.http.post("/api/agent/extract", json={**body, **more}, headers=key)
+            assert (changed.status_code, changed.json()["code"]) == (422, "idempotency_key_reused")
         other = await served.http.post("/api/agent/extract", json=body, headers={"idempotency-key": "order 67"})
         assert other.json()["run_id"] != run_id
         # A key belongs to its user: somebody else's run is not found by it.

@@ -65,6 +65,21 @@ async def edited(serve, schema=None):
         yield one
 
 
+async def test_what_nobody_sees_is_refused(serve):
+    async with edited(serve) as one:
+        before = await one.now()
+        for path, value, code in (
+            ("vendor.name", "Acme\u202e", "invisible_character"),
+            ("vendor", {"na\u200bme": "Acme"}, "invisible_character"),
+            ("tota\u2060l", 1, "invalid_path"),
+        ):
+            problem(await one.set(path, value), 422, code)
+        answer = await one.http.patch(one.path, json={"document_type": "in\u200bvoice"})
+        problem(answer, 422, "invisible_character")
+        assert await one.now() == before
+        assert (await one.set("vendor.name", "\u0645\u06cc\u200c\u062e")).status_code == 200  # a joiner in its script
+
+
 async def test_setting_and_removing_fields(serve):
     async with edited(serve) as one:
         user = str(one.served.scope.user_id)

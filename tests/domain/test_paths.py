@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmark.domain.invisible import invisible_in
 from fieldmark.domain.paths import MAX_CHARACTERS, MAX_INDEX, MAX_STEPS, name, parse, to_sql
 from fieldmark.errors import InvalidPath
 
@@ -85,9 +86,8 @@ def test_bounds_the_number_of_steps_and_of_characters() -> None:
         parse("a" * (MAX_CHARACTERS + 1))
 
 
-KEY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12) | st.text(
-    '.[]"\\ a0\n\x7f', max_size=6
-)
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
+KEY = ANY_TEXT.filter(lambda key: invisible_in(key, key=True) is None) | st.text('.[]"\\ a0\n\x7f', max_size=6)
 PATH = st.tuples(KEY, st.lists(KEY | st.integers(0, MAX_INDEX), max_size=8)).map(lambda drawn: (drawn[0], *drawn[1]))
 
 
@@ -105,6 +105,12 @@ def test_any_text_is_read_or_refused_and_what_is_read_has_one_canonical_text(tex
     canonical = name(path)
     assert parse(canonical) == path
     assert name(parse(canonical)) == canonical
+
+
+@pytest.mark.parametrize("text", ["tota\u200bl", 'a["b\u202e"]', r'a["b\u202e"]'], ids=ascii)
+def test_no_key_holds_what_nobody_sees(text: str) -> None:
+    with pytest.raises(InvalidPath):
+        parse(text)
 
 
 def test_sql_takes_each_step_as_text() -> None:

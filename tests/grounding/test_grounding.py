@@ -121,12 +121,15 @@ def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
     assert page.find(7, quote="agree to the terms") is None
 
 
-def test_a_currency_is_found_at_its_sign_only_if_the_sign_has_no_other_meaning() -> None:
+def test_a_currency_is_found_at_its_sign_and_less_surely_where_others_share_the_sign() -> None:
     page = document_index("Total €9.00 $8.00")
     euro = page.find("EUR")
     assert euro is not None
     assert (euro.quote, euro.match) == ("€", "normalised")
-    assert page.find("USD") is None
+    dollar = page.find("USD")
+    assert dollar is not None
+    assert (dollar.quote, dollar.match) == ("$", "symbol")
+    assert dollar.confidence < 0.7 < euro.confidence
     assert page.find("$") is not None
 
 

@@ -55,7 +55,6 @@ NUMBERS = [
     (1250, "1,250円"),
     (1250, "₹1,250.00"),
     (1250, "Total:1,250.00"),
-    (1250, "(1,250.00)"),
     (-1250, "(1,250.00)"),
     (-1250, "($1,250.00)"),
     (-1250, "-1,250.00"),
@@ -156,7 +155,6 @@ def test_no_other_number_and_no_piece_of_one_is_found(value: float, printing: st
         ("1250.00", "1250.00", "exact"),
         ("1,250.00", "1250.00", "number"),
         ("RM 9.00", "RM9.00", "normalised"),
-        ("$9.00", "9,00", "number"),
         ("9.00 EUR", "EUR 9,00", "number"),
         ("-5.00", "5.00-", "number"),
         ("15%", "15 %", "number"),
@@ -423,7 +421,7 @@ def test_numbers_in_two_columns_are_two_numbers() -> None:
 # Properties
 
 LOCALES = [(",", "."), (".", ","), ("'", "."), ("\u00a0", ","), ("\u202f", ","), (" ", ","), ("", "."), ("", ",")]
-AROUND = ["{}", "€{}", "{} €", "EUR {}", "{}EUR", "${}", "CHF {}", "({})", "{}.", "{},", "Total:{}", "[{}]", "{}*"]
+AROUND = ["{}", "€{}", "{} €", "EUR {}", "{}EUR", "${}", "CHF {}", "{}.", "{},", "Total:{}", "[{}]", "{}*"]
 
 
 def printing_of(amount: Decimal, locale: tuple[str, str]) -> str:
@@ -455,8 +453,7 @@ def test_a_negative_amount_is_found_with_its_sign(amount: Decimal, locale: tuple
     assume(amount > 0)
     page = document_index(f"Discount   {around.format(printing_of(amount, locale))}   granted")
     assert page.find(-float(amount)) is not None
-    if not around.startswith("("):  # parentheses may also be a remark
-        assert page.find(float(amount)) is None
+    assert page.find(float(amount)) is None
 
 
 @given(

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.errors import Conflict, Invalid, NotFound, TooLarge
+from fieldmark.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
 from fieldmark.services.documents import DocumentService
@@ -145,6 +145,43 @@ async def test_a_document_deleted_while_it_is_read_stays_deleted(service, databa
             assert await documents.pages(conn, document.id) == []
     assert kept(files) == []
     await service.read(uuid4())  # a job for what is long gone
+
+
+async def test_an_original_goes_with_its_row_whoever_deletes_that(service, files, clone, make_user, source):
+    scope = await make_user()
+    stays, goes = await service.upload(scope, source(), "a.txt"), await service.upload(scope, source(), "b.txt")
+    with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+        conn.execute("delete from public.documents where id = %s", [goes.id])
+    await service.delete_originals()
+    assert [str(path.relative_to(files)) for path in kept(files)] == [stays.storage_path]
+    with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+        conn.execute("delete from public.organisations where id = %s", [scope.org_id])
+        assert kept(files) != []
+        await service.delete_originals()
+        await service.delete_originals()
+        assert kept(files) == []
+        assert conn.execute("select count(*) from private.files_to_delete").fetchone() == (0,)
+
+
+async def test_an_original_whose_store_failed_or_whose_row_is_there_again(
+    service, database, files, clone, make_user, source
+):
+    class Away(LocalFiles):
+        async def remove(self, path: str) -> None:
+            raise Unavailable("The store does not answer.")
+
+    scope = await make_user()
+    first, second = await service.upload(scope, source(), "a.txt"), await service.upload(scope, source(), "b.txt")
+    away = DocumentService(database, Away(files), Limits(max_bytes=1000))
+    await away.remove(scope, first.id)  # the row is gone, and the file will be
+    with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+        conn.execute("delete from public.documents where id = %s", [second.id])
+    with pytest.raises(Unavailable):
+        await away.delete_originals()
+    assert len(kept(files)) == 2
+    await service.adopt(scope, second.storage_path)
+    await service.delete_originals()
+    assert [str(path.relative_to(files)) for path in kept(files)] == [second.storage_path]
 
 
 async def test_an_original_that_is_gone_fails_its_document(service, database, files, make_user, source):

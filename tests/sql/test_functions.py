@@ -767,6 +767,46 @@ def test_a_document_lies_in_no_other_folder(doors: Doors, house: House) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    ("fields", "stored"),
+    [
+        ({"total": "12"}, True),
+        ({"total": "a\u200bb"}, False),
+        ({"total\u200b": "12"}, False),
+        ({"a": [{"b": "\u202e21"}]}, False),
+        ({"a": "12\U000e0031"}, False),
+        ({"a": "\u0645\u06cc\u200c\u062e"}, True),
+    ],
+    ids=ascii,
+)
+def test_no_field_holds_what_nobody_sees(doors: Doors, house: House, fields: dict[str, Any], stored: bool) -> None:
+    save = "select save_extraction_fields(%(id)s, %(fields)s)"
+    for statement in (save, "update extractions set extracted_fields = %(fields)s where id = %(id)s"):
+        with doors.as_front_end(house.member) as connection:
+            values = {"id": house.extraction, "fields": Jsonb(fields)}
+            if stored:
+                connection.execute(statement, values)
+                continue
+            with pytest.raises(psycopg.errors.CheckViolation, match="has_no_invisible_characters"):
+                connection.execute(statement, values)
+
+
+def test_the_files_of_documents_that_go_are_queued_whoever_deletes_them(doors: Doors, house: House) -> None:
+    path = f"{house.org}/{house.document}/a.pdf"
+    for who, statement, what in (
+        ("authenticated", "delete from documents where id = %s", house.document),
+        (None, "delete from organisations where id = %s", house.org),
+    ):
+        with doors.as_owner() as connection:
+            if who is not None:
+                become(connection, who, {"sub": str(house.owner)})
+            connection.execute(statement, [what])
+            connection.execute("select set_config('role', 'none', true)")
+            assert (path,) in connection.execute("select private.files_to_delete(100)").fetchall()
+            connection.execute("select private.files_deleted(%s)", [[path]])
+            assert (path,) not in connection.execute("select private.files_to_delete(100)").fetchall()
+
+
 def test_nothing_hangs_on_another_organisations_rows(doors: Doors, house: House) -> None:
     """The same answer as for a row that does not exist: the keys carry the organisation along."""
     tries = [

@@ -162,7 +162,7 @@ RIGHTS = {
     "runs": {
         "select": True,
         "insert": "id org_id agent task input thread_id document_id extraction_id parent_run_id parent_call_id "
-        "approval auto_approved_tools model max_cost_usd idempotency_key background max_turns",
+        "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns",
         "update": "status fencing_token consecutive_failures session_id waiting_call attached pages_read held_at "
         "reserved_usd started_at finished_at answer error error_code",
     },
@@ -263,6 +263,8 @@ CALLABLE = {
         "private.finish_call",
         "private.await_approval",
         "private.show_again",
+        "private.is_left_behind",
+        "private.take_over",
         "private.begin_decision",
         "private.resume_run",
         "private.detach_run",
@@ -312,6 +314,8 @@ CALLABLE = {
         "private.fail_document",
         "private.scope_of_run",
         "private.scope_of_document",
+        "private.files_to_delete",
+        "private.files_deleted",
         "private.waiting_runs",
         "private.sweep",
     },
@@ -365,6 +369,10 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         )
     }
     assert definers == {
+        "queue_files",
+        "files_to_delete",
+        "files_deleted",
+        "take_over",
         "my_memberships",
         "my_org_ids",
         "my_owned_org_ids",

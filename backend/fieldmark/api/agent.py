@@ -158,9 +158,10 @@ async def approve(
     body: ApproveRequest, request: Request, scope: TheScope, runtime: TheRuntime, deltas: Deltas = False
 ) -> Response | RunResult:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
-    the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user: 409
-    for a call that waits no more, or (`target_changed`) whose target is no more as it was shown; 410 for a run of
-    yours that went with its document."""
+    the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user, or by
+    any member once that user has left the organisation; then the run goes on as the decider's. 409 for a call that
+    waits no more, or (`target_changed`) whose target is no more as it was shown; 410 for a run of yours that went with
+    its document."""
     said = body.approvals[0]
     last = await decisions.decide(
         runtime.database,

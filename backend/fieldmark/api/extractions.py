@@ -42,8 +42,9 @@ class Evidence(BaseModel):
     state: Literal["found", "blank", "not_found"] = Field(
         description="blank: there is no value, and the field's label is printed."
     )
-    match: Literal["exact", "normalised", "number", "date", "fuzzy", "quote"] | None = Field(
-        description="How the page prints it. quote: only the agent's quote is there, as for a yes or no."
+    match: Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"] | None = Field(
+        description="How the page prints it. quote: only the agent's quote is there, as for a yes or no. "
+        "symbol: a currency's symbol that other currencies have too."
     )
     page: int | None
     boxes: list[tuple[float, float, float, float]] = Field(

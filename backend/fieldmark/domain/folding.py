@@ -44,7 +44,8 @@ _AFTER_FORMS = str.maketrans(
 # Soft hyphens, joiners, directions, byte order marks, stretching; accents; the optional vowel points of Hebrew and
 # Arabic. The vowel signs of other scripts are letters of their own and stay.
 _IGNORED = re.compile(
-    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u0640\ufe00-\ufe0f"
+    "[\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u0640\ufe00-\ufe0f"
+    "\U000e0000-\U000e0fff"
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]"
 )
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")

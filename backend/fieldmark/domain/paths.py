@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from fieldmark.domain.invisible import invisible_in
 from fieldmark.errors import InvalidPath
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -119,6 +120,8 @@ def _refuse_unstorable(text: str, at: int) -> None:
     if found:
         what = "a NUL character" if found[0] == "\x00" else "half of a surrogate pair"
         raise InvalidPath(f"The path holds {what} near character {at + found.start() + 1}; no field can be named so.")
+    if unseen := invisible_in(text, key=True):
+        raise InvalidPath(f"The path holds an invisible character, {unseen}; no field can be named so.")
 
 
 def _wrong(text: str, at: int, what: str) -> InvalidPath:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
+from fieldmark.domain.invisible import invisible_in
 from fieldmark.domain.numbers import MAX_DIGITS
 
 MAX_DEPTH = 32
@@ -56,6 +57,23 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
             if _UNSTORABLE.search(key):
                 yield f"A key at {where} holds a NUL or half of a surrogate pair, which cannot be stored."
             yield from _problems(item, f"{where}.{key[:40]}", depth + 1)
+
+
+def invisible_character(value: JsonValue, where: str = "value") -> str | None:
+    """A sentence that names the first invisible character of a value and where it is, or None if there is none."""
+    if isinstance(value, str):
+        found = invisible_in(value)
+        return None if found is None else f"The text at {where} holds an invisible character, {found}: leave it out."
+    if isinstance(value, list):
+        items = (invisible_character(item, f"{where}[{index}]") for index, item in enumerate(value))
+        return next((sentence for sentence in items if sentence), None)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if found := invisible_in(key, key=True):
+                return f"A key at {where} holds an invisible character, {found}: leave it out."
+            if sentence := invisible_character(item, f"{where}.{key[:40]}"):
+                return sentence
+    return None
 
 
 def canonical(value: JsonValue) -> bytes:

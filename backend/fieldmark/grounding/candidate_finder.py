@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Final
 
 from pydantic import JsonValue
 
 from fieldmark.domain import folding
 from fieldmark.domain.numbers import canonical_decimal
-from fieldmark.grounding import dates, numbers
-from fieldmark.grounding.evidence import Claim
+from fieldmark.grounding import answers, dates, numbers, units
+from fieldmark.grounding.evidence import Claim, Match
+from fieldmark.grounding.numbers import Amount
 from fieldmark.grounding.places import Candidates, covered
 from fieldmark.grounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
 from fieldmark.grounding.text_stream import Span, TextStream
+from fieldmark.grounding.units import Agreement, Mark
 from fieldmark.grounding.word_index import MAX_PLACES, WordIndex
+
+_MOST_QUOTES: Final = 100  # printings of a quote that are asked what they answer
+_WORDS_BEHIND: Final = 8  # a quote that may hold its answer
 
 
 class CandidateFinder:
@@ -26,10 +32,12 @@ class CandidateFinder:
         self._found: dict[tuple[type, object], Candidates | None] = {}
 
     def find(self, value: JsonValue, claim: Claim) -> Candidates | None:
-        """The candidates for a scalar, or None. A boolean is never printed: its candidates are those of its quote."""
+        """The candidates for a scalar, or None. A boolean is not printed: its candidates are those of its quote, where
+        the page does not say otherwise there."""
         if isinstance(value, bool):
             found = self._text_search.find_quote(claim.quote, claim.page) if claim.quote else None
-            return Candidates("quote", found.spans, claim.quote or "") if found else None
+            spans = [span for span in found.spans[:_MOST_QUOTES] if self._says(span, value)] if found else []
+            return Candidates("quote", spans, claim.quote or "") if spans else None
         if not isinstance(value, (str, int, float)) or value == "":
             return None
         key = (type(value), value)
@@ -37,41 +45,81 @@ class CandidateFinder:
             self._found[key] = self._string(value) if isinstance(value, str) else self._number(value)
         return self._found[key]
 
+    def _says(self, span: Span, value: bool) -> bool:
+        """Whether a quote says yes or no, with the word before it and the words behind it on its line."""
+        index, own = self._index, sorted(span.indexes())
+        first, last = own[0], own[-1]
+        line = index.line_of(first)
+        if first and index.line_of(first - 1) == line and _speaks_for_the_next(index.folded[first - 1]):
+            first -= 1
+        while last - own[-1] < _WORDS_BEHIND and last + 1 < len(index.words):
+            word = index.words[last + 1][0]
+            if index.line_of(last + 1) != index.line_of(last):
+                break
+            if not answers.is_answer(index.folded[last + 1]):
+                if last > own[-1] and word[:1].islower() and not index.folded[own[-1]].endswith(":"):
+                    last -= 1  # "no smoking" is no answer
+                break
+            last += 1
+        quote = " ".join(index.folded[at] for at in own)
+        return answers.is_evidence(value, quote, " ".join(index.folded[first : last + 1]))
+
     def _number(self, value: int | float) -> Candidates | None:
         name = canonical_decimal(value)
         spans = [self._index.folded_stream.span(*hit) for hit in self._number_hits([name])] if name else []
         return Candidates("number", spans, str(value)) if spans else None
 
-    def _number_hits(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        return sorted({hit for name in names for hit in self._index.numbers.find(name, MAX_PLACES)})
+    def _number_hits(self, names: Sequence[str], as_printed: bool = False) -> list[tuple[int, int]]:
+        found = sorted({hit for name in names for hit in self._index.numbers.find(name, MAX_PLACES, as_printed)})
+        return [hit for hit in found if not self._may_be_millions(hit[1])]
+
+    def _may_be_millions(self, end: int) -> bool:
+        """Whether a number that ends here has an upper case M behind it: metres have a small one."""
+        index, text = self._index, self._index.folded_stream.text
+        at = end + 1 if text[end : end + 1] in ("\n", " ") else end
+        if text[at : at + 1] != "m" or text[at + 1 : at + 2].isalnum():
+            return False
+        word = index.words[index.folded_stream.span(at, at + 1).word][0]
+        return "M" in word and "m" not in word and index.numbers.around(end, end)[1].lstrip().startswith("m")
 
     def _string(self, value: str) -> Candidates | None:
         text = " ".join(value.split())
         if not text or len(text) > MAX_VALUE_CHARACTERS:
             return None
-        readings = numbers.parse(text)
-        if readings and not (text.isdigit() and text.startswith("0")):
-            found = self._amount(text, readings)
-            if found:
+        amount = numbers.parse(text)
+        if amount and not (text.isdigit() and text.startswith("0")):
+            found = self._amount(text, amount)
+            if found or not text.isdigit():
                 return found
-        if readings and not text.isdigit():
-            return None
         wanted = dates.parse(text)
         if wanted:
             return self._text_search.find_in_reading_order(text) or self._date_and_time(text, wanted)
+        if amount and not text.startswith("0"):
+            return None
         # A number is never searched for as misread: a wrong digit is another value.
-        return self._text_search.find_in_reading_order(text) if readings else self._text_search.find(text)
+        return self._text_search.find_in_reading_order(text) if amount else self._text_search.find(text)
 
-    def _amount(self, text: str, readings: Sequence[str]) -> Candidates | None:
-        """The candidates for a text that is a number: where it is printed as it is written, else in any spelling."""
+    def _amount(self, text: str, amount: Amount) -> Candidates | None:
+        """The candidates for a text that is a number: where it is printed as it is written, else in any spelling. What
+        it is a number of must be printed with it; the likeliest is where nothing else could be meant."""
         printed, folded = self._index.folded_stream, folding.fold(text)
-        hits = self._number_hits(readings)
+        as_printed = amount.mark.unit in ("%", "‰")  # "5 %" is not 0.05 %
+        hits = self._number_hits(amount.values, as_printed)
+        match: Match = "number"
+        if amount.mark != Mark():
+            said = {hit: self._agreement(text, amount.mark, hit) for hit in hits}
+            hits = [hit for hit in hits if said[hit] is Agreement.SAME]
+            if not hits:
+                hits, match = [hit for hit in said if said[hit] is Agreement.SHARED], "symbol"
         if text.isdigit():  # digits alone may be an identifier, in which leading zeros count: 123 is not 0123
             hits = [hit for hit in hits if printed.text[hit[0]] != "0"]
         same = [hit for hit in hits if printed.text[hit[0] : hit[1]] == folded]
         spans = [printed.span(*hit) for hit in same or hits]
-        written = self._text_search.find_in_reading_order(text) if not same else None
-        if written and not text.isdigit():
+        written = self._text_search.find_in_reading_order(text) if not same and match == "number" else None
+        if written and text.isdigit():
+            spans = [span for span in written.spans if not self._is_another_number(span, text)]
+            return Candidates("normalised", spans, text) if spans else None
+        if written:
             # The text may include a currency: RM9.00. The same digits with another point or sign are another number.
             tight, on = folded.replace(" ", ""), {span.last for span in spans}
             exactly = [
@@ -80,10 +128,40 @@ class CandidateFinder:
                 if not on.isdisjoint(range(span.first, span.last + 1))
                 and folding.fold(covered(self._index, span, text)) == tight
             ]
-            written = Candidates("normalised", exactly, text) if exactly else None
-        if written:
-            return written
-        return Candidates("number", spans, text) if spans else None
+            if exactly:
+                return Candidates("normalised", exactly, text)
+        return Candidates(match, spans, text) if spans else None
+
+    def _agreement(self, text: str, mark: Mark, hit: tuple[int, int]) -> Agreement:
+        """How well what stands beside a printed number says what a value is a number of. A number without a mark has
+        that of its page: the one currency there, or a unit that heads a column."""
+        index = self._index
+        before, after = index.numbers.around(*hit)
+        how = units.agreement(mark, units.read(before, after))
+        words = index.folded_stream.span(*hit).indexes()
+        if how is not None:
+            cased = how is Agreement.SAME and mark.unit in units.CASED
+            behind = [index.words[at][0] for at in range(words[-1], min(words[-1] + 2, len(index.words)))]
+            if cased and text.rstrip("0123456789 .,")[-len(str(mark.unit)) :] not in "".join(behind):
+                return Agreement.NONE  # mW and MW
+            return how
+        page = index.page_of[words[0]]
+        if mark.unit is not None:
+            return Agreement.SAME if units.heads_a_column(mark.unit, index.page_text(page)) else Agreement.NONE
+        currency = mark.currency or frozenset()
+        named = {units.compare(currency, printed) for printed in index.currencies_on(page)}
+        if units.names(currency, index.page_text(page)):
+            named.add(Agreement.SAME)
+        return Agreement.NONE if Agreement.NONE in named else min(named, default=Agreement.NONE)
+
+    def _is_another_number(self, span: Span, digits: str) -> bool:
+        """Whether printed digits are a number, but not this one: 75 in `-75`. In brackets they may be a code."""
+        printed = self._index.folded_stream
+        at = printed.text.find(digits, printed.starts[span.word])
+        if at < 0 or (printed.text[at - 1 : at], printed.text[at + len(digits) : at + len(digits) + 1]) == ("(", ")"):
+            return False
+        readings = self._index.numbers.read(at, at + len(digits))
+        return bool(readings) and not any(digits.lstrip("0") in number.values for number in readings)
 
     def _date_and_time(self, text: str, wanted: dates.DateAndTime) -> Candidates | None:
         """The candidates for a day in any spelling, with its time beside it if it has one, or for a time alone."""
@@ -126,3 +204,8 @@ class CandidateFinder:
             for start, end, readings in self._index.times
             if any(dates.is_same_time(wanted, one) for one in readings)
         ][:MAX_PLACES]
+
+
+def _speaks_for_the_next(word: str) -> bool:
+    """Whether a folded word before a quote is a box, or turns the quote into its contrary."""
+    return answers.is_negation(word) or not any(character.isalpha() for character in word.replace("x", ""))

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from fieldmark.grounding.layout import Box
 
-Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote"]
+Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 
 # The confidence in a place by how it matched. The OCR's confidence in its words is multiplied with it.
@@ -19,6 +19,7 @@ WEIGHTS: Final[Mapping[Match, float]] = {
     "date": 0.97,  # the same day; 02/03/2024 can be read both ways
     "fuzzy": 0.85,  # up to one character in ten differs
     "quote": 0.7,  # only what the model quotes is there, not the value
+    "symbol": 0.6,  # a symbol that other currencies have too: USD at `$`
 }
 
 

@@ -9,23 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
 from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
+from fieldmark.grounding import units
+from fieldmark.grounding.units import CURRENCY_LETTERS, SCALES, SYMBOLS, UNIT_LETTERS, Mark
 
-# Letters that may be glued to a number: currencies and units.
-_CURRENCIES = """
-eur euro euros usd gbp chf jpy cny rmb inr myr sgd hkd twd krw aud nzd cad mxn brl ars clp cop pen sek nok dkk isk pln
-czk huf ron bgn rsd rub uah try ils aed sar qar kwd bhd omr egp mad tnd zar ngn kes ghs thb vnd idr php pkr bdt lkr
-rm rs rp kr kn zl kc ft lei lv sfr fr
-"""
-_UNITS = """
-g kg mg lb lbs oz l ml cl dl hl m cm mm km m2 m3 ft in h hr hrs min sec kw kwh wh mwh mah hz ghz mhz
-gb mb tb kb pc pcs ea st stk stck pz uds ctn pkt px pt bar
-"""
-CURRENCIES = frozenset(_CURRENCIES.split())
-UNITS = frozenset(_UNITS.split())
 _BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _LETTERS_BEFORE = re.compile(r"[^\W\d_]{1,5}\Z")
 _LETTERS_AFTER = re.compile(r"[^\W\d_]{1,5}(?![^\W_])")
@@ -36,18 +26,46 @@ _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _SIGN_BEFORE = re.compile(r"(?:^|[\s(:=*|\"])-[ \n]?\Z")
-_CURRENCY_BEFORE = re.compile(r"(?:[^\W\d_]{0,3}[$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮]|(?<![^\W_])[^\W\d_]{1,4}\.?)[ \n]?\Z")
-_CURRENCY_AFTER = re.compile(r"[ \n]?(?:[$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮]|[^\W\d_]{1,4}(?![^\W_]))")
+_MINUS_WORD = re.compile(r"(?:(?<![^\W_])(?:minus|moins|menos|meno)[ \n]|[△▼][ \n]?)\Z")
+_UNKNOWN_SIGN = re.compile(r"▲[ \n]?\Z")  # a loss in Japanese accounts, a rise elsewhere
+_RANGE_BEFORE = re.compile(r"[\d%)][ \n]-[ \n]\Z")
+_CREDIT = re.compile(r"[ \n]?cr(?![^\W_])")
+_DEBIT = re.compile(r"[ \n]?(?:dr|db)(?![^\W_])")
+_CURRENCY_BEFORE = re.compile(rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|(?<![^\W_])[^\W\d_]{{1,4}}\.?)[ \n]?\Z")
+_CURRENCY_AFTER = re.compile(rf"\A[ \n]?(?:[{SYMBOLS}]|[^\W\d_]{{1,4}}(?![^\W_]))")
+# Letters that may be glued to a number.
+_GLUED = CURRENCY_LETTERS | UNIT_LETTERS | {"cr"} | {word for word, places in SCALES.items() if places is not None}
+_PERCENT = re.compile(r"\A[ \n]?([%‰])")
+# How the word before and the word behind a number begin that may say more of it than its digits.
+_SPEAKING_BEFORE = frozenset("-(<tkm△▼▲")
+_SPEAKING_AFTER = frozenset("-%‰)>kmtbcdl")
+# How a scale behind a number begins, and how one before it ends: `3 mio`, `teur 3`.
+_SCALES_BEGIN = frozenset("kmtbcl")
+_SCALES_END = frozenset("r€fd")
 _DIGIT = re.compile(r"\d")
-_VALUE = re.compile(r"[^\d]{0,8}\d[\d.,'·\s\x1f]*[^\d]{0,8}")
+_AROUND: Final = 24  # characters before and behind a number in which its currency or unit stands
+# From a value to how it is printed: in percent, per mille, thousands, lakhs, millions, crores, milliards.
+_MOVES: Final = (2, 3, -3, -5, -6, -7, -9)
+_VALUE = re.compile(r"[^\d]{0,8}\d[\d.,'·\s\x1f]*[^\d]{0,16}[23]?")
 
 
 class Number(NamedTuple):
-    """A printed number: its offsets in the text, and the values that it may have."""
+    """A printed number: its offsets in the text, and the values that it may have.
+
+    `shifted` are those that it has by what stands behind it: 0.19 of `19 %`, 3200000 of `3.2 million`.
+    """
 
     start: int
     end: int
     values: tuple[str, ...]
+    shifted: tuple[str, ...] = ()
+
+
+class Amount(NamedTuple):
+    """A value that is a number, with what it is a number of."""
+
+    values: tuple[str, ...]
+    mark: Mark
 
 
 @lru_cache(maxsize=8192)
@@ -71,34 +89,42 @@ def magnitudes(body: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def parse(text: str) -> tuple[str, ...]:
-    """The values that a text may have if all of it is a number, with sign, currency or percent; else none."""
+def parse(text: str) -> Amount | None:
+    """The values that a text may have if all of it is a number, with sign, currency, unit or scale; else None."""
     if not _DIGIT.search(text):
-        return ()
+        return None
     folded = fold(text.strip())
     if len(folded) > 2 * MAX_DIGITS or not _VALUE.fullmatch(folded):
-        return ()
+        return None
     span = next(_space_grouped(folded, lambda _: True), None) or _BODY.search(folded)
     if span is None:
-        return ()
+        return None
     start, end = span if isinstance(span, tuple) else span.span()
     found = readings_at(folded, start, end, magnitudes(_harden_spaces(folded[start:end])))
     if not found:
-        return ()
-    start, end, values = found[-1]
-    around = _CURRENCY_BEFORE.sub("", folded[:start].strip()) + _CURRENCY_AFTER.sub("", folded[end:].strip(), count=1)
-    return values if not re.search(r"[^\W_]", around) else ()
+        return None
+    number = found[-1]
+    before, after = folded[: min(start, number.start)], folded[max(end, number.end) :]
+    if number.start < start and folded[number.start] in "(<":
+        before, after = folded[:start], folded[end:]
+    mark = units.mark_of(_MINUS_WORD.sub("", _spaced(before)), _spaced(after))
+    if mark is None:
+        return None
+    values = number.values if mark.unit in ("%", "‰") else (*number.values, *number.shifted)
+    return Amount(values, mark) if values else None
 
 
 class NumberIndex:
     """The numbers of a folded text, by their digits. Signs and surroundings are read only when a value is looked up.
 
     `joined(at)` tells whether the space at an offset is narrow enough to separate thousands. If so, `1 250,00` is one
-    number and its pieces are none; `1 250` may be one or two.
+    number and its pieces are none; `1 250` may be one or two. `near(at)` tells whether the words around it are on one
+    line and not far apart: only then the one says anything of the other.
     """
 
-    def __init__(self, text: str, joined: Callable[[int], bool]) -> None:
+    def __init__(self, text: str, joined: Callable[[int], bool], near: Callable[[int], bool]) -> None:
         self._text = text
+        self._near = near
         self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
         # Keyed by significant digits: all values of a printed number share them.
         self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -114,15 +140,18 @@ class NumberIndex:
             if not pieces or body.start() not in pieces:
                 note[_significant_digits(body[0])].append(body.span())
 
-    def find(self, value: str, most: int) -> list[tuple[int, int]]:
+    def find(self, value: str, most: int, as_printed: bool = False) -> list[tuple[int, int]]:
         """The (start, end) of a canonical value, in order, of at most `most` printings of its digits.
+
+        `as_printed` leaves out what the number is only by a percent sign or a scale behind it.
 
         A number that is part of another token, such as a date or an identifier, is left out. A number that may be a
         group of a longer one, as 250 in `1 250`, counts only if the value is printed nowhere else.
         """
         text = self._text
         magnitude = value.removeprefix("-")
-        names = {magnitude, _hundredfold(magnitude)}  # 0.19 is also printed as 19 %
+        # 0.19 is also printed as 19 %, and 3200000 as 3.2 million.
+        names = {magnitude, *(_moved(magnitude, places) for places in _MOVES)}
         strong: set[tuple[int, int]] = set()
         weak: set[tuple[int, int]] = set()
         for start, end in self._by_digits.get(_significant_digits(magnitude), ())[:most]:
@@ -130,11 +159,29 @@ class NumberIndex:
             values = magnitudes(_harden_spaces(body))
             if names.isdisjoint(values):
                 continue
-            for number in readings_at(text, start, end, values):
-                if value in number.values:
+            for number in readings_at(text, start, end, values, self._near):
+                if value in number.values or (not as_printed and value in number.shifted):
                     is_group = start in self._weak and not _SPACE.search(body)
                     (weak if is_group else strong).add((number.start, number.end))
         return sorted(strong or weak)
+
+    def read(self, start: int, end: int) -> list[Number]:
+        """The numbers that the digits at these offsets may be, with their sign."""
+        return readings_at(self._text, start, end, magnitudes(_harden_spaces(self._text[start:end])), self._near)
+
+    def around(self, start: int, end: int) -> tuple[str, str]:
+        """The text before and behind a number, as far as it is near it on its line."""
+        text, near = self._text, self._near
+        first, last = start, end
+        while first > max(0, start - _AROUND) and (text[first - 1] != "\n" or near(first - 1)):
+            first -= 1
+        while last < min(len(text), end + _AROUND) and (text[last] != "\n" or near(last)):
+            last += 1
+        return _spaced(text[first:start]), _spaced(text[end:last])
+
+
+def _spaced(text: str) -> str:
+    return text.replace("\n", " ").replace(HARD_SPACE, " ")
 
 
 def _significant_digits(text: str) -> str:
@@ -159,15 +206,19 @@ def _space_grouped(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[i
             yield start, end
 
 
-def readings_at(text: str, start: int, end: int, values: tuple[str, ...]) -> list[Number]:
-    """The number at start..end, with its sign; none if the digits are part of another token.
+def readings_at(
+    text: str, start: int, end: int, values: tuple[str, ...], near: Callable[[int], bool] = lambda _: True
+) -> list[Number]:
+    """The number at start..end, with its sign; none if the digits are part of another token, or if what stands beside
+    them leaves open what they mean. `values` are the magnitudes of the digits.
 
-    `values` are the magnitudes of the digits. There are two numbers for `(9.00)`: a remark, or a minus.
+    In brackets a number is a minus, as accounts print it. A year, and what has a percent sign or a unit there, may also
+    be a remark.
     """
     before = text[start - 1] if start else "\n"
     after = text[end] if end < len(text) else "\n"
-    alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in "-%)"
-    if alone and text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start][:1] not in "-(":
+    alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in _SPEAKING_AFTER
+    if alone and text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start][:1] not in _SPEAKING_BEFORE:
         return [Number(start, end, values)]
     head = text[max(0, start - 12) : start]
     tail = text[end : end + 12]
@@ -181,23 +232,48 @@ def readings_at(text: str, start: int, end: int, values: tuple[str, ...]) -> lis
     if before.isalpha() and after.isalpha() and before != "x" and after != "x" and before.isascii() and after.isascii():
         return []  # "KR3M" is neither three crowns nor three metres
     outer = _CURRENCY_BEFORE.sub("", head)
-    negative = before == "-" or bool(_SIGN_BEFORE.search(outer))
+    if _UNKNOWN_SIGN.search(outer):
+        return []
+    negative = before == "-" or bool(_SIGN_BEFORE.search(outer)) or bool(_MINUS_WORD.search(outer))
     beyond = _CURRENCY_AFTER.sub("", tail, count=1) if tail[:1] not in ("-", ")") else tail
     if tail.startswith("-") or beyond.startswith("-"):
         negative = True
         end += 1 if tail.startswith("-") else 0
+    close = "\n" not in tail[:1] or near(end)
+    line_before, line_after = _spaced(head), _spaced(tail) if close else ""
     minus = tuple(signed(value, True) for value in values)
-    if negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
+    shifted: tuple[str, ...] = ()
+    scale = None
+    if line_after.lstrip()[:1] in _SCALES_BEGIN or line_before.rstrip()[-1:] in _SCALES_END:
+        scale = units.scale_at(line_before, line_after)
+    if scale is None and close and (credit := _CREDIT.match(tail)):
+        # A credit: what somebody gets back, on a bill as in a ledger.
+        return [Number(start, end + credit.end(), minus)]
+    if scale is None and close and _DEBIT.match(tail):
+        return []  # a minus at a bank, a plus in a ledger
+    if scale is not None and scale[0] is None:
+        return []
+    if _RANGE_BEFORE.search(head):
+        pass  # "10 - 15"
+    elif negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
         values = minus
     elif negative or head.endswith("\n-\n"):
         values = (*values, *minus)  # a dash with spaces around it may be a minus
-    if re.match(r"[ \n]?%", tail):
-        values = (*values, *(_hundredth(value) for value in values))
-    if not negative and beyond.startswith(")") and outer.endswith("("):
-        # In accounts brackets are a minus; elsewhere they are a remark.
-        whole = Number(start - len(head) + len(outer) - 1, end + len(tail) - len(beyond) + 1, minus)
-        return [Number(start, end, values), whole]
-    return [Number(start - 1 if before == "-" else start, end, values)]
+    percent = _PERCENT.match(tail)
+    if percent:
+        shifted = tuple(_moved(value, -2 if percent[1] == "%" else -3) for value in values)
+    if scale is not None and scale[0] is not None:
+        values, shifted = (), tuple(_moved(value, scale[0]) for value in values)
+        minus = tuple(signed(value, True) for value in shifted)
+    letters = _LETTERS_AFTER.match(tail.lstrip())
+    year = text[start:end].isdigit() and end - start == 4 and text[start : start + 2] in ("19", "20")
+    beyond = _PERCENT.sub("", beyond, count=1) if percent else beyond
+    for opening, closing in ("()", "<>"):
+        if not negative and beyond.startswith(closing) and outer.endswith(opening):
+            whole = Number(start - len(head) + len(outer) - 1, end + len(tail) - len(beyond) + 1, minus)
+            remark = percent or year or (letters is not None and letters[0] in UNIT_LETTERS - CURRENCY_LETTERS)
+            return [Number(start, end, values, shifted), whole] if remark else [whole]
+    return [Number(start - 1 if before == "-" else start, end, values, shifted)]
 
 
 def _may_precede(head: str, before: str) -> bool:
@@ -206,13 +282,15 @@ def _may_precede(head: str, before: str) -> bool:
         return before != "⁄" and (not before.isalnum() or UNSPACED.match(before) is not None)
     if before.isalpha():
         letters = _LETTERS_BEFORE.search(head)
-        return letters is not None and (letters[0] in CURRENCIES or (letters[0] == "x" and not head[-2:-1].isalpha()))
+        return letters is not None and (
+            letters[0] in CURRENCY_LETTERS or (letters[0] == "x" and not head[-2:-1].isalpha())
+        )
     above = head[-2:-1]
     if before == "-":
         if above == "" or above in '\n (:=*|$€£¥"':
             return True
         letters = _LETTERS_BEFORE.search(head[:-1])
-        return letters is not None and letters[0] in CURRENCIES and not head[: letters.start()][-1:].isalnum()
+        return letters is not None and letters[0] in CURRENCY_LETTERS and not head[: letters.start()][-1:].isalnum()
     if before in "^_@&\\":
         return False
     return not above.isdigit()  # "/", ":", "'", ".", ",", "%" or ")" between digits makes them one token
@@ -228,7 +306,12 @@ def _may_follow(tail: str, after: str) -> bool:
         if after == "x" and (tail[1:2].isdigit() or not tail[1:2].isalnum()):
             return True  # 35.5x25.5
         letters = _LETTERS_AFTER.match(tail)
-        return letters is not None and (letters[0] in CURRENCIES or letters[0] in UNITS)
+        return letters is not None and (
+            letters[0] in CURRENCY_LETTERS
+            or letters[0] in UNIT_LETTERS
+            or SCALES.get(letters[0]) is not None
+            or letters[0] == "cr"
+        )
     beyond = tail[1:2]
     if after == "-":
         return not beyond.isalnum()
@@ -242,14 +325,12 @@ def _is_grouped(whole: str) -> bool:
     return bool(_THOUSANDS.fullmatch(whole) or _LAKHS.fullmatch(whole))
 
 
-def _hundredfold(value: str) -> str:
-    whole, _, part = value.partition(".")
-    part = part.ljust(2, "0")
-    return decimal(whole + part[:2], part[2:])
-
-
-def _hundredth(value: str) -> str:
+def _moved(value: str, places: int) -> str:
+    """The value with its point moved to the right, or to the left."""
     negative, text = value.startswith("-"), value.lstrip("-")
     whole, _, part = text.partition(".")
-    whole = whole.rjust(3, "0")
-    return signed(decimal(whole[:-2], whole[-2:] + part), negative)
+    if places < 0:
+        whole = whole.rjust(1 - places, "0")
+        return signed(decimal(whole[:places], whole[places:] + part), negative)
+    part = part.ljust(places, "0")
+    return signed(decimal(whole + part[:places], part[places:]), negative)

@@ -12,9 +12,10 @@ from typing import Final
 import regex
 
 from fieldmark.domain import folding
-from fieldmark.grounding import fuzzy, layout, numbers
+from fieldmark.grounding import fuzzy, layout, units
 from fieldmark.grounding.places import Candidates
 from fieldmark.grounding.text_stream import BREAK, Span, TextStream
+from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_PLACES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
 
 MAX_VALUE_CHARACTERS: Final = 20_000
@@ -27,28 +28,12 @@ _SHORT: Final = 3  # characters; so few occur within very many longer words
 _LONG: Final = 8
 
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
+# A minus before a number, or the brackets of accounts around one, within a text.
+_MINUS = re.compile(r"(?<=\s)-(?=[$€£¥]?\d)|(?<=\s)\((?=[$€£¥]?\d[\d.,']*[.,]\d)")
 _NUMBER_MARKS = frozenset(".,'·:")
 _LETTERS_END = re.compile(r"[^\W\d_]*\Z")
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
 _MARK = regex.compile(r"\p{M}")
-
-# Only symbols that mean one currency: $ may mean many.
-_CURRENCY_SYMBOLS: Final = {
-    "EUR": "€",
-    "GBP": "£",
-    "INR": "₹",
-    "KRW": "₩",
-    "ILS": "₪",
-    "RUB": "₽",
-    "TRY": "₺",
-    "UAH": "₴",
-    "VND": "₫",
-    "THB": "฿",
-    "PHP": "₱",
-    "NGN": "₦",
-    "USD": "us$",
-    "BRL": "r$",
-}
 
 
 class TextSearch:
@@ -83,7 +68,7 @@ class TextSearch:
         needle = folding.alphanumeric(folded)
         if found or not needle:
             return found
-        if on is None and text in _CURRENCY_SYMBOLS and (found := self._symbols(_CURRENCY_SYMBOLS[text], text)):
+        if on is None and (found := self._currency(folded, text)):
             return found
         # Another order has the same words. So all of them must be printed, unless one is hyphenated.
         if "-\n" in index.folded_stream.text or all(
@@ -206,6 +191,8 @@ class TextSearch:
             return False
         if not any(map(str.isdigit, needle)):
             return True
+        if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
+            return False
         long = len(needle) >= _LONG
         for a, b in zip(_BETWEEN_DIGITS.findall(folded), _BETWEEN_DIGITS.findall(printed), strict=False):
             one, other = a.strip(), b.strip()
@@ -216,6 +203,31 @@ class TextSearch:
             if b.isspace() and not all(index.are_close(*pair) for pair in pairwise(indexes)):
                 return False
         return True
+
+    def _currency(self, folded: str, text: str) -> Candidates | None:
+        """The candidates for a currency that is printed in another way than it is written. At a symbol that others
+        share only where no page names one of those."""
+        codes = units.codes_of(folded)
+        if codes is None or len(codes) > 1:
+            return None
+        printed = self._index.folded_stream
+        for printing, how in units.printings_of(codes).items():
+            shared = how is Agreement.SHARED
+            spans = [
+                printed.span(*hit)
+                for hit in units.places_of(printing, printed.text)
+                if not shared or not self._names_another(codes, printing, hit[0])
+            ][:MAX_PLACES]
+            if spans:
+                return Candidates("symbol" if shared else "normalised", spans, text)
+        return None
+
+    def _names_another(self, codes: units.Codes, symbol: str, at: int) -> bool:
+        """Whether the page at an offset names another currency that has the same symbol."""
+        index = self._index
+        others = (units.codes_of(symbol) or frozenset[str]()) - codes
+        page = index.page_of[index.folded_stream.span(at, at + 1).word]
+        return any(named <= others for named in index.currencies_on(page))
 
     def _symbols(self, folded: str, text: str) -> Candidates | None:
         """The candidates for a text without letters and digits: a currency's symbol anywhere, others as whole words."""
@@ -259,7 +271,7 @@ def _is_token_boundary(folded: str, number: int) -> bool:
             if a.isdigit()
             else _LETTERS_END.search(folded, max(0, left - 5), left + 1)
         )
-        return letters is not None and letters[0] in numbers.CURRENCIES
+        return letters is not None and letters[0] in units.CURRENCY_LETTERS
     if a.isdigit() and b.isdigit():
         return len(between) > 1 and not between.isspace()
     if between in ("-", "'", "@", "_", "&", "\\") or between == ".":

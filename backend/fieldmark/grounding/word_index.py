@@ -12,7 +12,7 @@ from operator import add
 from typing import Final
 
 from fieldmark.domain import folding
-from fieldmark.grounding import dates, layout, numbers
+from fieldmark.grounding import dates, layout, numbers, units
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.text_stream import Span, TextStream
 
@@ -23,6 +23,7 @@ MAX_REORDERED_PAGES: Final = 4  # pages that are also read in other orders for o
 MAX_TOKENS: Final = 200  # words of one value that help to choose those pages
 
 _WIDEST_SPACE_IN_A_NUMBER: Final = 0.75  # in heights of a line
+_WIDEST_SPACE_TO_A_UNIT: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class WordIndex:
         self._tokens: dict[str, list[int]] = {}
         self._lines: dict[int, dict[int, int]] = {}
         self._orders: dict[int, list[TextStream]] = {}
+        self._page_texts: dict[int, str] = {}
+        self._currencies: dict[int, set[units.Codes]] = {}
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
@@ -108,7 +111,15 @@ class WordIndex:
             index = bisect_right(starts, at) - 1
             return self.are_close(index, index + 1)
 
-        return numbers.NumberIndex(printed.text, joined)
+        def near(at: int) -> bool:
+            if printed.text[at] != "\n":
+                return True
+            index = bisect_right(starts, at) - 1
+            return index + 1 < len(self.words) and layout.are_adjacent(
+                self.words[index], self.words[index + 1], _WIDEST_SPACE_TO_A_UNIT
+            )
+
+        return numbers.NumberIndex(printed.text, joined, near)
 
     @cached_property
     def dates(self) -> dict[dates.Day, list[tuple[int, int]]]:
@@ -121,6 +132,19 @@ class WordIndex:
     @cached_property
     def times(self) -> list[tuple[int, int, tuple[dates.TimeOfDay, ...]]]:
         return list(dates.find_times(self.folded_stream.text))
+
+    def page_text(self, page: int) -> str:
+        """The folded words of a page, with a space between two."""
+        if page not in self._page_texts:
+            own = self.words_of_page(page)
+            self._page_texts[page] = " ".join(self.folded[own.start : own.stop])
+        return self._page_texts[page]
+
+    def currencies_on(self, page: int) -> set[units.Codes]:
+        """The currencies that a page names."""
+        if page not in self._currencies:
+            self._currencies[page] = units.currencies_in(self.page_text(page))
+        return self._currencies[page]
 
     # Words, lines and pages.
 

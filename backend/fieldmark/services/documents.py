@@ -14,7 +14,7 @@ from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unreadable
+from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import Cursor, Page, page_of
@@ -24,6 +24,7 @@ from fieldmark.stores.rows import DocumentRow, HiddenRow, NewPage, PageRow, Page
 log = structlog.get_logger()
 
 PAGES_A_STATEMENT = 50
+FILES_A_BATCH = 100
 
 
 class DocumentService:
@@ -114,7 +115,23 @@ class DocumentService:
             path = await documents.remove(conn, document_id)
         if path is None:
             raise NotFound("There is no such document.")
-        await self._files.remove(path)
+        try:
+            await self._files.remove(path)
+        except Unavailable as error:  # it is queued: `delete_originals` comes back to it
+            log.warning("an original waits to be deleted", document_id=str(document_id), error=str(error))
+
+    async def delete_originals(self) -> None:
+        """Delete the originals whose documents are gone, whoever deleted these. Raises Unavailable where the store does
+        not answer; what is left then stays queued."""
+        while True:
+            async with self._database.as_service() as conn:
+                paths = await documents.files_to_delete(conn, FILES_A_BATCH)
+            for path in paths:
+                await self._files.remove(path)
+            async with self._database.as_service() as conn:
+                await documents.files_deleted(conn, paths)
+            if len(paths) < FILES_A_BATCH:
+                return
 
     def _check_size(self, size: int) -> None:
         if size > self._limits.max_bytes:

@@ -22,9 +22,9 @@ from fieldmark.domain.fields import Nothing, leaves, value_at, walk
 from fieldmark.domain.paths import Path
 from fieldmark.domain.schema import violations, violations_of_write, violations_told
 from fieldmark.domain.statuses import ExtractionStatus
-from fieldmark.domain.values import canonical, problem_with
+from fieldmark.domain.values import canonical, invisible_character, problem_with
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Conflict, Invalid, NotFound, QuoteNotPrinted, SchemaViolation
+from fieldmark.errors import Conflict, Invalid, Invisible, NotFound, QuoteNotPrinted, SchemaViolation
 from fieldmark.grounding import Claim, DocumentIndex
 from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
@@ -205,11 +205,14 @@ async def prepare_write(
 async def prepare(index: DocumentIndex, row: ExtractionRow, write: Write, author: Author) -> PreparedWrite:
     """A write with its evidence, for an extraction as it stands in `row`.
 
-    Raises Invalid for what cannot be stored, and QuoteNotPrinted where an agent's quote is not on its page.
+    Raises Invalid for what cannot be stored, Invisible for what nobody would see, and QuoteNotPrinted where an agent's
+    quote is not on its page.
     """
     if not isinstance(write, FieldRemoval):
         if problem := problem_with(write.value):
             raise Invalid(problem)
+        if unseen := invisible_character(write.value):
+            raise Invisible(unseen)
         if faults := await quotes_elsewhere(index, write.claims):
             raise QuoteNotPrinted(
                 "Nothing was stored: a quote must be what the page prints, word for word.\n"
@@ -277,6 +280,8 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
 
 async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
     """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid."""
+    if unseen := invisible_character(document_type, "document_type"):
+        raise Invisible(unseen)
     if author.message is not None:
         row = await get(conn, extraction_id)
         speaks = spoken_words.Speech(author.message, row.extracted_fields).speaks_for_type(document_type)

@@ -159,6 +159,17 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
     return await cursor.fetchall()
 
 
+async def files_to_delete(conn: Connection, most: int) -> list[str]:
+    """Stored paths of originals whose documents are gone, the oldest first, of all tenants. Asked by the service."""
+    cursor = await conn.execute("select path from private.files_to_delete(%s) as path", (most,))
+    return [row["path"] for row in await cursor.fetchall()]
+
+
+async def files_deleted(conn: Connection, paths: Sequence[str]) -> None:
+    """Forget originals that are deleted."""
+    await conn.execute("select private.files_deleted(%s)", (list(paths),))
+
+
 async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:
     """The pages with text of a run's document that the run has not read to their end."""
     cursor = await conn.execute(

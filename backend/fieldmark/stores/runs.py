@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.errors import KeyReused
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.tool_calls import CallRow
 
@@ -145,11 +146,13 @@ async def add(
     max_turns: int | None = None,
     background: bool = False,
     idempotency_key: str | None = None,
+    request_hash: str | None = None,
     parent: tuple[UUID, str] | None = None,
 ) -> UUID:
     """Insert a run; triggers fill in what the request leaves open and put it into the queue. Answers its id.
 
     With an `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
+    Raises KeyReused where that run was asked for otherwise.
     `parent` is a run and its call that waits for this one.
     """
     given = {
@@ -168,6 +171,7 @@ async def add(
         "max_turns": max_turns,
         "background": background,
         "idempotency_key": idempotency_key,
+        "request_hash": request_hash,
     }
     if parent is not None:
         given |= {"parent_run_id": parent[0], "parent_call_id": parent[1]}
@@ -179,9 +183,17 @@ async def add(
     if row is not None:
         return row["id"]
     assert idempotency_key is not None
-    earlier = await by_key(conn, scope, idempotency_key)
+    cursor = await conn.execute(
+        "select id, request_hash from public.runs where org_id = %s and created_by = %s and idempotency_key = %s",
+        (scope.org_id, scope.user_id, idempotency_key),
+    )
+    earlier = await cursor.fetchone()
     assert earlier is not None
-    return earlier.id
+    if earlier["request_hash"] != request_hash:
+        raise KeyReused(
+            "This Idempotency-Key has started a run with another request. Give a new request a key of its own."
+        )
+    return earlier["id"]
 
 
 async def by_key(conn: Connection, scope: Scope, idempotency_key: str) -> RunRow | None:
@@ -209,6 +221,17 @@ async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]
         return await cursor.fetchall()
 
 
+async def may_decide(conn: Connection, scope: Scope, run: RunRow) -> bool:
+    """Whether this user decides the calls of a run that they see: their own, or one whose user has left."""
+    if run.created_by == scope.user_id:
+        return True
+    cursor = await conn.execute(
+        "select private.is_left_behind(r) as left_behind from public.runs as r where r.id = %s", (run.id,)
+    )
+    row = await cursor.fetchone()
+    return bool(row and row["left_behind"])
+
+
 async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
     """Whether a message of a run was charged to this user: known of their deleted runs too, since what was used
     outlives the run."""
@@ -224,8 +247,11 @@ async def list_runs(
     conn: Connection, scope: Scope, *, status: str | None, limit: int, after: RunPage | None
 ) -> list[ListedRun]:
     """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order. One
-    statement, however many they are."""
-    conditions = ["r.org_id = %(org)s", "r.created_by = %(user)s"]
+    statement, however many they are. With those that wait for a person come those whose user left the organisation:
+    whoever stays may decide them."""
+    waiting = status == RunStatus.AWAITING_APPROVAL
+    of_them = "(r.created_by = %(user)s or private.is_left_behind(r))" if waiting else "r.created_by = %(user)s"
+    conditions = ["r.org_id = %(org)s", of_them]
     conditions += ["r.status = %(status)s"] if status is not None else []
     conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
     place = {"created_at": after.created_at, "id": after.id} if after is not None else {}

@@ -136,6 +136,7 @@ async def _work(queue: App, runtime: Runtime) -> None:
             group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
         group.create_task(_repeat(MAINTENANCE_SECONDS, "maintenance", lambda: _run_maintenance(runtime)))
+        group.create_task(_repeat(MAINTENANCE_SECONDS, "originals", runtime.documents.delete_originals))
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:

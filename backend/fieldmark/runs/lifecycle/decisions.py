@@ -56,13 +56,13 @@ class PendingCall:
 
 
 async def pending_call(database: Database, scope: Scope, run_id: UUID) -> PendingCall | None:
-    """The call that a run waits for; None if for none. Raises NotFound for a run that is not this user's, Gone for one
-    that was."""
+    """The call that a run waits for; None if for none. Raises NotFound for a run that is not this user's to decide,
+    Gone for one that was."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
-        if run.created_by != scope.user_id:
+        if not await runs.may_decide(conn, scope, run):
             raise NotFound("There is no such run.")
         return (await pending_calls(conn, [run])).get(run_id)
 
@@ -86,16 +86,20 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     """Decide the call that a run waits for, and do what was decided; the run goes on. Answers the number of the last
     event before that.
 
-    Raises NotFound for a run or call that is not this user's, Gone for a run that was, Conflict for one that waits no
-    more, TargetChanged where what it would change is no more as it was shown, Invalid for arguments that the tool would
-    not take.
+    It is carried out with the rights of whoever decides. Where the run's user has left the organisation, the run goes
+    on as the decider's.
+
+    Raises NotFound for a run or call that is not this user's to decide, Gone for a run that was, Conflict for one that
+    waits no more, TargetChanged where what it would change is no more as it was shown, Invalid for arguments that the
+    tool would not take.
     """
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
-    if call is None or run.created_by != scope.user_id:
+        may_decide = await runs.may_decide(conn, scope, run)
+    if call is None or not may_decide:
         raise NotFound("There is no such call that waits for you.")
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
         raise Conflict("This call waits no more: it was decided, or its run has ended.")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from fieldmark.agents.registry import AGENTS, find_task
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.values import canonical
 from fieldmark.errors import Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
@@ -46,10 +48,12 @@ async def start(
     """Start a run of a task; answers its id. What waits for a person on the same subject waits no longer. The run
     itself waits for a run that is at work there, and for its document while that is read.
 
-    Raises what the task's `check` and `begin` raise, Invalid, or OutOfCredit.
+    Raises what the task's `check` and `begin` raise, Invalid, OutOfCredit, or KeyReused where the idempotency key
+    started something else.
     """
     options = options or RunOptions()
     agent, task = find_task(task_name)
+    request_hash = None if options.idempotency_key is None else _hash_of(task.name, task.request, request, options)
     unknown = set(options.auto_approved_tools) - agent.toolset.tools.keys()
     if unknown:
         raise Invalid(f"There is no tool {sorted(unknown)[0]!r} to approve in advance.")
@@ -76,6 +80,7 @@ async def start(
                 max_turns=options.max_turns,
                 background=options.background,
                 idempotency_key=options.idempotency_key,
+                request_hash=request_hash,
             )
             if run_id != wanted:
                 raise _StartedBefore(run_id)
@@ -125,6 +130,13 @@ async def start_child(
         background=context.run.background,
         parent=(context.run_id, context.call_id),
     )
+
+
+def _hash_of(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:
+    """The hash of all that is asked for: what a repetition must have in common with the first request."""
+    asked: JsonValue = request.model_dump(mode="json", include=set(kind.model_fields))
+    wanted: JsonValue = {name: str(value) for name, value in asdict(options).items() if name != "idempotency_key"}
+    return sha256(canonical([task, asked, wanted])).hexdigest()
 
 
 class _StartedBefore(Exception):

@@ -139,7 +139,7 @@ class Runner:
             await self._fail(run_id, REFUSALS[room], room)
             return None
         # Out of sight for its own user (who left the organisation), or claimed again and again: nobody works on it.
-        await self._abandon(run_id)
+        await self._abandon(run_id, scope)
         return None
 
     async def _find_room(self, conn: Connection, run_id: UUID) -> str | None:
@@ -153,12 +153,15 @@ class Runner:
         async with self._database.as_user(context.scope) as conn:
             run = await runs.get(conn, context.run_id)
         if run is None:
-            await self._abandon(context.run_id)
+            await self._abandon(context.run_id, context.scope)
             return None
         return run.status
 
-    async def _abandon(self, run_id: UUID) -> None:
-        await self._fail(run_id, "The run could not be brought to its end.", "abandoned")
+    async def _abandon(self, run_id: UUID, scope: Scope) -> None:
+        async with self._database.as_service() as conn:
+            # Somebody who stays may have taken it over meanwhile: then it goes on as theirs.
+            if await runs.scope_of(conn, run_id) == scope:
+                await runs.fail(conn, run_id, "The run could not be brought to its end.", "abandoned")
 
     async def _fail(self, run_id: UUID, error: str, code: str) -> None:
         async with self._database.as_service() as conn:

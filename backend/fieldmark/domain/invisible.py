@@ -1,0 +1,30 @@
+"""Invisible characters: those by which two values look alike and are not, or read otherwise than they are stored."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+import regex
+
+# Directions, spaces without width, soft hyphens, fillers, variation selectors, tags: nobody sees them. Not among them
+# are the two selectors by which a symbol is drawn as text or as a picture. The CHECKs of `extractions` name the same.
+_INVISIBLE: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# A joiner changes how letters of these scripts are written, and pictures are composed with it. In a key it is no help.
+_JOINED: Final = (
+    r"[\p{Arabic}\p{Syriac}\p{Mongolian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}\p{Tamil}\p{Telugu}"
+    r"\p{Kannada}\p{Malayalam}\p{Sinhala}\p{Khmer}\p{Myanmar}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f]"
+)
+_IN_A_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINED})[\u200c\u200d]|[\u200c\u200d](?!{_JOINED})")
+_IN_A_KEY = regex.compile(rf"[{_INVISIBLE}\u200c\u200d]")
+
+
+def invisible_in(text: str, *, key: bool = False) -> str | None:
+    """The name of the first invisible character of a text that may not be stored, or None."""
+    if text.isascii():
+        return None
+    found = (_IN_A_KEY if key else _IN_A_VALUE).search(text)
+    return None if found is None else f"U+{ord(found[0]):04X} {unicodedata.name(found[0], 'unnamed')}"

@@ -1,0 +1,43 @@
+"""Characters that nobody sees: none in a key, none in a value but where a script needs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmark.domain import paths
+from fieldmark.domain.folding import fold
+from fieldmark.domain.invisible import invisible_in
+from fieldmark.domain.values import invisible_character
+from fieldmark.errors import InvalidPath
+
+UNSEEN = (
+    "\u00ad \u061c \u180e \u200b \u200e \u200f \u202a \u202e \u2060 \u2066 \u2069 \ufeff \ufe00 \U000e0041 \U000e0100"
+)
+
+
+@pytest.mark.parametrize("unseen", UNSEEN.split(), ids=ascii)
+def test_it_is_found_wherever_it_stands(unseen: str) -> None:
+    for text in (unseen, f"a{unseen}", f"{unseen}a", f"1{unseen}0", f"合{unseen}計"):
+        assert invisible_in(text) and invisible_in(text, key=True)
+        for value in (text, [1, text], {"a": {"b": text}}, {"a": {text: 1}}):
+            assert invisible_character(value)
+        with pytest.raises(InvalidPath):
+            paths.parse(f"a.b{unseen}")
+    # A page that prints it is read all the same.
+    assert fold(f"to{unseen}tal") == "total"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Müller & Söhne", "合計", "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧", "❤\ufe0f", "a\u0301", "1\u00a0250"],
+    ids=ascii,
+)
+def test_what_is_seen_may_be_stored(text: str) -> None:
+    assert invisible_in(text) is None and invisible_character({"a": [text]}) is None
+
+
+@pytest.mark.parametrize("joiner", ["\u200c", "\u200d"], ids=ascii)
+def test_a_joiner_joins_only_what_is_written_so(joiner: str) -> None:
+    for text in (f"to{joiner}tal", f"1{joiner}0", joiner, f"م{joiner}", f"合{joiner}計"):
+        assert invisible_in(text)
+    assert invisible_in(f"م{joiner}ی", key=True) and not invisible_in(f"م{joiner}ی")
