@@ -14,7 +14,7 @@ from answers import INVOICE, as_owner, form, problem
 
 pytestmark = pytest.mark.anyio
 
-SHAPE = ["id", "filename", "media_type", "byte_size", "page_count", "status", "error", "created_at"]
+SHAPE = ["id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code", "created_at"]
 
 
 def originals(home: Path) -> list[str]:
@@ -37,7 +37,8 @@ async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
         at = f"/api/documents/{document_id}"
         found = (await served.http.get(at)).json()
         message = "Page 1 holds 3 words that a person cannot see; they were left out."
-        assert found["warnings"] == [{"page": 1, "message": message, "words": 3, "excerpt": "secret 4711 secret"}]
+        warning = {"code": "hidden_text", "page": 1, "message": message, "count": 3, "excerpt": "secret 4711 secret"}
+        assert found["warnings"] == [warning]
         assert "secret" not in (await served.http.get(f"{at}/text")).text
         assert "secret" not in (await served.http.get(f"{at}/pages/1")).text
 
@@ -57,6 +58,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
             "page_count": None,
             "status": "reading",
             "error": None,
+            "error_code": None,
             "created_at": "",
         }
         document_id = await served.read(UUID(uploaded["id"]))

@@ -5,7 +5,7 @@ A job is JSON in the first argument. Answers are JSON lines:
 - first `{"pages": n, "media_type"}`;
 - for reading, `{"page": {…}}` for each page, then `{"done": true, "scans": [numbers of the pages left to OCR]}`;
 - for drawing, `{"png": size}` and that many bytes for each page asked for, then `{"done": true}`;
-- at any time, as the last, `{"error": sentence, "not_found"?: true, "detail"?: what a developer wants to know}`.
+- at any time, as the last, `{"error": sentence, "code", "detail"?: what a developer wants to know}`.
 
 All that the job needs is imported and loaded first. Then the process is locked down. Only then is the file parsed.
 """
@@ -25,7 +25,7 @@ from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox_lockdown import die_with_parent, lock_down, lower_limit
-from fieldmark.errors import FieldmarkError, NotFound
+from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
 
 OCR_THREADS = 2
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
@@ -42,6 +42,8 @@ _NAMES = {
     sniff.JPEG: "JPEG image",
     sniff.TIFF: "TIFF image",
     sniff.WEBP: "WebP image",
+    sniff.BMP: "bitmap",
+    sniff.GIF: "GIF image",
     sniff.DOCX: "Word document",
     sniff.XLSX: "Excel workbook",
     sniff.HTML: "HTML file",
@@ -77,15 +79,17 @@ def main() -> None:
         lock_down(memory, OCR_THREADS * math.ceil(cpu), given["parent"])
         task(data)
     except FieldmarkError as error:
-        send({"error": str(error), "not_found": isinstance(error, NotFound)})
+        send({"error": str(error), "code": error.code})
     except MemoryError:
-        send({"error": "The file needs more memory to be read than a document may."})
+        send({"error": "The file needs more memory to be read than a document may.", "code": OverLimit.code})
     except RecursionError:
-        send({"error": f"The {_NAMES.get(kind, 'file')} is nested too deeply to be read."})
+        name = _NAMES.get(kind, "file")
+        send({"error": f"The {name} is nested too deeply to be read.", "code": OverLimit.code})
     except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
         name = _NAMES.get(kind, "file")
         detail = f"{type(error).__name__}: {error}"[:500]
-        send({"error": f"The {name} is damaged or cut off: its content cannot be read.", "detail": detail})
+        sentence = f"The {name} is damaged or cut off: its content cannot be read."
+        send({"error": sentence, "code": Damaged.code, "detail": detail})
 
 
 def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, MAX_PAGE_WORDS, Page, PlacedWord, Word
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Damaged, OverLimit
 
 # In widths of an average character. A space is about 0.6 of one, also in justified text rarely above 1.5.
 WIDE_GAP = 1.8
@@ -25,14 +25,14 @@ def layout_page(
 
     `groups` are (direction, words). Text of direction 0 runs to the right, 1 down, 2 to the left, 3 up. Each group is
     laid out in its own direction, one after the other. `slope` is for a crooked scan: how far its lines fall per unit
-    to the right.
+    of their own direction.
     """
     if not (width > 0 and height > 0):
-        raise Unreadable(f"Page {number} has no area.")
+        raise Damaged(f"Page {number} has no area.")
     texts: list[str] = []
     ordered: list[PlacedWord] = []
     for direction, words in groups:
-        text, order = _text_in_lines(_rotated(words, direction, width, height), slope if direction == 0 else 0.0)
+        text, order = _text_in_lines(_rotated(words, direction, width, height), slope)
         texts.append(text)
         ordered.extend(words[index] for index in order)
     return make_page(number, width, height, "\n".join(texts), ordered, engine)
@@ -49,7 +49,7 @@ def check_size(number: int, words: Sequence[str]) -> None:
     """Raises Unreadable for more words or characters than a page may hold."""
     characters = sum(map(len, words))
     if len(words) > MAX_PAGE_WORDS or characters > MAX_PAGE_CHARACTERS:
-        raise Unreadable(
+        raise OverLimit(
             f"Page {number} holds {characters:,} characters in {len(words):,} words; "
             f"a page may hold {MAX_PAGE_CHARACTERS:,} in {MAX_PAGE_WORDS:,}."
         )

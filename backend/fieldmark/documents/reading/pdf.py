@@ -11,7 +11,7 @@ from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean
 from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
 from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
@@ -32,13 +32,13 @@ class Pdf:
         self._document: Any = pdfium.FPDF_LoadMemDocument64(data, len(data), None)
         if not self._document:
             if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
-                raise Unreadable("The PDF is protected with a password.")
-            raise Unreadable("The PDF is damaged or cut off: it cannot be opened.")
+                raise PasswordProtected("The PDF is protected with a password; save it without one.")
+            raise Damaged("The PDF is damaged or cut off: it cannot be opened.")
         self.page_count = int(pdfium.FPDF_GetPageCount(self._document))
         if self.page_count < 1:
-            raise Unreadable("The PDF has no pages.")
+            raise NoText("The PDF has no pages.")
         if self.page_count > limits.max_pages:
-            raise Unreadable(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
+            raise OverLimit(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
         self._annotation_words: list[str] = []  # of the open page's hidden annotations
         self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
 
@@ -85,7 +85,7 @@ class Pdf:
     def _page(self, number: int) -> Generator[tuple[Any, float, float]]:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
-            raise Unreadable(f"Page {number} of the PDF is damaged.")
+            raise Damaged(f"Page {number} of the PDF is damaged.")
         self._annotation_words = _remove_hidden_annotations(page)
         if self._has_form and pdfium.FPDFPage_GetAnnotCount(page) > 0:
             # What was typed into a form is no part of the page's content until the form is flattened into it.
@@ -93,13 +93,13 @@ class Pdf:
             pdfium.FPDF_ClosePage(page)
             page = pdfium.FPDF_LoadPage(self._document, number - 1)
             if not page:
-                raise Unreadable(f"Page {number} of the PDF is damaged.")
+                raise Damaged(f"Page {number} of the PDF is damaged.")
         try:
             width, height = float(pdfium.FPDF_GetPageWidthF(page)), float(pdfium.FPDF_GetPageHeightF(page))
             if not (width > 0 and height > 0):
-                raise Unreadable(f"Page {number} of the PDF has no area.")
+                raise Damaged(f"Page {number} of the PDF has no area.")
             if width * height > self._limits.max_pixels:
-                raise Unreadable(
+                raise OverLimit(
                     f"Page {number} of the PDF measures {width:,.0f} × {height:,.0f} points; "
                     f"the limit is {self._limits.max_pixels:,} square points."
                 )
