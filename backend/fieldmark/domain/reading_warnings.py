@@ -17,6 +17,9 @@ class WarningCode(StrEnum):
     UNREAD_LINES            OCR saw lines of text and could not read them
     NOTHING_READ            the page shows something, and no text was found on it
     FORMULAS_WITHOUT_VALUES cells hold a formula whose value was never stored
+    ATTACHMENTS_NOT_READ    the file has other files attached, which were not read
+    MACHINE_READABLE        the page is an invoice for machines, which no printed page shows
+    INVOICE_DISAGREES       that invoice holds a number or sums that no printed page shows
     """
 
     HIDDEN_TEXT = "hidden_text"
@@ -24,6 +27,9 @@ class WarningCode(StrEnum):
     UNREAD_LINES = "unread_lines"
     NOTHING_READ = "nothing_read"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
+    ATTACHMENTS_NOT_READ = "attachments_not_read"
+    MACHINE_READABLE = "machine_readable"
+    INVOICE_DISAGREES = "invoice_disagrees"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class ReadingWarning:
     @property
     def is_about_reading(self) -> bool:
         """Whether something that a person can see may be missing or wrong in the text."""
-        return self.code is not WarningCode.HIDDEN_TEXT
+        return self.code not in (WarningCode.HIDDEN_TEXT, WarningCode.MACHINE_READABLE)
 
     def to_json(self) -> dict[str, Any]:
         """The warning as it is stored."""
@@ -80,6 +86,15 @@ def _said(code: WarningCode, count: int) -> str:
                 f"leaves out {cells} whose values the file does not hold: open it in a spreadsheet program, save it "
                 "and upload it again."
             )
+        case WarningCode.ATTACHMENTS_NOT_READ:
+            if count == 1:
+                return "comes with 1 attachment that was not read: upload it as a document of its own."
+            return f"comes with {count:,} attachments that were not read: upload them as documents of their own."
+        case WarningCode.MACHINE_READABLE:
+            return "is the invoice for machines inside the file: it is not printed, and the printed pages count."
+        case WarningCode.INVOICE_DISAGREES:
+            values = "1 value (its number or a sum)" if count == 1 else f"{count:,} values (its number or sums)"
+            return f"is the invoice for machines, with {values} that no printed page shows: the printed pages count."
 
 
 OCR_SCRIPTS = "Latin, Greek, Chinese and Japanese script"

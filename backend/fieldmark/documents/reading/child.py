@@ -50,6 +50,7 @@ _NAMES = {
     sniff.EML: "email",
     sniff.CSV: "CSV file",
     sniff.TXT: "text file",
+    sniff.EINVOICE: "XML invoice",
 }
 
 
@@ -130,21 +131,31 @@ def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> 
 
 
 def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
-    """Reads the text layer of every page. If `scans` is given, recognises the text of those pages instead."""
+    """Reads the text layer of every page. If `scans` is given, recognises the text of those pages instead.
+
+    An invoice inside the PDF follows as pages of its own.
+    """
     from fieldmark.documents.reading.pdf import Pdf
+    from fieldmark.documents.reading.pdf_attachments import Attachments
 
     if scans is None:
 
         def read_layers(data: bytes) -> None:
             pdf = Pdf(data, limits)
-            begin(pdf.page_count)
+            attachments = Attachments(pdf, limits)
+            begin(pdf.page_count + len(attachments.pages()))
             left: list[int] = []
+            printed: list[Page] = []
             for number in range(1, pdf.page_count + 1):
                 page = pdf.read_page(number)
                 if page is None:
                     left.append(number)
                 else:
-                    send({"page": page.to_json()})
+                    printed.append(attachments.told_on(page))
+                    send({"page": printed[-1].to_json()})
+            # What is not read yet cannot be compared with.
+            for page in attachments.pages([] if left else printed):
+                send({"page": page.to_json()})
             send({"done": True, "scans": left})
 
         return read_layers
@@ -158,11 +169,12 @@ def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[i
 
     def read_scans(data: bytes) -> None:
         pdf = Pdf(data, limits)
-        begin(pdf.page_count)
+        attachments = Attachments(pdf, limits)
+        begin(pdf.page_count + len(attachments.pages()))
         for number in scans:
             pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
             image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-            page = ocr.read_page(number, image, *pdf.size(number))
+            page = attachments.told_on(ocr.read_page(number, image, *pdf.size(number)))
             send({"page": page.with_hidden_words(pdf.hidden_words(number)).to_json()})
         send({"done": True, "scans": []})
 
@@ -212,6 +224,11 @@ def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Pag
         _load_encodings()
         return lambda data: paginate(mail_parts(data), "email", limits)
 
+    if kind == sniff.EINVOICE:
+        from fieldmark.documents.reading.einvoice import einvoice_parts
+
+        return lambda data: paginate(einvoice_parts(data), "xml", limits)
+
     from fieldmark.documents.reading import text
 
     if kind == sniff.CSV:
@@ -242,6 +259,7 @@ def _prepare_drawing(
     from fieldmark.documents.reading.drawing import draw_text_page, image_png, png
     from fieldmark.documents.reading.image import Images
     from fieldmark.documents.reading.pdf import Pdf
+    from fieldmark.documents.reading.pdf_attachments import Attachments
 
     Image.init()
     numbers, dpi, longest_side = job.numbers, job.dpi, job.longest_side
@@ -267,8 +285,12 @@ def _prepare_drawing(
                 send_png(png(*sheet.draw_page(1, dpi, longest_side * longest_side)))
         else:
             pdf = Pdf(data, limits)
-            check(pdf.page_count)
+            pages = Attachments(pdf, limits).pages()
+            check(pdf.page_count + len(pages))
             for number in numbers:
-                send_png(png(*pdf.draw_page(number, dpi, longest_side * longest_side)))
+                sheet, at = pdf, number
+                if number > pdf.page_count:
+                    sheet, at = Pdf(draw_text_page(pages[number - pdf.page_count - 1]), limits), 1
+                send_png(png(*sheet.draw_page(at, dpi, longest_side * longest_side)))
 
     return draw

@@ -59,6 +59,25 @@ class Pdf:
         with self._page(number) as (page, width, height):
             return self._words(number, page, width, height)[1] + self._annotation_words
 
+    def attachments(self, most: int, max_bytes: int) -> Iterator[tuple[str, bytes]]:
+        """Name and content of the first files attached to the document. What is larger than the limit comes empty."""
+        for index in range(min(pdfium.FPDFDoc_GetAttachmentCount(self._document), most)):
+            attachment: Any = pdfium.FPDFDoc_GetAttachment(self._document, index)
+            if not attachment:
+                continue
+            size = min(pdfium.FPDFAttachment_GetName(attachment, None, 0), 1000)
+            units = (ctypes.c_ushort * (size // 2 + 1))()
+            pdfium.FPDFAttachment_GetName(attachment, units, 2 * len(units))
+            name = clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " "))
+            length = ctypes.c_ulong(0)
+            pdfium.FPDFAttachment_GetFile(attachment, None, 0, ctypes.byref(length))
+            if not 0 < length.value <= max_bytes:
+                yield name, b""
+                continue
+            content = (ctypes.c_char * length.value)()
+            found = pdfium.FPDFAttachment_GetFile(attachment, content, length.value, ctypes.byref(length))
+            yield name, content.raw if found else b""
+
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""
         with self._page(number) as (_, width, height):

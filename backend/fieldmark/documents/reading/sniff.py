@@ -15,10 +15,13 @@ BMP, GIF = "image/bmp", "image/gif"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 HTML, EML, CSV, TXT = "text/html", "message/rfc822", "text/csv", "text/plain"
+EINVOICE = "application/xml"
 IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
-MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, EML, CSV, TXT}) | IMAGES
+MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, EML, CSV, TXT, EINVOICE}) | IMAGES
 
-_READABLE = "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, TXT and CSV can be read"
+_READABLE = (
+    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, TXT, CSV and invoices as XML (UBL, CII) can be read"
+)
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
     (b"\xff\xd8\xff", JPEG),
@@ -57,6 +60,10 @@ _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 
 _SAMPLE = 65_536
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,4000}?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
+_EINVOICE = re.compile(
+    rb"<(?:[\w.-]{1,40}:)?(?:CrossIndustry(?:Invoice|Document)|Invoice|CreditNote)\s[^>]{0,4000}"
+    rb"(?:urn:un:unece:uncefact:data:standard|urn:ferd:CrossIndustryDocument|urn:oasis:names:specification:ubl:schema)"
+)
 _TAG = re.compile(r"<(?:html|head|body|table|div|p|h[1-6]|span|br)[\s/>]", re.I)
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,40}):")
 _MAIL_HEADERS = frozenset(
@@ -101,7 +108,12 @@ def media_type(data: bytes, filename: str) -> str:
         raise NoText("The file has no content but white space.")
     if suffix in _BINARY_NAMES:
         raise Damaged(f"The file is named {suffix} but holds plain text.")
-    return _kind_of_text(text, suffix)
+    return EINVOICE if is_einvoice(data) else _kind_of_text(text, suffix)
+
+
+def is_einvoice(data: bytes) -> bool:
+    """Whether these bytes begin as an electronic invoice does."""
+    return _EINVOICE.search(data[:20_000]) is not None
 
 
 def _archive(data: bytes) -> str:
