@@ -222,7 +222,7 @@ create table public.document_pages (
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
   words jsonb not null check (jsonb_typeof(words) = 'array'),
-  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
+  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml.
   engine text not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),

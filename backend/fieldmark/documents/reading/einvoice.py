@@ -41,20 +41,20 @@ def embedded_pages(data: bytes, printed: Sequence[Page], page_count: int, limits
         leaves = list(_leaves(data))
     except etree.XMLSyntaxError as error:
         raise Unreadable("The invoice inside the PDF is damaged.") from error
-    warnings = [ReadingWarning(WarningCode.MACHINE_READABLE, None)]
+    warnings: list[ReadingWarning] = []
     if printed and (missing := list(_not_printed(leaves, printed))):
         excerpt = clean("; ".join(missing))[:MAX_EXCERPT]
         warnings.append(ReadingWarning(WarningCode.INVOICE_DISAGREES, None, len(missing), excerpt))
     part = Part([HEADING, "", *(f"{path}: {value}" for path, value in leaves)], (), warnings)
     pages = paginate([part], "xml", replace(limits, max_pages=max(1, limits.max_pages - page_count)))
-    return [
-        replace(
-            page,
-            number=page.number + page_count,
-            warnings=tuple(replace(warning, page=page.number + page_count) for warning in page.warnings),
-        )
-        for page in pages
-    ]
+    return [_behind(page, page_count) for page in pages]
+
+
+def _behind(page: Page, page_count: int) -> Page:
+    """The page with the number that it has behind the PDF's own, marked as one for machines."""
+    number = page.number + page_count
+    told = [ReadingWarning(WarningCode.MACHINE_READABLE, number), *(replace(one, page=number) for one in page.warnings)]
+    return replace(page, number=number, warnings=tuple(told))
 
 
 def _leaves(data: bytes) -> Iterator[tuple[str, str]]:

@@ -136,7 +136,9 @@ class PlacedWord(NamedTuple):
     confidence: float | None = None
 
 
-_LIGATURE = re.compile("[\ufb00-\ufb06]")
+# Letters that were joined for print, in Latin and in Arabic.
+_LIGATURE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Postgres stores neither NUL nor lone surrogates; the other controls and zero-width marks are invisible to a person,
 # who must see what the model sees.
 _INVISIBLE = re.compile(
@@ -154,5 +156,10 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         # Two halves of one character may arrive one by one.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    text = _LIGATURE.sub(lambda match: "".join(unicodedata.normalize("NFKC", match[0]).split()), text)
     return _INVISIBLE.sub("", text)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a word is written from right to left: it has a letter of Hebrew, Arabic or a script like them."""
+    return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fieldmark.documents.reading.layout import check_size, layout_page
-from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean
+from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
 from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
@@ -146,6 +146,8 @@ class Pdf:
             for start, end, text in _split_words(codes):
                 direction, around = boxes.of_word(start, end, direction)
                 words.append(LayerWord(start, end, text, direction, around))
+                if is_right_to_left(text):
+                    direction = _RIGHT  # of a digit alone behind it
             if not words:
                 return [], [], pdfium.FPDFPage_CountObjects(page) > 0
             check_size(number, [word.text for word in words])  # before the work on each
@@ -154,12 +156,13 @@ class Pdf:
             hidden: list[tuple[str, bool]] = []
             for word, stretches in zip(words, detector.visible_stretches(words, codes), strict=True):
                 if stretches == [(word.start, word.end)]:
-                    groups.setdefault(word.direction, []).append(PlacedWord(word.text, *word.box))
+                    group = groups.setdefault(_line_direction(word.direction, word.text), [])
+                    group.append(PlacedWord(word.text, *word.box))
                     continue
                 for start, end in stretches:
                     if text := clean(_characters(codes[start:end])):
                         direction, around = boxes.of_word(start, end, word.direction)
-                        groups.setdefault(direction, []).append(PlacedWord(text, *around))
+                        groups.setdefault(_line_direction(direction, text), []).append(PlacedWord(text, *around))
                 hidden.append((word.text, not stretches and detector.has_drawing(word.box)))
             # Of a scan's text layer only the words that stand where nothing is drawn count as hidden.
             over_drawing = sum(covered for _, covered in hidden)
@@ -217,6 +220,11 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
     if abs(right) >= abs(down):
         return _RIGHT if right >= 0 else _LEFT
     return _DOWN if down > 0 else _UP
+
+
+def _line_direction(direction: int, text: str) -> int:
+    """How the line of a word runs. Arabic that runs to the left stands upright: `layout_page` puts it in order."""
+    return _RIGHT if direction == _LEFT and is_right_to_left(text) else direction
 
 
 class _Boxes:
