@@ -14,7 +14,7 @@ from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.documents.reading.pdf_attachments import Attachments
 from fieldmark.documents.reading.sandbox import draw_pages, read_file
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.errors import Unsupported
+from fieldmark.errors import OverLimit, Unsupported
 
 pytestmark = pytest.mark.anyio
 
@@ -65,6 +65,16 @@ def test_an_invoice_is_read_as_paths_and_values() -> None:
 def test_entities_are_refused() -> None:
     with pytest.raises(Unsupported):
         einvoice_parts(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
+
+
+def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None:
+    nest = b"".join(b"<c:" + b"x" * 200 + b">" for _ in range(200))
+    ends = b"".join(b"</c:" + b"x" * 200 + b">" for _ in range(200))
+    bomb = UBL.replace(b"<c:LegalMonetaryTotal>", nest + b"<c:a>1</c:a>" * 200 + ends + b"<c:LegalMonetaryTotal>")
+    with pytest.raises(OverLimit):
+        einvoice_parts(bomb)
+    (page,) = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", bomb)))
+    assert [warning.code for warning in page.warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 from fieldmark.documents.reading.pages import Limits, Page, clean
 from fieldmark.documents.reading.pagination import Part, paginate
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
-from fieldmark.errors import Unreadable, Unsupported
+from fieldmark.errors import OverLimit, Unreadable, Unsupported
 
 etree: Any = lxml.etree  # pyright: ignore
 
@@ -24,6 +24,7 @@ _PRINTED_SUMS = frozenset(
 )
 _NUMBERS = frozenset({"ExchangedDocument.ID", "HeaderExchangedDocument.ID", "ID"})
 _AMOUNT = re.compile(r"\d[\d.,'’\u00a0\u202f ]*\d|\d")
+MAX_CHARACTERS = 4_000_000
 HEADING = "Machine-readable invoice inside the file. Where the printed pages differ from it, the printed pages count."
 
 
@@ -61,7 +62,12 @@ def _leaves(data: bytes) -> Iterator[tuple[str, str]]:
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise Unsupported("The XML declares entities, which invoices never do.")
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    yield from _below(etree.fromstring(data, parser), "")
+    characters = 0
+    for path, value in _below(etree.fromstring(data, parser), ""):
+        characters += len(path) + len(value)
+        if characters > MAX_CHARACTERS:  # paths grow with the depth, and each leaf repeats its own
+            raise OverLimit(f"The XML invoice fills more than {MAX_CHARACTERS:,} characters.")
+        yield path, value
 
 
 def _below(node: Any, path: str) -> Iterator[tuple[str, str]]:
