@@ -195,8 +195,12 @@ create table public.documents (
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
-  -- Why it failed: one sentence a person can act on.
+  -- Why it failed: one sentence a person can act on, and a code for programs.
   error text,
+  error_code text check (error is not null or error_code is null),
+  -- [{code, page, count, excerpt}, …]: what of it was not read, or not read well. `page` is null for the whole file;
+  -- `excerpt` is foreign text, for people only.
+  warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
   unique (id, org_id),
   check ((status = 'failed') = (error is not null)),
@@ -206,7 +210,7 @@ create index documents_org_id on public.documents (org_id, created_at desc, id d
 select private.protect_table('public.documents');
 grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
-grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
+grant update (status, error, error_code, warnings, media_type, byte_size, page_count) on public.documents to authenticated;
 
 create table public.document_pages (
   document_id uuid not null,
@@ -218,11 +222,8 @@ create table public.document_pages (
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
   words jsonb not null check (jsonb_typeof(words) = 'array'),
-  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv.
+  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml.
   engine text not null,
-  -- How many words were left out of the text because a person cannot see them, and how they begin. For people only.
-  hidden_words integer not null default 0 check (hidden_words >= 0),
-  hidden_excerpt text not null default '' check (char_length(hidden_excerpt) <= 200),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   primary key (document_id, number),
@@ -231,7 +232,7 @@ create table public.document_pages (
 create index document_pages_org_id on public.document_pages (org_id);
 select private.protect_table('public.document_pages');
 grant select, delete,
-  insert (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
+  insert (document_id, org_id, number, width, height, text, words, engine)
   on public.document_pages to authenticated;
 
 -- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
@@ -280,7 +281,8 @@ as $$ select created_by, org_id from public.documents where id = p_document_id $
 create function private.fail_document(p_document_id uuid, p_error text) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
-  update public.documents set status = 'failed', error = p_error where id = p_document_id and status = 'reading'
+  update public.documents set status = 'failed', error = p_error, error_code = 'unreadable'
+  where id = p_document_id and status = 'reading'
 $$;
 
 revoke execute on all functions in schema private from public;

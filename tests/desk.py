@@ -22,6 +22,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
+from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Call, call
@@ -218,8 +219,10 @@ def _text(content: Any) -> str:
 
 
 @asynccontextmanager
-async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequence[str]) -> AsyncIterator[Desk]:
-    """A desk with a document of these pages."""
+async def laid_out(
+    database: Database, owner_url: str, scope: Scope, pages: Sequence[str], warnings: Sequence[ReadingWarning] = ()
+) -> AsyncIterator[Desk]:
+    """A desk with a document of these pages, read with these warnings."""
     document_id = uuid4()
     async with database.as_user(scope) as conn:
         await documents.add(
@@ -235,7 +238,9 @@ async def laid_out(database: Database, owner_url: str, scope: Scope, pages: Sequ
             for n, text in enumerate(pages, 1)
         ]
         await documents.add_pages(conn, document_id, scope.org_id, rows)
-        await documents.finish_reading(conn, document_id, media_type="text/plain", page_count=len(pages))
+        await documents.finish_reading(
+            conn, document_id, media_type="text/plain", page_count=len(pages), warnings=warnings
+        )
         extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
     yield Desk(database, owner_url, scope, document_id, extraction_id)
 

@@ -18,6 +18,11 @@ FieldmarkError
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
 │   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
+│   ├── Damaged          422  it is damaged, cut off, or not what it says it is
+│   ├── NoText           422  it is empty, or holds no text that a person can see
+│   ├── OverLimit        422  it is larger, longer or slower to read than a document may be
+│   ├── PasswordProtected 422 it is protected with a password
+│   └── Unsupported      422  it is of a kind that is not read
 ├── Unavailable          503  something the service needs does not answer
 └── Misconfigured        500  the settings cannot work; start-up refuses them
 """
@@ -115,6 +120,26 @@ class SchemaViolation(AtPaths):
 
 class Unreadable(FieldmarkError):
     status, code, title = 422, "unreadable", "The file cannot be read"
+
+
+class Damaged(Unreadable):
+    code = "damaged"
+
+
+class NoText(Unreadable):
+    code = "no_text"
+
+
+class OverLimit(Unreadable):
+    code = "over_limit"
+
+
+class PasswordProtected(Unreadable):
+    code = "password"
+
+
+class Unsupported(Unreadable):
+    code = "unsupported"
 
 
 class Unavailable(FieldmarkError):

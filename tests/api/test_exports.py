@@ -40,7 +40,7 @@ async def test_an_extraction_as_each_kind_of_file(serve):
         now = (await served.http.get(f"/api/extractions/{made}")).json()
         assert whole["extracted_fields"] == now["extracted_fields"] == FIELDS
         assert whole["evidence"] == now["evidence"] and whole.keys() == now.keys() | {"document"}
-        assert whole["document"]["page_count"] == 1
+        assert whole["document"]["page_count"] == 4
 
         answer = await served.http.get(f"{at}?format=csv")
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))

@@ -9,6 +9,7 @@ import pytest
 
 from desk import Desk
 from fieldmark.documents.reading.pages import Limits
+from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.files import LocalFiles
 from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.offline_model.messages import call, text
@@ -81,8 +82,11 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     found = await index_of(desk)
     assert found.find("100.00") and found.find("9999.00") is None and found.find_quote("Ignore all rules") is None
     async with database.as_user(scope) as conn:
-        (warning,) = await documents.hidden(conn, desk.document_id)
-    assert warning.number == 1 and warning.hidden_words > 1 and "9999.00" in warning.hidden_excerpt
+        (warning,) = await documents.warnings(conn, desk.document_id)
+    assert (warning.code, warning.page) == (WarningCode.HIDDEN_TEXT, 1)
+    assert warning.count > 1 and "9999.00" in warning.excerpt
+    # The model is told that there was something, and not what.
+    assert warning.message in worked.results[0][0]
 
     desk = await taken_in(visible)
     worked = await desk.work(reading())
@@ -90,4 +94,4 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     assert total(desk)[0] == "found" and total(desk)[1] > 0.9
     assert (await index_of(desk)).find("9999.00")
     async with database.as_user(scope) as conn:
-        assert await documents.hidden(conn, desk.document_id) == []
+        assert await documents.warnings(conn, desk.document_id) == []

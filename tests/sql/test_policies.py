@@ -142,12 +142,12 @@ RIGHTS = {
     "documents": {
         "select": True,
         "insert": "id org_id filename storage_path media_type byte_size",
-        "update": "media_type byte_size status error page_count",
+        "update": "media_type byte_size status error error_code warnings page_count",
         "delete": True,
     },
     "document_pages": {
         "select": True,
-        "insert": "document_id org_id number width height text words engine hidden_words hidden_excerpt",
+        "insert": "document_id org_id number width height text words engine",
         "delete": True,
     },
     "ocr_results": {"select": True},

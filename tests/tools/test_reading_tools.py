@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from desk import laid_out
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.tools.ledger import run_call
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
@@ -49,8 +51,8 @@ async def lay(database, clone, make_user):
     """Lays out a document of these pages and takes up a run on it."""
     scope = await make_user()
 
-    async def lay(pages: list[str]):
-        async with laid_out(database, clone.owner_url, scope, pages) as desk:
+    async def lay(pages: list[str], warnings: Sequence[ReadingWarning] = ()):
+        async with laid_out(database, clone.owner_url, scope, pages, warnings) as desk:
             return await desk.context()
 
     return lay
@@ -60,6 +62,19 @@ async def test_a_short_document_comes_whole(lay):
     context = await lay(["One.\n", "Two.\n"])
     answer = await read(context)
     assert answer.text == "--- page 1 of 2 ---\nOne.\n--- page 2 of 2 ---\nTwo.\n"
+
+
+UNREAD = ReadingWarning(WarningCode.UNREAD_LINES, 2, 3, "foreign text")
+HIDDEN = ReadingWarning(WarningCode.HIDDEN_TEXT, 1, 2, "secret 4711")
+
+
+async def test_what_was_not_read_well_is_told_with_its_page_and_shows_nothing_of_it(lay):
+    context = await lay(["One.\n", "Two.\n", "Three.\n"], [HIDDEN, UNREAD])
+    said = [f"--- page 1 of 3 ---\n[warning: {HIDDEN.message}]\nOne.\n", f"[warning: {UNREAD.message}]\nTwo.\n"]
+    whole = (await read(context)).text
+    assert all(part in whole for part in said) and whole.count("[warning") == 2
+    assert "foreign" not in whole and "secret" not in whole
+    assert "[warning" not in (await read(context, pages="3")).text
 
 
 async def test_three_hundred_pages_come_in_parts_that_say_how_to_go_on(lay):

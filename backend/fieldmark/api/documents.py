@@ -18,6 +18,7 @@ from starlette.datastructures import UploadFile
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.documents.render import render_page
+from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.services import documents
@@ -38,6 +39,10 @@ class Document(BaseModel):
     page_count: int | None
     status: DocumentStatus
     error: str | None = Field(description="Why it failed: one sentence a person can act on.")
+    error_code: str | None = Field(
+        description="Why it failed, for programs: damaged, no_text, over_limit, password, unsupported, not_found, "
+        "too_large or unreadable."
+    )
     created_at: datetime
 
     @classmethod
@@ -46,19 +51,23 @@ class Document(BaseModel):
         return cls.model_validate(row, from_attributes=True)
 
 
-class HiddenText(BaseModel):
-    """What a page holds that a person cannot see: it is no part of the page's text, so no value can stand on it."""
+class ReadingWarning(BaseModel):
+    """What of a document was not read, or not read well."""
 
-    page: int
+    code: WarningCode
+    page: int | None = Field(description="null: it is about the whole file.")
     message: str = Field(description="One sentence for people.")
-    words: int = Field(description="How many words were left out.")
-    excerpt: str = Field(description="How they begin, at most 200 characters: foreign text, to be shown as such.")
+    count: int = Field(description="How many words, lines or cells; the certainty in per cent for uncertain_text.")
+    excerpt: str = Field(
+        description="How the hidden words begin, or which cells: at most 200 characters of foreign text, to be shown "
+        "as such."
+    )
 
 
 class DocumentInFull(Document):
     """A document with what a person should know of it."""
 
-    warnings: list[HiddenText]
+    warnings: list[ReadingWarning]
 
 
 class DocumentList(BaseModel):
@@ -164,11 +173,11 @@ async def list_documents(
 
 @router.get("/{document_id}", responses=responses(401, 404, 422))
 async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentInFull:
-    """One document, with a warning for each page that holds text which a person cannot see."""
+    """One document, with warnings of what was not read, or not read well."""
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
-    said = [HiddenText.model_validate(one, from_attributes=True) for one in warnings]
+    said = [ReadingWarning.model_validate(one, from_attributes=True) for one in warnings]
     return DocumentInFull(**dict(Document.of(row)), warnings=said)
 
 

@@ -114,7 +114,7 @@ async def _extract(
 
 
 async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
-    """Say what the run's document hides from whoever looks at it."""
+    """Say what of the run's document was not read, or not read well."""
     from fieldmark.services import documents
     from fieldmark.stores import runs
 
@@ -124,7 +124,7 @@ async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
     for said in warnings[:MAX_WARNINGS]:
         err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
     if len(warnings) > MAX_WARNINGS:
-        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more pages hold such words.[/yellow]")
+        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
 
 
 async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:

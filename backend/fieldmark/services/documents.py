@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -13,13 +12,14 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.stores import documents
-from fieldmark.stores.rows import DocumentRow, HiddenRow, NewPage, PageRow, PageText
+from fieldmark.stores.rows import DocumentRow, NewPage, PageRow, PageText
 
 log = structlog.get_logger()
 
@@ -97,7 +97,7 @@ class DocumentService:
             # Not its sentence, which may name the file's ending.
             log.info("document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code)
             async with self._database.as_user(scope) as conn:
-                await documents.fail_reading(conn, document_id, str(error))
+                await documents.fail_reading(conn, document_id, str(error), error.code)
             return
         async with self._database.as_user(scope) as conn:
             if await documents.begin_reading(conn, document_id) is None:
@@ -106,7 +106,11 @@ class DocumentService:
             for start in range(0, len(rows), PAGES_A_STATEMENT):
                 await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_A_STATEMENT])
             await documents.finish_reading(
-                conn, document_id, media_type=reading.media_type, page_count=len(reading.pages)
+                conn,
+                document_id,
+                media_type=reading.media_type,
+                page_count=len(reading.pages),
+                warnings=reading.warnings,
             )
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
@@ -138,16 +142,6 @@ class DocumentService:
             raise TooLarge(
                 f"The file has {size:,} bytes; at most {self._limits.max_bytes:,} are taken (FIELDMARK_MAX_FILE_MB)."
             )
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenText:
-    """What a page holds that a person cannot see. `excerpt` is foreign text: to be shown as such."""
-
-    page: int
-    message: str
-    words: int
-    excerpt: str
 
 
 async def get(conn: Connection, document_id: UUID) -> DocumentRow:
@@ -191,19 +185,9 @@ async def list_page(conn: Connection, scope: Scope, *, limit: int, before: str |
     return page_of(rows, limit, "documents")
 
 
-async def warnings(conn: Connection, document_id: UUID) -> list[HiddenText]:
-    """A warning for each page that holds text which a person cannot see, in order."""
-    return [_warning(row) for row in await documents.hidden(conn, document_id)]
-
-
-def _warning(page: HiddenRow) -> HiddenText:
-    count = page.hidden_words
-    words = (
-        "1 word that a person cannot see; it was"
-        if count == 1
-        else f"{count:,} words that a person cannot see; they were"
-    )
-    return HiddenText(page.number, f"Page {page.number} holds {words} left out.", count, page.hidden_excerpt)
+async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
+    """What of a document was not read, or not read well, in the order of its pages."""
+    return await documents.warnings(conn, document_id)
 
 
 def _row(page: ReadPage) -> NewPage:
@@ -213,8 +197,6 @@ def _row(page: ReadPage) -> NewPage:
         height=page.height,
         text=page.text,
         engine=page.engine,
-        hidden_words=page.hidden_words,
-        hidden_excerpt=page.hidden_excerpt,
         words=[
             [
                 w.text,

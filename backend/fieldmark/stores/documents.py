@@ -10,10 +10,10 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.rows import (
     DocumentRow,
-    HiddenRow,
     NewPage,
     PageRow,
     PageText,
@@ -22,7 +22,7 @@ from fieldmark.stores.rows import (
     cursor_of,
 )
 
-_COLUMNS = "id, filename, media_type, byte_size, page_count, status, error, created_at, storage_path"
+_COLUMNS = "id, filename, media_type, byte_size, page_count, status, error, error_code, created_at, storage_path"
 
 
 async def add(
@@ -113,26 +113,29 @@ async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Se
     async with conn.cursor() as cursor:
         await cursor.executemany(
             """insert into public.document_pages
-                 (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
-               values (%(document_id)s, %(org_id)s, %(number)s, %(width)s, %(height)s, %(text)s, %(words)s, %(engine)s,
-                       %(hidden_words)s, %(hidden_excerpt)s)""",
+                 (document_id, org_id, number, width, height, text, words, engine)
+               values (%(document_id)s, %(org_id)s, %(number)s, %(width)s, %(height)s, %(text)s, %(words)s, %(engine)s)
+            """,
             rows,
         )
 
 
-async def finish_reading(conn: Connection, document_id: UUID, *, media_type: str, page_count: int) -> None:
+async def finish_reading(
+    conn: Connection, document_id: UUID, *, media_type: str, page_count: int, warnings: Sequence[ReadingWarning] = ()
+) -> None:
     """The document is ready; its trigger puts waiting runs into the queue in the same transaction."""
     await conn.execute(
-        "update public.documents set status = 'ready', media_type = %s, page_count = %s where id = %s",
-        (media_type, page_count, document_id),
+        "update public.documents set status = 'ready', media_type = %s, page_count = %s, warnings = %s where id = %s",
+        (media_type, page_count, Jsonb([warning.to_json() for warning in warnings]), document_id),
     )
 
 
-async def fail_reading(conn: Connection, document_id: UUID, reason: str) -> None:
+async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: str) -> None:
     """The document cannot be read; its trigger fails the runs that wait for it."""
     await conn.execute(
-        "update public.documents set status = 'failed', error = %s where id = %s and status = 'reading'",
-        (reason, document_id),
+        """update public.documents set status = 'failed', error = %s, error_code = %s
+           where id = %s and status = 'reading'""",
+        (reason, code, document_id),
     )
 
 
@@ -194,13 +197,8 @@ async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | No
     return await cursor.fetchone()
 
 
-async def hidden(conn: Connection, document_id: UUID) -> list[HiddenRow]:
-    """The pages from which words were left out because nobody can see them, in order."""
-    cursor = await cursor_of(
-        conn,
-        HiddenRow,
-        """select number, hidden_words, hidden_excerpt from public.document_pages
-           where document_id = %s and hidden_words > 0 order by number""",
-        (document_id,),
-    )
-    return await cursor.fetchall()
+async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
+    """What of a document was not read, or not read well, in the order of its pages."""
+    cursor = await conn.execute("select warnings from public.documents where id = %s", (document_id,))
+    row = await cursor.fetchone()
+    return [ReadingWarning.from_json(warning) for warning in row["warnings"]] if row else []

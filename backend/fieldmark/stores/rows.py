@@ -72,6 +72,7 @@ class DocumentRow:
     page_count: int | None
     status: DocumentStatus
     error: str | None
+    error_code: str | None
     created_at: datetime
     storage_path: str
 
@@ -106,7 +107,7 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class NewPage:
-    """A page to be written: as PageRow, and what was left out of it because nobody can see it."""
+    """A page to be written."""
 
     number: int
     width: float
@@ -114,17 +115,6 @@ class NewPage:
     text: str
     words: list[list[Any]]
     engine: str
-    hidden_words: int = 0
-    hidden_excerpt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenRow:
-    """How many words of a page were left out because nobody can see them, and how they begin."""
-
-    number: int
-    hidden_words: int
-    hidden_excerpt: str
 
 
 @dataclass(frozen=True, slots=True)

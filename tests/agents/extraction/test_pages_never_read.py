@@ -1,10 +1,11 @@
-"""Completing asks once for the pages that the run never read, and knows which those are on any machine."""
+"""Completing asks once for the pages that the run never read, and tells what could not be read well."""
 
 from __future__ import annotations
 
 import pytest
 
 from desk import laid_out
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -15,8 +16,8 @@ async def lay(database, clone, make_user):
     """Lays out a document of these pages: (its desk, the context of a run on it)."""
     scope = await make_user()
 
-    async def lay(pages, task="extract"):
-        async with laid_out(database, clone.owner_url, scope, pages) as desk:
+    async def lay(pages, task="extract", warnings=()):
+        async with laid_out(database, clone.owner_url, scope, pages, warnings) as desk:
             return desk, await desk.context(await desk.run(task))
 
     return lay
@@ -27,6 +28,18 @@ async def asked(desk, context):
     answer = await desk.call(context, "complete_extraction")
     assert answer.code == ("unread_pages" if answer.is_error else "completed")
     return answer.data["pages"] if answer.is_error else None
+
+
+async def test_completing_over_a_page_that_was_not_read_well_says_so(lay):
+    unread = ReadingWarning(WarningCode.UNREAD_LINES, 2, 3, "foreign text")
+    hidden = ReadingWarning(WarningCode.HIDDEN_TEXT, 1, 2, "secret 4711")
+    for warnings, codes in (([hidden, unread], [{"code": "unread_lines", "page": 2}]), ([hidden], None), ([], None)):
+        desk, context = await lay(["One.", "Two."], warnings=warnings)
+        await desk.call(context, "get_document_text")
+        done = await desk.call(context, "complete_extraction")
+        assert (done.code, done.data.get("warnings")) == ("completed", codes)
+        assert (unread.message in done.text) is (codes is not None)
+        assert "foreign" not in done.text and "secret" not in done.text
 
 
 async def test_it_is_asked_once_with_their_numbers(lay):

@@ -79,6 +79,14 @@ def test_a_bomb_is_refused_by_what_it_claims() -> None:
         Images(bomb, sniff.PNG, Limits()).frame(1, 1000)
 
 
+@pytest.mark.parametrize(("kind", "media_type"), [("BMP", sniff.BMP), ("GIF", sniff.GIF), ("WEBP", sniff.WEBP)])
+def test_every_kind_of_image_is_seen(kind: str, media_type: str) -> None:
+    images = Images(encoded(half_red(), kind), media_type, Limits())
+    image, width, height = images.frame(1, 100)
+    assert (images.page_count, width, height) == (1, 40, 20)
+    assert near(image.getpixel((5, 10)), RED) and near(image.getpixel((35, 10)), WHITE)
+
+
 def test_a_format_is_not_read_as_another() -> None:
     with pytest.raises(OSError, match="cannot identify"):
         Images(encoded(half_red(), "PNG"), sniff.JPEG, Limits())

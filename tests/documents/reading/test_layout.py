@@ -25,6 +25,20 @@ def test_a_crooked_scan_keeps_its_lines() -> None:
     assert lines(0) != rows
 
 
+def test_arabic_lines_are_read_from_the_right_with_their_numbers_and_columns() -> None:
+    # As it is printed, from the left: an amount, a wide gap, and "المبلغ الإجمالي" from the right.
+    arabic = [("1250.00", 20, 70), ("EUR", 74, 95), ("الإجمالي", 400, 450), ("المبلغ", 455, 500)]
+    latin = [("Total", 20, 60), ("1250.00", 430, 500)]
+    pieces = [PlacedWord(t, x0, 10, x1, 22) for t, x0, x1 in arabic]
+    pieces += [PlacedWord(t, x0, 40, x1, 52) for t, x0, x1 in latin]
+    page = layout_page(1, 520, 100, [(0, pieces)], "pdf")
+    first, _, second = page.text.splitlines()
+    assert first.split() == ["المبلغ", "الإجمالي", "1250.00", "EUR"] and "الإجمالي   " in first
+    assert second.split() == ["Total", "1250.00"]
+    boxes = {word.text: word.x0 * 520 for word in page.words}
+    assert boxes["المبلغ"] == pytest.approx(455, abs=0.1) and boxes["EUR"] == pytest.approx(74, abs=0.1)
+
+
 def test_boxes_are_parts_of_the_page_and_stay_on_it() -> None:
     page = layout_page(1, 200, 100, [(0, [PlacedWord("x", -5, 25, 50, 120, 1.5)])], "rapidocr")
     word = page.words[0]
@@ -58,6 +72,8 @@ def test_a_page_without_area_is_refused() -> None:
         ("bell\x07 esc\x1b", "bell esc"),
         ("Größe 5 € 中文 e\u0301", "Größe 5 € 中文 e\u0301"),
         ("two\nlines\ttab", "two\nlines\ttab"),
+        ("\ufe8d\ufedf\ufee4\ufe92\ufee0\ufed0", "المبلغ"),
+        ("\ufe70\ufdfa", "\u064bصلىاللهعليهوسلم"),
     ],
 )
 def test_text_is_cleaned_of_what_cannot_be_stored_or_seen(raw: str, cleaned: str) -> None:

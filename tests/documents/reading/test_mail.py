@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.message import EmailMessage
 
 from fieldmark.documents.reading.mail import mail_parts
+from fieldmark.domain.reading_warnings import WarningCode
 
 
 def message() -> EmailMessage:
@@ -22,6 +23,8 @@ def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
     mail.add_alternative("<p>rich</p>", subtype="html")
     mail.add_attachment(b"0123456789", maintype="application", subtype="pdf", filename="RE-1.pdf")
     (lines,) = mail_parts(bytes(mail))
+    (warning,) = lines.warnings
+    assert (warning.code, warning.count, warning.excerpt) == (WarningCode.ATTACHMENTS_NOT_READ, 1, "RE-1.pdf")
     assert lines == [
         "From: Ann Grün <ann@example.com>",
         "To: billing@example.com",
@@ -42,6 +45,7 @@ def test_an_html_body_is_read_where_there_is_no_other() -> None:
 def test_what_an_html_body_hides_is_left_out_and_counted() -> None:
     source = b'From: a@example.com\nContent-Type: text/html\n\n<p style="display:none">secret 4711</p><p>Total: 1'
     (part,) = mail_parts(source)
+    assert part.warnings == []
     assert (part[-1], part.hidden) == ("Total: 1", ["secret", "4711"])
 
 

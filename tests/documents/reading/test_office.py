@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import zipfile
+from dataclasses import replace
 
 import docx
 import openpyxl
@@ -15,7 +16,9 @@ from openpyxl.styles import Color, Font, PatternFill
 
 from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.documents.reading.pagination import paginate
 from fieldmark.documents.reading.xlsx import xlsx_parts
+from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import Unreadable
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -206,3 +209,28 @@ def test_what_a_workbook_hides_is_counted_and_what_it_shows_is_read() -> None:
     unseen |= {"A4", "B5", "A6", "D6", "A7", "A8"}
     assert seen == {f"{column}{row}" for column in "ABCD" for row in range(1, 10)} - unseen
     assert sorted(part.hidden) == sorted((unseen - {"B5"}) | {"-5"})
+
+
+def test_formulas_that_were_never_calculated_are_told_and_those_with_values_are_read() -> None:
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    sheet = book.active
+    assert sheet is not None
+    sheet["A1"], sheet["A2"], sheet["A3"], sheet["B3"] = 1, "=A1+1", "=A1+2", "=A1+3"
+    sheet.row_dimensions[2].hidden = True
+    book.save(out)
+    (part,) = xlsx_parts(out.getvalue(), Limits())
+    (warning,) = part.warnings
+    assert (warning.code, warning.count, warning.excerpt) == (WarningCode.FORMULAS_WITHOUT_VALUES, 2, "A3 B3")
+    assert paginate([["one"], part], "xlsx", Limits())[1].warnings == (replace(warning, page=2),)
+
+    # As a spreadsheet program leaves it: with values, one of them an empty text.
+    members = {}
+    with zipfile.ZipFile(out) as file:
+        for name in file.namelist():
+            content = file.read(name)
+            if name == "xl/worksheets/sheet1.xml":
+                content = content.replace(b"<f>A1+2</f><v></v>", b"<f>A1+2</f><v>3</v>")
+                content = content.replace(b'<c r="B3">', b'<c r="B3" t="str">')
+            members[name] = content
+    (part,) = xlsx_parts(archive(members), Limits())
+    assert part.warnings == [] and "A3: 3" in part

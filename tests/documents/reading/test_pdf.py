@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_files import pdf, show
+from made_files import pdf, show, stream
 from PIL import Image
 
 from fieldmark.documents.reading.pages import Limits, Page
@@ -154,3 +154,15 @@ def test_a_page_with_more_text_than_a_page_holds_is_refused() -> None:
     crowded = "".join(show("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
     with pytest.raises(Unreadable, match=r"Page 1 holds 5\d\d,\d\d\d characters"):
         read(pdf([crowded]))
+
+
+def test_an_arabic_text_layer_keeps_its_lines() -> None:
+    # The letters A to F stand for Arabic ones, and are drawn as a page shows them: the first of a word at its right.
+    cmap = "begincmap 1 begincodespacerange <41> <46> endcodespacerange\n"
+    cmap += "1 beginbfrange <41> <46> <0627> endbfrange endcmap"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 1001 0 R >>"
+    content = show("1250", 50, 700) + show("FED CBA", 300, 700, font="F3")
+    content += show("7", 50, 650) + show("ABC", 330, 650, font="F3")
+    page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
+    first, second = [line.split() for line in page.text.splitlines() if line]
+    assert (first, second) == (["ابة", "تثج", "1250"], ["ةبا", "7"])

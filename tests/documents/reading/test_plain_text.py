@@ -98,5 +98,5 @@ def test_more_pages_than_the_limit_are_refused() -> None:
     lines = ["word " * 20] * 100
     count = len(pages(lines))
     assert len(pages(lines, limits=Limits(max_pages=count))) == count
-    with pytest.raises(Unreadable, match=f"limit of {count - 1}"):
+    with pytest.raises(Unreadable, match=f"more than {count - 1} pages"):
         pages(lines, limits=Limits(max_pages=count - 1))

@@ -13,11 +13,13 @@ import openpyxl
 import psutil
 import pytest
 from made_files import archive, encoded, pdf, picture, show
+from PIL import Image, ImageDraw
 
 from desk import until
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox import _checked_page, read_file
+from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import Unreadable
 from living import children, command_line, is_alive
 from receipt import receipt, together
@@ -57,8 +59,13 @@ def readers() -> list[psutil.Process]:
 
 
 TEXT = "Total: 19,50 €"
+ENCRYPTED = (
+    f"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <{'28' * 32}> /U <{'64' * 32}> >> "
+    f"/ID [<{'00' * 16}> <{'00' * 16}>]"
+)
 LENIENT = Limits(seconds=600)
 """For recognising text, which takes a slow machine longer than a document is given."""
+WARNING: dict[str, object] = {"code": "unread_lines", "page": 1, "count": 2, "excerpt": ""}
 MAIL = "From: a@example.com\nTo: b@example.com\nDate: x\nContent-Type: text/plain; charset=cp858\n\nTotal: 19,50 €"
 
 
@@ -154,6 +161,34 @@ async def test_a_document_in_which_nothing_can_be_seen_says_so(tmp_path: Path) -
         await read_file(path, "a.pdf", Limits())
 
 
+async def test_a_scan_is_read_whichever_way_it_lies_and_its_boxes_stay_where_its_words_are(tmp_path: Path) -> None:
+    upright = picture(["Invoice No: 4711", "Total  19.50", "Thank you for coming"])
+    frames = [upright.rotate(angle, expand=True) for angle in (0, 90, 180, 270)]
+    data = encoded(frames[0], "TIFF", save_all=True, append_images=frames[1:])
+    pages = (await read_file(saved(tmp_path, "turned.tiff", data), "turned.tiff", LENIENT)).pages
+    assert {page.text for page in pages} == {pages[0].text} and pages[0].text.split()[:3] == ["Invoice", "No:", "4711"]
+    boxes = [next(word for word in page.words if word.text == "19.50") for page in pages]
+    for box, left, top in zip(boxes, (0.6, 0.325, 0.285, 0.525), (0.325, 0.285, 0.525, 0.6), strict=True):
+        assert (box.x0, box.y0) == pytest.approx((left, top), abs=0.04)
+
+
+async def test_what_ocr_cannot_read_is_warned_of(tmp_path: Path) -> None:
+    page = picture(["Invoice No: 4711", "Total  19.50"])
+    strange = page.copy()
+    draw = ImageDraw.Draw(strange)
+    for at in range(40, 860, 40):  # no letters of any script
+        draw.arc((at, 230, at + 25, 265), at, at + 250, fill="black", width=5)
+        draw.line((at + 12, 230, at + (at % 30), 265), fill="black", width=5)
+    picture_only = Image.effect_mandelbrot((900, 400), (-2, -1, 1, 1), 60).convert("RGB")
+    data = encoded(
+        page, "TIFF", save_all=True, append_images=[strange, picture_only, Image.new("RGB", (900, 400), "white")]
+    )
+    reading = await read_file(saved(tmp_path, "odd.tiff", data), "odd.tiff", LENIENT)
+    codes = {warning.page: warning.code for warning in reading.warnings}
+    assert codes.keys() == {2, 3} and codes[3] is WarningCode.NOTHING_READ
+    assert codes[2] in (WarningCode.UNREAD_LINES, WarningCode.UNCERTAIN_TEXT)
+
+
 @together
 async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
     reading = await receipt()
@@ -164,27 +199,37 @@ async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "reason"),
+    ("name", "data", "code", "reason"),
     [
-        ("a.pdf", b"", "empty"),
-        ("a.txt", b" \n", "white space"),
-        ("a.pdf", b"hello", "named .pdf but holds plain text"),
-        ("a.bin", bytes(range(256)) * 9, "format is unknown"),
-        ("a.pdf", pdf([show("x", 50, 700)])[:300], "damaged or cut off"),
-        ("a.pdf", pdf([show("x", 50, 700)] * 4), "4 pages; the limit is 3"),
-        ("a.pdf", pdf([""]), "No text was found"),
-        ("a.docx", word_file()[:-100], "The Word document is damaged or cut off"),
-        ("a.xlsx", archive({"xl/workbook.xml": b"<workbook/>"}), "The Excel workbook is damaged or cut off"),
-        ("a.docx", archive({"word/document.xml": bytes(3 * MIB)}), "unpacks to 3 MiB; the limit is 2 MiB"),
-        ("a.eml", nested_mail(), "The email is nested too deeply"),
-        ("a.txt", b"x " * MIB, "The file has 2.0 MiB; the limit is 1 MiB"),
-        ("a.txt", b"word " * 5000, "more pages than the limit of 3"),
+        ("a.pdf", b"", "no_text", "empty"),
+        ("a.txt", b" \n", "no_text", "white space"),
+        ("a.pdf", b"hello", "damaged", "named .pdf but holds plain text"),
+        ("a.bin", bytes(range(256)) * 9, "unsupported", "format is unknown"),
+        ("a.zip", archive({"a.pdf": pdf([show("x", 50, 700)])}), "unsupported", "ZIP archive; unpack it"),
+        ("a.pdf", pdf([show("x", 50, 700)])[:300], "damaged", "damaged or cut off"),
+        ("a.pdf", pdf([show("x", 50, 700)], trailer=ENCRYPTED), "password", "protected with a password"),
+        ("a.pdf", pdf([show("x", 50, 700)] * 4), "over_limit", "4 pages; the limit is 3"),
+        ("a.pdf", pdf([""]), "no_text", "No text was found"),
+        ("a.docx", word_file()[:-100], "damaged", "The Word document is damaged or cut off"),
+        ("a.xlsx", archive({"xl/workbook.xml": b"<workbook/>"}), "damaged", "The Excel workbook is damaged or cut off"),
+        (
+            "a.docx",
+            archive({"word/document.xml": bytes(3 * MIB)}),
+            "over_limit",
+            "unpacks to 3 MiB; the limit is 2 MiB",
+        ),
+        ("a.eml", nested_mail(), "over_limit", "The email is nested too deeply"),
+        ("a.txt", b"x " * MIB, "over_limit", "The file has 2.0 MiB; the limit is 1 MiB"),
+        ("a.csv", b"word," * 5000, "over_limit", "more than 3 pages: split it .* FIELDMARK_MAX_PAGES"),
     ],
 )
-async def test_what_cannot_be_read_says_why_in_a_sentence(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
+async def test_what_cannot_be_read_says_why_by_code_and_sentence(
+    tmp_path: Path, name: str, data: bytes, code: str, reason: str
+) -> None:
     limits = Limits(max_bytes=MIB, max_pages=3, max_decoded_bytes=2 * MIB)
     with pytest.raises(Unreadable, match=reason) as raised:
         await read_file(saved(tmp_path, name, data), name, limits)
+    assert raised.value.code == code
     assert str(raised.value).endswith(".") and "\n" not in str(raised.value)
     assert readers() == []
 
@@ -255,7 +300,7 @@ async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Pa
     path = saved(tmp_path, "a.txt", b"word " * (4 * MIB))
     with pytest.raises(Unreadable, match="more memory"):
         await read_file(path, "a.txt", Limits(memory_bytes=50 * MIB, max_pages=1))
-    with pytest.raises(Unreadable, match="more pages than the limit of 1"):
+    with pytest.raises(Unreadable, match="more than 1 pages"):
         await read_file(path, "a.txt", Limits(max_pages=1))
 
 
@@ -300,6 +345,17 @@ async def test_the_reader_of_root_runs_as_nobody(tmp_path: Path) -> None:
         {"hidden_words": 1, "hidden_excerpt": "a\u202e"},
         {"hidden_words": 1, "hidden_excerpt": ["a"]},
         {"hidden_words": 1, "hidden_excerpt": None},
+        {"warnings": [{"code": "forged", "page": 1, "count": 1, "excerpt": ""}]},
+        {"warnings": [WARNING | {"page": 2}]},
+        {"warnings": [WARNING | {"page": True}]},
+        {"warnings": [WARNING | {"page": None}]},
+        {"warnings": [WARNING | {"count": -1}]},
+        {"warnings": [WARNING | {"count": 2**31}]},
+        {"warnings": [WARNING | {"count": "1"}]},
+        {"warnings": [WARNING | {"excerpt": "a" * 201}]},
+        {"warnings": [WARNING | {"excerpt": "a\u202e"}]},
+        {"warnings": [WARNING | {"excerpt": None}]},
+        {"warnings": [WARNING] * 11},
         {"more": 1},
     ],
 )
@@ -310,5 +366,6 @@ def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, o
     assert _checked_page(Page.from_json(honest), 1).text == "a"
     hiding = _checked_page(Page.from_json(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
     assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
+    assert _checked_page(Page.from_json(honest | {"warnings": [WARNING] * 10}), 1).warnings[0].count == 2
     with pytest.raises((ValueError, TypeError)):
         _checked_page(Page.from_json(honest | packed), 1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import pytest
 from made_files import archive, encoded, pdf, picture, show
 
@@ -9,6 +12,16 @@ from fieldmark.documents.reading import sniff
 from fieldmark.errors import Unreadable
 
 IMAGE = picture([], (20, 20))
+OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def stored(members: dict[str, bytes]) -> bytes:
+    """A ZIP archive that does not compress: its files' own bytes stand in it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -20,6 +33,10 @@ IMAGE = picture([], (20, 20))
         (encoded(IMAGE, "JPEG"), "a.png", sniff.JPEG),
         (encoded(IMAGE, "TIFF"), "a.tif", sniff.TIFF),
         (encoded(IMAGE, "WEBP"), "a.docx", sniff.WEBP),
+        (encoded(IMAGE, "BMP"), "a.txt", sniff.BMP),
+        (encoded(IMAGE, "GIF"), "a.png", sniff.GIF),
+        (b"BMW invoice\nTotal: 2\n", "a.txt", sniff.TXT),
+        (b"The file is a %PDF-1.7\n", "a.txt", sniff.TXT),
         (archive({"word/document.xml": b""}), "a.xlsx", sniff.DOCX),
         (archive({"xl/workbook.xml": b""}), "a.zip", sniff.XLSX),
         (b"<!-- x -->\n<!DOCTYPE html><p>x", "a.txt", sniff.HTML),
@@ -45,13 +62,18 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
         (b"hello", "a.pdf", "named .pdf but holds plain text"),
         (b"<html>login</html>", "a.docx", "named .docx but holds plain text"),
         (bytes(range(256)) * 20, "a.txt", "format is unknown"),
-        (b"GIF89a" + bytes(100), "a.png", "a GIF image"),
         (b"\x7fELF" + bytes(100), "a.pdf", "a program"),
         (b"{\\rtf1 hello}", "a.doc", "a Rich Text document"),
         (archive({"readme.txt": b"x"}), "a.docx", "a ZIP archive"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.doc", "Office before 2007"),
+        (stored({"a.pdf": pdf([show("x", 50, 700)])}), "a.zip", "a ZIP archive"),
+        (stored({"a.docx": archive({"word/document.xml": b""})}), "a.zip", "a ZIP archive"),
+        (archive({"ppt/presentation.xml": b""}), "a.pptx", "PPTX"),
+        (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odt", "OpenDocument"),
+        (OLD + "__substg1.0_001A".encode("utf-16-le"), "a.msg", "MSG"),
+        (OLD + "Workbook".encode("utf-16-le"), "a.xls", "Excel workbook from before 2007"),
+        (OLD + bytes(600), "a.doc", "Office before 2007"),
         (
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
+            OLD + "EncryptedPackage".encode("utf-16-le"),
             "a.docx",
             "protected with a password",
         ),

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from made_files import pdf, show, stream
 
-from fieldmark.documents.reading.pages import MAX_EXCERPT, Limits, Page
+from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.domain.reading_warnings import MAX_EXCERPT
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 SECRET = show("secret 4711", 50, 700)

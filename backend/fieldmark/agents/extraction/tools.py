@@ -42,6 +42,7 @@ from fieldmark.tools.toolset import (
 )
 
 Context: TypeAlias = RunContext[ExtractionDeps]
+_MAX_WARNINGS = 20
 
 FieldPath = Annotated[
     str,
@@ -258,9 +259,14 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
         )
     with _as_refusals():
         stored = await extractions.complete(conn, row.id, _author(context), found)
-    return ToolResult(
-        f"The extraction is {stored.value}. Version {stored.version}.", "completed", {"version": stored.version}
-    )
+    text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
+    warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
+    if warnings:
+        data = {"warnings": [{"code": one.code.value, "page": one.page} for one in warnings[:_MAX_WARNINGS]]}
+        text += "".join(f"\n[warning: {one.message}]" for one in warnings[:_MAX_WARNINGS])
+        if len(warnings) > _MAX_WARNINGS:
+            text += f"\n[{len(warnings) - _MAX_WARNINGS} more warnings]"
+    return ToolResult(text, "completed", {"version": stored.version, **data})
 
 
 async def _preview_completion(conn: Connection, context: Context, args: CompleteExtraction) -> Preview:

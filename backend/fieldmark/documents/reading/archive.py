@@ -6,7 +6,7 @@ import io
 import zipfile
 
 from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.errors import Unreadable
+from fieldmark.errors import OverLimit, PasswordProtected, Unsupported
 
 MAX_MEMBERS = 10_000
 
@@ -20,18 +20,18 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
-        raise Unreadable(f"The document's archive holds {len(members):,} parts; the limit is {MAX_MEMBERS:,}.")
+        raise OverLimit(f"The document's archive holds {len(members):,} parts; the limit is {MAX_MEMBERS:,}.")
     if any(member.flag_bits & 1 for member in members):
-        raise Unreadable("The document's archive is protected with a password.")
+        raise PasswordProtected("The document's archive is protected with a password; save it without one.")
     # Python unpacks no more of a member than the size it declares, so the declared sizes can be relied on.
     total = sum(member.file_size for member in members)
     if total > limits.max_decoded_bytes:
-        raise Unreadable(
+        raise OverLimit(
             f"The document unpacks to {total / MIB:,.0f} MiB; the limit is {limits.max_decoded_bytes / MIB:,.0f} MiB."
         )
     for member in members:
         if member.filename.endswith((".xml", ".rels", ".vml")):
             content = archive.read(member)
             if any(mark in content for mark in _DECLARATIONS):
-                raise Unreadable("The document's XML declares entities, which Office documents never do.")
+                raise Unsupported("The document's XML declares entities, which Office documents never do.")
     return archive

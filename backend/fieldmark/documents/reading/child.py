@@ -5,7 +5,7 @@ A job is JSON in the first argument. Answers are JSON lines:
 - first `{"pages": n, "media_type"}`;
 - for reading, `{"page": {…}}` for each page, then `{"done": true, "scans": [numbers of the pages left to OCR]}`;
 - for drawing, `{"png": size}` and that many bytes for each page asked for, then `{"done": true}`;
-- at any time, as the last, `{"error": sentence, "not_found"?: true, "detail"?: what a developer wants to know}`.
+- at any time, as the last, `{"error": sentence, "code", "detail"?: what a developer wants to know}`.
 
 All that the job needs is imported and loaded first. Then the process is locked down. Only then is the file parsed.
 """
@@ -25,7 +25,7 @@ from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox_lockdown import die_with_parent, lock_down, lower_limit
-from fieldmark.errors import FieldmarkError, NotFound
+from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
 
 OCR_THREADS = 2
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
@@ -42,12 +42,15 @@ _NAMES = {
     sniff.JPEG: "JPEG image",
     sniff.TIFF: "TIFF image",
     sniff.WEBP: "WebP image",
+    sniff.BMP: "bitmap",
+    sniff.GIF: "GIF image",
     sniff.DOCX: "Word document",
     sniff.XLSX: "Excel workbook",
     sniff.HTML: "HTML file",
     sniff.EML: "email",
     sniff.CSV: "CSV file",
     sniff.TXT: "text file",
+    sniff.EINVOICE: "XML invoice",
 }
 
 
@@ -77,15 +80,17 @@ def main() -> None:
         lock_down(memory, OCR_THREADS * math.ceil(cpu), given["parent"])
         task(data)
     except FieldmarkError as error:
-        send({"error": str(error), "not_found": isinstance(error, NotFound)})
+        send({"error": str(error), "code": error.code})
     except MemoryError:
-        send({"error": "The file needs more memory to be read than a document may."})
+        send({"error": "The file needs more memory to be read than a document may.", "code": OverLimit.code})
     except RecursionError:
-        send({"error": f"The {_NAMES.get(kind, 'file')} is nested too deeply to be read."})
+        name = _NAMES.get(kind, "file")
+        send({"error": f"The {name} is nested too deeply to be read.", "code": OverLimit.code})
     except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
         name = _NAMES.get(kind, "file")
         detail = f"{type(error).__name__}: {error}"[:500]
-        send({"error": f"The {name} is damaged or cut off: its content cannot be read.", "detail": detail})
+        sentence = f"The {name} is damaged or cut off: its content cannot be read."
+        send({"error": sentence, "code": Damaged.code, "detail": detail})
 
 
 def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
@@ -126,21 +131,31 @@ def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> 
 
 
 def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
-    """Reads the text layer of every page. If `scans` is given, recognises the text of those pages instead."""
+    """Reads the text layer of every page. If `scans` is given, recognises the text of those pages instead.
+
+    An invoice inside the PDF follows as pages of its own.
+    """
     from fieldmark.documents.reading.pdf import Pdf
+    from fieldmark.documents.reading.pdf_attachments import Attachments
 
     if scans is None:
 
         def read_layers(data: bytes) -> None:
             pdf = Pdf(data, limits)
-            begin(pdf.page_count)
+            attachments = Attachments(pdf, limits)
+            begin(pdf.page_count + len(attachments.pages()))
             left: list[int] = []
+            printed: list[Page] = []
             for number in range(1, pdf.page_count + 1):
                 page = pdf.read_page(number)
                 if page is None:
                     left.append(number)
                 else:
-                    send({"page": page.to_json()})
+                    printed.append(attachments.told_on(page))
+                    send({"page": printed[-1].to_json()})
+            # What is not read yet cannot be compared with.
+            for page in attachments.pages([] if left else printed):
+                send({"page": page.to_json()})
             send({"done": True, "scans": left})
 
         return read_layers
@@ -154,11 +169,12 @@ def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[i
 
     def read_scans(data: bytes) -> None:
         pdf = Pdf(data, limits)
-        begin(pdf.page_count)
+        attachments = Attachments(pdf, limits)
+        begin(pdf.page_count + len(attachments.pages()))
         for number in scans:
             pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
             image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-            page = ocr.read_page(number, image, *pdf.size(number))
+            page = attachments.told_on(ocr.read_page(number, image, *pdf.size(number)))
             send({"page": page.with_hidden_words(pdf.hidden_words(number)).to_json()})
         send({"done": True, "scans": []})
 
@@ -208,6 +224,11 @@ def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Pag
         _load_encodings()
         return lambda data: paginate(mail_parts(data), "email", limits)
 
+    if kind == sniff.EINVOICE:
+        from fieldmark.documents.reading.einvoice import einvoice_parts
+
+        return lambda data: paginate(einvoice_parts(data), "xml", limits)
+
     from fieldmark.documents.reading import text
 
     if kind == sniff.CSV:
@@ -238,6 +259,7 @@ def _prepare_drawing(
     from fieldmark.documents.reading.drawing import draw_text_page, image_png, png
     from fieldmark.documents.reading.image import Images
     from fieldmark.documents.reading.pdf import Pdf
+    from fieldmark.documents.reading.pdf_attachments import Attachments
 
     Image.init()
     numbers, dpi, longest_side = job.numbers, job.dpi, job.longest_side
@@ -263,8 +285,12 @@ def _prepare_drawing(
                 send_png(png(*sheet.draw_page(1, dpi, longest_side * longest_side)))
         else:
             pdf = Pdf(data, limits)
-            check(pdf.page_count)
+            pages = Attachments(pdf, limits).pages()
+            check(pdf.page_count + len(pages))
             for number in numbers:
-                send_png(png(*pdf.draw_page(number, dpi, longest_side * longest_side)))
+                sheet, at = pdf, number
+                if number > pdf.page_count:
+                    sheet, at = Pdf(draw_text_page(pages[number - pdf.page_count - 1]), limits), 1
+                send_png(png(*sheet.draw_page(at, dpi, longest_side * longest_side)))
 
     return draw

@@ -13,7 +13,7 @@ from fieldmark.documents.reading.archive import open_archive
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Damaged
 
 etree: Any = lxml.etree  # pyright: ignore
 
@@ -31,7 +31,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
     styles = DocxStyles(_xml(archive, "word/styles.xml") if "word/styles.xml" in names else None)
     hidden: list[str] = []
     if "word/document.xml" not in names:
-        raise Unreadable("The file is not a Word document: its main part is missing.")
+        raise Damaged("The file is not a Word document: its main part is missing.")
 
     def lines_of(kind: str) -> list[str]:
         # Variants for first and even pages mostly repeat each other.

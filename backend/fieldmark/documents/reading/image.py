@@ -1,4 +1,4 @@
-"""PNG, JPEG, TIFF and WebP: each frame as it is meant to be seen. Its size is checked before it is unpacked."""
+"""PNG, JPEG, TIFF, WebP, BMP, GIF: each frame as it is meant to be seen. Its size is checked before it is unpacked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sniff import JPEG, PNG, TIFF, WEBP
-from fieldmark.errors import Unreadable
+from fieldmark.documents.reading.sniff import BMP, GIF, JPEG, PNG, TIFF, WEBP
+from fieldmark.errors import OverLimit
 
-_FORMATS = {PNG: "PNG", JPEG: "JPEG", TIFF: "TIFF", WEBP: "WEBP"}
+_FORMATS = {PNG: "PNG", JPEG: "JPEG", TIFF: "TIFF", WEBP: "WEBP", BMP: "BMP", GIF: "GIF"}
 _SWAPS_SIDES = frozenset({5, 6, 7, 8})  # EXIF orientations that turn the image by a quarter
 
 
@@ -40,7 +40,7 @@ class Images:
                 break
             count += 1
         if count > self._limits.max_pages:
-            raise Unreadable(f"The TIFF has more than {self._limits.max_pages} pages.")
+            raise OverLimit(f"The TIFF has more than {self._limits.max_pages} pages.")
         return count
 
     def frame(self, number: int, longest_side: int) -> tuple[Image.Image, int, int]:
@@ -53,7 +53,7 @@ class Images:
             image.seek(number - 1)
         width, height = image.size
         if width * height > self._limits.max_pixels:
-            raise Unreadable(
+            raise OverLimit(
                 f"Page {number} has {width * height / 1e6:,.0f} megapixels ({width:,} × {height:,}); "
                 f"the limit is {self._limits.max_pixels / 1e6:,.0f}."
             )

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, MAX_PAGE_WORDS, Page, PlacedWord, Word
-from fieldmark.errors import Unreadable
+from fieldmark.documents.reading.pages import (
+    MAX_PAGE_CHARACTERS,
+    MAX_PAGE_WORDS,
+    Page,
+    PlacedWord,
+    Word,
+    is_right_to_left,
+)
+from fieldmark.errors import Damaged, OverLimit
 
 # In widths of an average character. A space is about 0.6 of one, also in justified text rarely above 1.5.
 WIDE_GAP = 1.8
@@ -25,14 +32,14 @@ def layout_page(
 
     `groups` are (direction, words). Text of direction 0 runs to the right, 1 down, 2 to the left, 3 up. Each group is
     laid out in its own direction, one after the other. `slope` is for a crooked scan: how far its lines fall per unit
-    to the right.
+    of their own direction.
     """
     if not (width > 0 and height > 0):
-        raise Unreadable(f"Page {number} has no area.")
+        raise Damaged(f"Page {number} has no area.")
     texts: list[str] = []
     ordered: list[PlacedWord] = []
     for direction, words in groups:
-        text, order = _text_in_lines(_rotated(words, direction, width, height), slope if direction == 0 else 0.0)
+        text, order = _text_in_lines(_rotated(words, direction, width, height), slope)
         texts.append(text)
         ordered.extend(words[index] for index in order)
     return make_page(number, width, height, "\n".join(texts), ordered, engine)
@@ -49,7 +56,7 @@ def check_size(number: int, words: Sequence[str]) -> None:
     """Raises Unreadable for more words or characters than a page may hold."""
     characters = sum(map(len, words))
     if len(words) > MAX_PAGE_WORDS or characters > MAX_PAGE_CHARACTERS:
-        raise Unreadable(
+        raise OverLimit(
             f"Page {number} holds {characters:,} characters in {len(words):,} words; "
             f"a page may hold {MAX_PAGE_CHARACTERS:,} in {MAX_PAGE_WORDS:,}."
         )
@@ -101,21 +108,49 @@ def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int
             rows.append([index])
             top, bottom = y0, y1
 
-    left = min(word.x0 for word in words)
+    left, right = min(word.x0 for word in words), max(word.x1 for word in words)
     unit = median((word.x1 - word.x0) / len(word.text) for word in words) or 1.0
     lines: list[str] = []
     reading_order: list[int] = []
     foot: float | None = None
     for row in rows:
-        row.sort(key=lambda index: words[index].x0)
+        placed = _in_reading_order(row, words, right)
         head = min(tops[index] for index in row)
         tall = median(bottoms[index] - tops[index] for index in row)
         if foot is not None and head - foot > 1.3 * tall:
             lines.append("")
         foot = max(bottoms[index] for index in row)
-        lines.append(_line([words[index] for index in row], left, unit))
-        reading_order.extend(row)
+        lines.append(_line([word for _, word in placed], left, unit))
+        reading_order.extend(index for index, _ in placed)
     return "\n".join(lines), reading_order
+
+
+def _in_reading_order(row: Sequence[int], words: Sequence[PlacedWord], right: float) -> list[tuple[int, PlacedWord]]:
+    """The words of a line (indexes into `words`) as they are read, each as if the line ran to the right.
+
+    A line with more words of a script that runs to the left is mirrored, with `right` as its beginning. Numbers and
+    Latin words that stand side by side in it keep their order.
+    """
+    across = sorted(row, key=lambda index: words[index].x0)
+    foreign = [is_right_to_left(words[index].text) for index in across]
+    written = sum(strange or words[index].text.isalpha() for index, strange in zip(across, foreign, strict=True))
+    if not any(foreign) or 2 * sum(foreign) < written:
+        return [(index, words[index]) for index in across]
+    runs: list[list[int]] = []
+    for index, strange in zip(across, foreign, strict=True):
+        last = words[runs[-1][-1]] if runs else None
+        unit = (words[index].x1 - words[index].x0) / len(words[index].text)
+        is_beside = last is not None and words[index].x0 - last.x1 <= WIDE_GAP * unit
+        if last is not None and is_beside and not strange and not is_right_to_left(last.text):
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    placed: list[tuple[int, PlacedWord]] = []
+    for run in reversed(runs):
+        first, last = words[run[0]], words[run[-1]]
+        shift = right - last.x1 - first.x0
+        placed += [(i, words[i]._replace(x0=words[i].x0 + shift, x1=words[i].x1 + shift)) for i in run]
+    return placed
 
 
 def _line(row: list[PlacedWord], left: float, unit: float) -> str:

@@ -7,8 +7,10 @@ from email.parser import BytesParser
 from email.policy import default
 
 from fieldmark.documents.reading.markup import html_lines
+from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.text import decode
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
@@ -20,10 +22,13 @@ def mail_parts(data: bytes) -> list[Part]:
     lines.append("")
     body = _body(message)
     lines.extend(body)
-    names = [_attachment(part) for part in message.iter_attachments()] if message.is_multipart() else []
-    if names:
-        lines += ["", *names]
-    return [Part(lines, body.hidden)]
+    attachments = list(message.iter_attachments()) if message.is_multipart() else []
+    if not attachments:
+        return [Part(lines, body.hidden)]
+    lines += ["", *map(_attachment, attachments)]
+    names = clean(" ".join((part.get_filename() or part.get_content_type()) for part in attachments[:20]))
+    warning = ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, len(attachments), names[:MAX_EXCERPT])
+    return [Part(lines, body.hidden, [warning])]
 
 
 def _body(message: EmailMessage) -> Part:

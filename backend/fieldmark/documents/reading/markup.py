@@ -12,7 +12,7 @@ from fieldmark.documents.reading.computed_style import INLINE_TAGS, ComputedStyl
 from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, align
 from fieldmark.documents.reading.text import decode
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Damaged
 
 etree: Any = lxml.etree  # pyright: ignore
 
@@ -39,7 +39,7 @@ def html_lines(text: str) -> Part:
     try:
         root: Any = etree.fromstring(source.encode("utf-8", "replace"), parser)
     except etree.XMLSyntaxError as error:
-        raise Unreadable("The HTML is damaged: it cannot be parsed.") from error
+        raise Damaged("The HTML is damaged: it cannot be parsed.") from error
     if root is None:
         return Part()
     page = _Page(StyleResolver(root))

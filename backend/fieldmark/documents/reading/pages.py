@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+
 MIB = 1024 * 1024
 
-ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv"})
+ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv", "xml"})
 
 # Beyond these a page is an attack or a mistake, and its JSON would no longer be one bounded line.
 MAX_PAGE_CHARACTERS = 500_000
 MAX_PAGE_WORDS = 100_000
-MAX_EXCERPT = 200  # characters of hidden text that are kept, for a person to see what was tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Page:
 
     `text` holds the lines in reading order. A gap as wide as a column is two spaces or more. `words` are exactly
     `text.split()`, in that order. `engine` is what read the page, one of ENGINES. `hidden_words` is the number of words
-    that were left out because a person cannot see them, and `hidden_excerpt` is how these begin.
+    that were left out because a person cannot see them, and `hidden_excerpt` is how these begin. `warnings` are the
+    others: `all_warnings` has both.
     """
 
     number: int
@@ -51,6 +53,15 @@ class Page:
     engine: str
     hidden_words: int = 0
     hidden_excerpt: str = ""
+    warnings: tuple[ReadingWarning, ...] = ()
+
+    @property
+    def all_warnings(self) -> list[ReadingWarning]:
+        """The page's warnings, that of its hidden words first."""
+        if not self.hidden_words:
+            return list(self.warnings)
+        hidden = ReadingWarning(WarningCode.HIDDEN_TEXT, self.number, self.hidden_words, self.hidden_excerpt)
+        return [hidden, *self.warnings]
 
     def with_hidden_words(self, hidden: Sequence[str]) -> Page:
         """The page with more words counted as hidden; they follow the ones that are counted already."""
@@ -76,13 +87,15 @@ class Page:
             "engine": self.engine,
             "hidden_words": self.hidden_words,
             "hidden_excerpt": self.hidden_excerpt,
+            "warnings": [warning.to_json() for warning in self.warnings],
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Page:
-        """The page that `to_json` made this of. Raises TypeError or LookupError for another shape."""
+        """The page that `to_json` made this of. Raises TypeError, LookupError or ValueError for another shape."""
         words = [Word(*item) for item in value["words"]]
-        parts: dict[str, Any] = {**value, "words": words}
+        warnings = tuple(ReadingWarning.from_json(warning) for warning in value.get("warnings", []))
+        parts: dict[str, Any] = {**value, "words": words, "warnings": warnings}
         return cls(**parts)
 
 
@@ -92,6 +105,11 @@ class DocumentContent:
 
     media_type: str
     pages: list[Page]
+
+    @property
+    def warnings(self) -> list[ReadingWarning]:
+        """What a person should know of how it was read, page by page."""
+        return [warning for page in self.pages for warning in page.all_warnings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +136,9 @@ class PlacedWord(NamedTuple):
     confidence: float | None = None
 
 
-_LIGATURE = re.compile("[\ufb00-\ufb06]")
+# Letters that were joined for print, in Latin and in Arabic.
+_LIGATURE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Postgres stores neither NUL nor lone surrogates; the other controls and zero-width marks are invisible to a person,
 # who must see what the model sees.
 _INVISIBLE = re.compile(
@@ -136,5 +156,10 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         # Two halves of one character may arrive one by one.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    text = _LIGATURE.sub(lambda match: "".join(unicodedata.normalize("NFKC", match[0]).split()), text)
     return _INVISIBLE.sub("", text)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a word is written from right to left: it has a letter of Hebrew, Arabic or a script like them."""
+    return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None

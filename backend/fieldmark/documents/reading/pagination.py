@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from fieldmark.documents.reading.layout import make_page
 from fieldmark.documents.reading.pages import Limits, Page, PlacedWord, clean
-from fieldmark.errors import Unreadable
+from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.errors import OverLimit
 
 # Points. 10-point Courier is 6 wide, so that a drawn page and its boxes agree.
 CHARACTER, LINE, MARGIN, FONT_SIZE = 6.0, 12.0, 36.0, 10.0
@@ -23,11 +25,17 @@ _TOKEN = re.compile(r"(\s*)(\S+)")
 
 
 class Part(list[str]):
-    """The lines of one part of a document, and the words left out of them because a person cannot see them."""
+    """The lines of one part of a document, the words left out of them because a person cannot see them, and warnings.
 
-    def __init__(self, lines: Iterable[str] = (), hidden: Iterable[str] = ()) -> None:
+    The warnings have no page: they get the first one of the part.
+    """
+
+    def __init__(
+        self, lines: Iterable[str] = (), hidden: Iterable[str] = (), warnings: Iterable[ReadingWarning] = ()
+    ) -> None:
         super().__init__(lines)
         self.hidden = list(hidden)
+        self.warnings = list(warnings)
 
 
 def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> list[Page]:
@@ -37,15 +45,22 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> lis
     """
     pages: list[Page] = []
     hidden: list[str] = []
+    warnings: list[ReadingWarning] = []
     for part in parts:
         lines = [clean(line).rstrip() for line in part]
-        hidden += part.hidden if isinstance(part, Part) else ()
+        if isinstance(part, Part):
+            hidden += part.hidden
+            warnings += part.warnings
         for page in _pages(lines, len(pages) + 1, engine):
-            # Hidden words are reported with the first page of their part. If a part has no lines, with the next page.
-            pages.append(page.with_hidden_words(hidden))
-            hidden = []
+            # What is to be told of a part is told with its first page. If a part has no lines, with the next page.
+            told = tuple(replace(warning, page=page.number) for warning in warnings)
+            pages.append(replace(page.with_hidden_words(hidden), warnings=told))
+            hidden, warnings = [], []
             if len(pages) > limits.max_pages:
-                raise Unreadable(f"The document's text fills more pages than the limit of {limits.max_pages}.")
+                raise OverLimit(
+                    f"The document's text fills more than {limits.max_pages} pages: split it into smaller files, or "
+                    "raise FIELDMARK_MAX_PAGES where the service runs."
+                )
     if hidden and pages:
         pages[-1] = pages[-1].with_hidden_words(hidden)
     return pages

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from fieldmark.documents.reading.layout import check_size, layout_page
-from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean
+from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
 from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
@@ -32,13 +32,13 @@ class Pdf:
         self._document: Any = pdfium.FPDF_LoadMemDocument64(data, len(data), None)
         if not self._document:
             if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
-                raise Unreadable("The PDF is protected with a password.")
-            raise Unreadable("The PDF is damaged or cut off: it cannot be opened.")
+                raise PasswordProtected("The PDF is protected with a password; save it without one.")
+            raise Damaged("The PDF is damaged or cut off: it cannot be opened.")
         self.page_count = int(pdfium.FPDF_GetPageCount(self._document))
         if self.page_count < 1:
-            raise Unreadable("The PDF has no pages.")
+            raise NoText("The PDF has no pages.")
         if self.page_count > limits.max_pages:
-            raise Unreadable(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
+            raise OverLimit(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
         self._annotation_words: list[str] = []  # of the open page's hidden annotations
         self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
 
@@ -58,6 +58,25 @@ class Pdf:
         """The hidden words of a page that is left to OCR: where they stand, nothing is drawn that OCR could read."""
         with self._page(number) as (page, width, height):
             return self._words(number, page, width, height)[1] + self._annotation_words
+
+    def attachments(self, most: int, max_bytes: int) -> Iterator[tuple[str, bytes]]:
+        """Name and content of the first files attached to the document. What is larger than the limit comes empty."""
+        for index in range(min(pdfium.FPDFDoc_GetAttachmentCount(self._document), most)):
+            attachment: Any = pdfium.FPDFDoc_GetAttachment(self._document, index)
+            if not attachment:
+                continue
+            size = min(pdfium.FPDFAttachment_GetName(attachment, None, 0), 1000)
+            units = (ctypes.c_ushort * (size // 2 + 1))()
+            pdfium.FPDFAttachment_GetName(attachment, units, 2 * len(units))
+            name = clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " "))
+            length = ctypes.c_ulong(0)
+            pdfium.FPDFAttachment_GetFile(attachment, None, 0, ctypes.byref(length))
+            if not 0 < length.value <= max_bytes:
+                yield name, b""
+                continue
+            content = (ctypes.c_char * length.value)()
+            found = pdfium.FPDFAttachment_GetFile(attachment, content, length.value, ctypes.byref(length))
+            yield name, content.raw if found else b""
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""
@@ -85,7 +104,7 @@ class Pdf:
     def _page(self, number: int) -> Generator[tuple[Any, float, float]]:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
-            raise Unreadable(f"Page {number} of the PDF is damaged.")
+            raise Damaged(f"Page {number} of the PDF is damaged.")
         self._annotation_words = _remove_hidden_annotations(page)
         if self._has_form and pdfium.FPDFPage_GetAnnotCount(page) > 0:
             # What was typed into a form is no part of the page's content until the form is flattened into it.
@@ -93,13 +112,13 @@ class Pdf:
             pdfium.FPDF_ClosePage(page)
             page = pdfium.FPDF_LoadPage(self._document, number - 1)
             if not page:
-                raise Unreadable(f"Page {number} of the PDF is damaged.")
+                raise Damaged(f"Page {number} of the PDF is damaged.")
         try:
             width, height = float(pdfium.FPDF_GetPageWidthF(page)), float(pdfium.FPDF_GetPageHeightF(page))
             if not (width > 0 and height > 0):
-                raise Unreadable(f"Page {number} of the PDF has no area.")
+                raise Damaged(f"Page {number} of the PDF has no area.")
             if width * height > self._limits.max_pixels:
-                raise Unreadable(
+                raise OverLimit(
                     f"Page {number} of the PDF measures {width:,.0f} × {height:,.0f} points; "
                     f"the limit is {self._limits.max_pixels:,} square points."
                 )
@@ -127,6 +146,8 @@ class Pdf:
             for start, end, text in _split_words(codes):
                 direction, around = boxes.of_word(start, end, direction)
                 words.append(LayerWord(start, end, text, direction, around))
+                if is_right_to_left(text):
+                    direction = _RIGHT  # of a digit alone behind it
             if not words:
                 return [], [], pdfium.FPDFPage_CountObjects(page) > 0
             check_size(number, [word.text for word in words])  # before the work on each
@@ -135,12 +156,13 @@ class Pdf:
             hidden: list[tuple[str, bool]] = []
             for word, stretches in zip(words, detector.visible_stretches(words, codes), strict=True):
                 if stretches == [(word.start, word.end)]:
-                    groups.setdefault(word.direction, []).append(PlacedWord(word.text, *word.box))
+                    group = groups.setdefault(_line_direction(word.direction, word.text), [])
+                    group.append(PlacedWord(word.text, *word.box))
                     continue
                 for start, end in stretches:
                     if text := clean(_characters(codes[start:end])):
                         direction, around = boxes.of_word(start, end, word.direction)
-                        groups.setdefault(direction, []).append(PlacedWord(text, *around))
+                        groups.setdefault(_line_direction(direction, text), []).append(PlacedWord(text, *around))
                 hidden.append((word.text, not stretches and detector.has_drawing(word.box)))
             # Of a scan's text layer only the words that stand where nothing is drawn count as hidden.
             over_drawing = sum(covered for _, covered in hidden)
@@ -198,6 +220,11 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
     if abs(right) >= abs(down):
         return _RIGHT if right >= 0 else _LEFT
     return _DOWN if down > 0 else _UP
+
+
+def _line_direction(direction: int, text: str) -> int:
+    """How the line of a word runs. Arabic that runs to the left stands upright: `layout_page` puts it in order."""
+    return _RIGHT if direction == _LEFT and is_right_to_left(text) else direction
 
 
 class _Boxes:

@@ -17,16 +17,32 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_to_json
-from fieldmark.documents.reading.pages import ENGINES, MAX_EXCERPT, MIB, DocumentContent, Limits, Page, clean
+from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, Limits, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
-from fieldmark.errors import NotFound, Unreadable
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning
+from fieldmark.errors import (
+    Damaged,
+    FieldmarkError,
+    NoText,
+    NotFound,
+    OverLimit,
+    PasswordProtected,
+    Unreadable,
+    Unsupported,
+)
 
 MAX_LINE = 64 * MIB
+MAX_PAGE_WARNINGS = 10
 _ROOT = Path(__file__).parents[3]
 # -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
 _START = "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading.child import main; main()"
 # Libraries would otherwise start a thread, with its own share of address space, for each core.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+
+# What the child may say happened; any other word of it is no more than that the file is unreadable.
+_ERRORS: dict[str, type[FieldmarkError]] = {
+    error.code: error for error in (Damaged, NoText, NotFound, OverLimit, PasswordProtected, Unsupported)
+}
 
 Progress = Callable[[int, int], Awaitable[None] | None]
 
@@ -70,7 +86,7 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
         raise Unreadable("The file could not be read to its end.")
     if not any(page.words for page in pages.values()):
         hidden = any(page.hidden_words for page in pages.values())
-        raise Unreadable(f"No text{' that a person can see' if hidden else ''} was found in the document.")
+        raise NoText(f"No text{' that a person can see' if hidden else ''} was found in the document.")
     return DocumentContent(media_type, [pages[number] for number in sorted(pages)])
 
 
@@ -124,7 +140,7 @@ class _Deadline:
         try:
             await self._timeout.__aexit__(*raised)
         except TimeoutError as error:
-            raise Unreadable(f"The file took longer to read than the {self._seconds:g} seconds it may.") from error
+            raise OverLimit(f"The file took longer to read than the {self._seconds:g} seconds it may.") from error
 
 
 @asynccontextmanager
@@ -164,9 +180,9 @@ def _open_checked(path: Path, limits: Limits) -> int:
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("This is no file.")
         if status.st_size == 0:
-            raise Unreadable("The file is empty.")
+            raise NoText("The file is empty.")
         if status.st_size > limits.max_bytes:
-            raise Unreadable(
+            raise OverLimit(
                 f"The file has {status.st_size / MIB:,.1f} MiB; the limit is {limits.max_bytes / MIB:,.0f} MiB."
             )
     except BaseException:
@@ -182,16 +198,17 @@ async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> Asyn
         try:
             line = await _stdout(process).readline()
         except ValueError as error:
-            raise Unreadable("A page of the file holds more than a page may.") from error
+            raise OverLimit("A page of the file holds more than a page may.") from error
         received += len(line)
         if received > limits.max_decoded_bytes:
-            raise Unreadable(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
+            raise OverLimit(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
         if not line.endswith(b"\n"):
-            raise Unreadable(await _cause_of_death(process))
+            raise await _cause_of_death(process)
         with _rejecting_nonsense():
             message = dict[str, Any](json.loads(line))
         if "error" in message:
-            error = (NotFound if message.get("not_found") else Unreadable)(str(message["error"])[:500])
+            with _rejecting_nonsense():
+                error = _ERRORS.get(message["code"], Unreadable)(str(message["error"])[:500])
             if "detail" in message:
                 error.add_note(str(message["detail"])[:500])
             raise error
@@ -206,28 +223,28 @@ def _rejecting_nonsense() -> Generator[None]:
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise Unreadable("The file made its reader answer nonsense.") from error
+        raise Damaged("The file made its reader answer nonsense.") from error
 
 
-async def _cause_of_death(process: asyncio.subprocess.Process) -> str:
+async def _cause_of_death(process: asyncio.subprocess.Process) -> Unreadable:
     code = await process.wait()
     if code == -signal.SIGXCPU:
-        return "The file took more computing time to read than it may."
+        return OverLimit("The file took more computing time to read than it may.")
     if code == -signal.SIGKILL:
-        return "The reader was killed while it read the file, most likely because memory ran out."
+        return OverLimit("The reader was killed while it read the file, most likely because memory ran out.")
     if code < 0:
         name = signal.Signals(-code).name
-        return f"The file made its reader crash ({name}): it is damaged, or needs more memory than it may."
-    return f"The reader stopped before the file's end (exit code {code})."
+        return Damaged(f"The file made its reader crash ({name}): it is damaged, or needs more memory than it may.")
+    return Unreadable(f"The reader stopped before the file's end (exit code {code}).")
 
 
 async def _read_png(process: asyncio.subprocess.Process, size: int) -> bytes:
     if not 0 < size <= MAX_LINE:
-        raise Unreadable("The page's image is too large.")
+        raise OverLimit("The page's image is too large.")
     try:
         return await _stdout(process).readexactly(size)
     except asyncio.IncompleteReadError as error:
-        raise Unreadable(await _cause_of_death(process)) from error
+        raise await _cause_of_death(process) from error
 
 
 def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
@@ -248,6 +265,17 @@ def _checked_media_type(media_type: Any) -> str:
     return media_type
 
 
+def _is_fit(warning: ReadingWarning, number: int) -> bool:
+    return (
+        type(warning.page) is type(warning.count) is int
+        and warning.page == number
+        and 0 <= warning.count < 2**31
+        and type(warning.excerpt) is str
+        and len(warning.excerpt) <= MAX_EXCERPT
+        and clean(warning.excerpt) == warning.excerpt
+    )
+
+
 def _checked_page(page: Page, total: int) -> Page:
     """The page, if it can be stored and shown. Raises ValueError or TypeError otherwise."""
     if page.number not in range(1, total + 1) or not all(0 < side < inf for side in (page.width, page.height)):
@@ -261,6 +289,8 @@ def _checked_page(page: Page, total: int) -> Page:
     if type(page.hidden_excerpt) is not str or len(page.hidden_excerpt) > MAX_EXCERPT:
         raise ValueError(page.number)
     if clean(page.hidden_excerpt) != page.hidden_excerpt:
+        raise ValueError(page.number)
+    if len(page.warnings) > MAX_PAGE_WARNINGS or not all(_is_fit(warning, page.number) for warning in page.warnings):
         raise ValueError(page.number)
     for word in page.words:
         # Comparing so refuses NaN, too, and what is no number.

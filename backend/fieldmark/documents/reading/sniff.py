@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import codecs
 import re
+import struct
 from pathlib import PurePath
 
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Damaged, NoText, PasswordProtected, Unreadable, Unsupported
 
 PDF = "application/pdf"
 PNG, JPEG, TIFF, WEBP = "image/png", "image/jpeg", "image/tiff", "image/webp"
+BMP, GIF = "image/bmp", "image/gif"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 HTML, EML, CSV, TXT = "text/html", "message/rfc822", "text/csv", "text/plain"
-IMAGES = frozenset({PNG, JPEG, TIFF, WEBP})
-MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, EML, CSV, TXT}) | IMAGES
+EINVOICE = "application/xml"
+IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
+MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, EML, CSV, TXT, EINVOICE}) | IMAGES
 
-_READABLE = "PDF, PNG, JPEG, TIFF, WebP, DOCX, XLSX, HTML, EML, TXT and CSV can be read"
+_READABLE = (
+    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, TXT, CSV and invoices as XML (UBL, CII) can be read"
+)
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
     (b"\xff\xd8\xff", JPEG),
@@ -24,11 +29,10 @@ _SIGNATURES = (
     (b"MM\x00*", TIFF),
     (b"II+\x00", TIFF),
     (b"MM\x00+", TIFF),
+    (b"GIF87a", GIF),
+    (b"GIF89a", GIF),
 )
 _UNREADABLE = (
-    (b"GIF8", "a GIF image"),
-    (b"BM", "a Windows bitmap"),
-    (b"{\\rtf", "a Rich Text document"),
     (b"%!PS", "a PostScript file"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"7z\xbc\xaf", "a 7z archive"),
@@ -36,61 +40,111 @@ _UNREADABLE = (
     (b"\x7fELF", "a program"),
     (b"MZ", "a program"),
 )
-_BINARY_NAMES = frozenset({".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".docx", ".xlsx"})
+# What an archive's list of parts names, what the file then is, and what to do.
+_ARCHIVES = (
+    (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
+    (b"META-INF/manifest.xml", "an OpenDocument file; save it as DOCX, XLSX or PDF and upload that"),
+)
+_OLD_FILES = (
+    ("__substg1.0_", "an Outlook message (MSG); save it as EML and upload that"),
+    ("PowerPoint Document", "a PowerPoint presentation from before 2007; save it as PDF and upload that"),
+    ("WordDocument", "a Word document from before 2007; save it as DOCX and upload that"),
+    ("Workbook", "an Excel workbook from before 2007; save it as XLSX and upload that"),
+)
+_BINARY_NAMES = frozenset(
+    {".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".docx", ".xlsx", ".pptx", ".odt"}
+    | {".zip", ".msg", ".heic"}
+)
+_PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif", b"avis"})
+_BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
 _SAMPLE = 65_536
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,4000}?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
+_EINVOICE = re.compile(
+    rb"<(?:[\w.-]{1,40}:)?(?:CrossIndustry(?:Invoice|Document)|Invoice|CreditNote)\s[^>]{0,4000}"
+    rb"(?:urn:un:unece:uncefact:data:standard|urn:ferd:CrossIndustryDocument|urn:oasis:names:specification:ubl:schema)"
+)
 _TAG = re.compile(r"<(?:html|head|body|table|div|p|h[1-6]|span|br)[\s/>]", re.I)
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,40}):")
 _MAIL_HEADERS = frozenset(
     """received return-path delivered-to from to cc date subject message-id mime-version content-type
     reply-to""".split()  # noqa: SIM905
 )
-_UTF16_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 
 
 def media_type(data: bytes, filename: str) -> str:
     """The media type, one of MEDIA_TYPES. Raises Unreadable, with what the file is instead where that can be told."""
     if not data:
-        raise Unreadable("The file is empty.")
-    if b"%PDF-" in data[:1024]:
+        raise NoText("The file is empty.")
+    if data.startswith(b"%PDF-"):
         return PDF
     for signature, kind in _SIGNATURES:
         if data.startswith(signature):
             return kind
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return WEBP
+    # What a bitmap's header begins with, and how long it says the rest of the header is.
+    if data.startswith(b"BM") and data[14:18] in _BITMAP_HEADERS:
+        return BMP
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(data)
     if data.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
-        if _UTF16_ENCRYPTED in data:
-            raise Unreadable("The Office document is protected with a password.")
-        raise Unreadable("The file has the format of Office before 2007; save it as DOCX or XLSX.")
-    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif"):
-        raise Unreadable(f"The file is a HEIC or AVIF image; {_READABLE}.")
+        raise _old_file(data)
+    if data[4:8] == b"ftyp" and data[8:12] in _PHONE_IMAGES:
+        raise Unsupported("The file is a HEIC or AVIF image; save it as JPEG and upload that.")
+    # Some programs put a few lines before a PDF. A text that only speaks of PDF has no objects.
+    if b"%PDF-" in data[:1024] and b" obj" in data:
+        return PDF
     suffix = PurePath(filename).suffix.lower()
     text = _text(data)
     if text is None:
         for signature, name in _UNREADABLE:
             if data.startswith(signature):
-                raise Unreadable(f"The file is {name}; {_READABLE}.")
-        raise Unreadable(f"The file's format is unknown; {_READABLE}.")
+                raise Unsupported(f"The file is {name}; {_READABLE}.")
+        raise Unsupported(f"The file's format is unknown; {_READABLE}.")
     if text.startswith("{\\rtf"):
-        raise Unreadable(f"The file is a Rich Text document; {_READABLE}.")
+        raise Unsupported("The file is a Rich Text document (RTF); save it as DOCX or PDF and upload that.")
     if not text.strip():
-        raise Unreadable("The file has no content but white space.")
+        raise NoText("The file has no content but white space.")
     if suffix in _BINARY_NAMES:
-        raise Unreadable(f"The file is named {suffix} but holds plain text.")
-    return _kind_of_text(text, suffix)
+        raise Damaged(f"The file is named {suffix} but holds plain text.")
+    return EINVOICE if is_einvoice(data) else _kind_of_text(text, suffix)
+
+
+def is_einvoice(data: bytes) -> bool:
+    """Whether these bytes begin as an electronic invoice does."""
+    return _EINVOICE.search(data[:20_000]) is not None
 
 
 def _archive(data: bytes) -> str:
-    # Names stand uncompressed in the archive; that the parts are what they say is for the reader to find out.
-    if b"word/document" in data:
+    # Names stand uncompressed in the list of parts. That the parts are what they say is for the reader to find out.
+    names = _list_of_parts(data)
+    if b"word/document" in names:
         return DOCX
-    if b"xl/workbook" in data:
+    if b"xl/workbook" in names:
         return XLSX
-    raise Unreadable(f"The file is a ZIP archive; {_READABLE}.")
+    for mark, name in _ARCHIVES:
+        if mark in names:
+            raise Unsupported(f"The file is {name}.")
+    raise Unsupported("The file is a ZIP archive; unpack it and upload the files in it one by one.")
+
+
+def _list_of_parts(data: bytes) -> bytes:
+    """The archive's directory alone: a file in the archive may be an archive, too. All of it if there is none."""
+    end = data.rfind(b"PK\x05\x06")
+    if end < 0 or len(data) < end + 20:
+        return data
+    size, start = struct.unpack_from("<II", data, end + 12)
+    return data[start : start + size] if start + size <= len(data) else data
+
+
+def _old_file(data: bytes) -> Unreadable:
+    if "EncryptedPackage".encode("utf-16-le") in data:
+        return PasswordProtected("The Office document is protected with a password; save it without one.")
+    for mark, name in _OLD_FILES:
+        if mark.encode("utf-16-le") in data:
+            return Unsupported(f"The file is {name}.")
+    return Unsupported("The file has the format of Office before 2007; save it as DOCX, XLSX or PDF.")
 
 
 def _text(data: bytes) -> str | None:

@@ -23,7 +23,7 @@ import cssselect2.tree  # pyright: ignore[reportMissingTypeStubs]
 import tinycss2  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.media_queries import applies_on_screen
-from fieldmark.errors import Unreadable
+from fieldmark.errors import OverLimit, Unreadable
 
 css: Any = tinycss2  # without types
 selectors: Any = cssselect2
@@ -250,7 +250,7 @@ class StyleSheets:
 
 
 def _too_complex(what: str) -> Unreadable:
-    return Unreadable(f"The HTML's style sheets hold {what}: it cannot be told which text a person can see.")
+    return OverLimit(f"The HTML's style sheets hold {what}: it cannot be told which text a person can see.")
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from fieldmark.documents.reading.archive import open_archive
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part
 from fieldmark.documents.reading.xlsx_visibility import SheetVisibility, table_ranges
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
 MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
 
@@ -20,7 +21,7 @@ MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell that has a value.
 
-    A formula gives the value that was last calculated; none is evaluated.
+    A formula gives the value that was last calculated; none is evaluated. One that was never calculated is warned of.
     """
     open_archive(data, limits).close()
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
@@ -51,11 +52,18 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             if line:
                 lines.append(line)
         if is_visible:
-            parts.append(Part(lines, hidden))
+            parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values)))
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
         parts[-1].hidden += hidden
     return parts
+
+
+def _without_values(addresses: Sequence[str]) -> list[ReadingWarning]:
+    if not addresses:
+        return []
+    excerpt = clean(" ".join(addresses[:20]))[:MAX_EXCERPT]
+    return [ReadingWarning(WarningCode.FORMULAS_WITHOUT_VALUES, None, len(addresses), excerpt)]
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Which cells of a sheet a person can see: rows and columns, number formats, sizes and colours."""
+"""Which cells of a sheet a person can see (rows, columns, formats, sizes, colours), and which lack a value."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ class SheetVisibility:
         self._hidden_columns: list[tuple[int, int]] = []
         self._painted = list(painted)
         self._by_style: dict[Any, bool | None] = {}
+        self.formulas_without_values: list[str] = []
         path = sheet._worksheet_path.lstrip("/")
         hide_all = False
         with archive.open(path) as source:
@@ -61,6 +62,8 @@ class SheetVisibility:
             ):
                 if event == "end":
                     if node.tag == f"{_S}row":
+                        if number_of_row not in self._hidden_rows:
+                            self.formulas_without_values += _formulas_without_values(node)
                         node.clear()
                         while node.getprevious() is not None:
                             del node.getparent()[0]
@@ -97,6 +100,17 @@ class SheetVisibility:
                 left <= cell.column <= right and top <= cell.row <= bottom for left, top, right, bottom in self._painted
             )
         return shown
+
+
+def _formulas_without_values(row: Any) -> list[str]:
+    """The addresses of the cells whose formula was never calculated. An empty text is a value."""
+    found: list[str] = []
+    for cell in row.iterchildren(f"{_S}c"):
+        value = cell.find(f"{_S}v")
+        is_empty = value is None or (not value.text and cell.get("t") != "str")
+        if is_empty and cell.find(f"{_S}f") is not None and cell.find(f"{_S}is") is None:
+            found.append(cell.get("r", ""))
+    return found
 
 
 def _style_shows(cell: Any, section: int | None) -> bool | None:

@@ -157,7 +157,8 @@ def _read(kind: str, how: str, printed: list[str], american: bool) -> list[tuple
 
 def _sightings(text: str, known: Labels) -> Iterator[tuple[str, str, list[str], int]]:
     """Every (label, layout, printed cells, page) in the text of `get_document_text`. The layout is a key of _SURE."""
-    page, lines = 1, [list(_CELL.finditer(line))[:40] for line in text.splitlines() if line.strip()]
+    said = [line for line in text.splitlines() if line.strip() and not line.startswith("[warning: ")]
+    page, lines = 1, [list(_CELL.finditer(line))[:40] for line in said]
     for cells, under in zip(lines, [*lines[1:], []], strict=False):
         header = re.fullmatch(r"--- page (\d{1,6}) of \d+ ---", cells[0][0])
         page = int(header[1]) if header else page

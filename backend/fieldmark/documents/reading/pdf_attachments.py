@@ -1,0 +1,54 @@
+"""What is attached to a PDF: an electronic invoice becomes pages, and of the rest it is told that it was not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fieldmark.documents.reading.einvoice import embedded_pages
+from fieldmark.documents.reading.pages import MIB, Limits, Page
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.sniff import is_einvoice
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+from fieldmark.errors import Unreadable
+
+MAX_ATTACHMENTS = 100
+MAX_INVOICE_BYTES = 5 * MIB
+
+
+class Attachments:
+    """The files attached to a PDF."""
+
+    def __init__(self, pdf: Pdf, limits: Limits) -> None:
+        self._limits = limits
+        self._page_count = pdf.page_count
+        self._invoice = b""
+        self._unread: list[str] = []
+        for name, content in pdf.attachments(MAX_ATTACHMENTS, MAX_INVOICE_BYTES):
+            if not self._invoice and is_einvoice(content) and self._is_readable(content):
+                self._invoice = content
+            else:
+                self._unread.append(name)
+
+    def _is_readable(self, content: bytes) -> bool:
+        try:
+            return bool(embedded_pages(content, [], self._page_count, self._limits))
+        except Unreadable:
+            return False
+
+    def pages(self, printed: Sequence[Page] = ()) -> list[Page]:
+        """The pages of the invoice, behind the PDF's own; none if there is no invoice.
+
+        If all pages of the PDF are given, it is told what of the invoice they do not print.
+        """
+        if not self._invoice:
+            return []
+        return embedded_pages(self._invoice, printed, self._page_count, self._limits)
+
+    def told_on(self, page: Page) -> Page:
+        """The page; the first one with a warning of what was not read."""
+        if page.number != 1 or not self._unread:
+            return page
+        excerpt = " ".join(self._unread)[:MAX_EXCERPT]
+        warning = ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(self._unread), excerpt)
+        return replace(page, warnings=(*page.warnings, warning))

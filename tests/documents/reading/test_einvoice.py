@@ -1,0 +1,120 @@
+"""Electronic invoices: read as paths and values, kept apart from what is printed, and compared with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_files import pdf, show
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.einvoice import einvoice_parts
+from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.pdf_attachments import Attachments
+from fieldmark.documents.reading.sandbox import draw_pages, read_file
+from fieldmark.domain.reading_warnings import WarningCode
+from fieldmark.errors import OverLimit, Unsupported
+
+pytestmark = pytest.mark.anyio
+
+SAMPLE = Path(__file__).parents[3] / "docs" / "samples" / "zf_mustang_20221026.pdf"
+UBL = b"""<?xml version="1.0"?>
+<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2" xmlns:c="urn:x"><c:ID>RE-1</c:ID>
+<c:Line><c:Price currencyID="EUR">12.50</c:Price></c:Line>
+<c:Line><c:Price currencyID="EUR">7.50</c:Price><c:Note/></c:Line>
+<c:LegalMonetaryTotal><c:PayableAmount currencyID="EUR">1020.00</c:PayableAmount></c:LegalMonetaryTotal></Invoice>"""
+
+
+def with_attachments(content: str, *files: tuple[str, bytes]) -> bytes:
+    """A PDF of one page with these files attached."""
+    extra: list[str] = []
+    names = ""
+    for index, (name, data) in enumerate(files):
+        number = 1000 + 2 * index
+        body = data.decode("latin-1")
+        extra += [
+            f"<< /Type /Filespec /F ({name}) /UF ({name}) /EF << /F {number + 1} 0 R >> >>",
+            f"<< /Type /EmbeddedFile /Length {len(data)} >>\nstream\n{body}\nendstream",
+        ]
+        names += f"({name}) {number} 0 R "
+    return pdf([content], extra=extra, catalog=f"/Names << /EmbeddedFiles << /Names [{names}] >> >>")
+
+
+def read(data: bytes) -> list[Page]:
+    document = Pdf(data, Limits())
+    attachments = Attachments(document, Limits())
+    page = document.read_page(1)
+    assert page is not None
+    return [attachments.told_on(page), *attachments.pages([page])]
+
+
+def test_an_invoice_is_read_as_paths_and_values() -> None:
+    assert sniff.media_type(UBL, "a.xml") == sniff.EINVOICE
+    assert sniff.media_type(b"<?xml version='1.0'?><Invoice><ID>1</ID></Invoice>", "a.xml") == sniff.TXT
+    assert einvoice_parts(UBL) == [
+        [
+            "ID: RE-1",
+            "Line[0].Price: 12.50 (currencyID EUR)",
+            "Line[1].Price: 7.50 (currencyID EUR)",
+            "LegalMonetaryTotal.PayableAmount: 1020.00 (currencyID EUR)",
+        ]
+    ]
+
+
+def test_entities_are_refused() -> None:
+    with pytest.raises(Unsupported):
+        einvoice_parts(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
+
+
+def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None:
+    nest = b"".join(b"<c:" + b"x" * 200 + b">" for _ in range(200))
+    ends = b"".join(b"</c:" + b"x" * 200 + b">" for _ in range(200))
+    bomb = UBL.replace(b"<c:LegalMonetaryTotal>", nest + b"<c:a>1</c:a>" * 200 + ends + b"<c:LegalMonetaryTotal>")
+    with pytest.raises(OverLimit):
+        einvoice_parts(bomb)
+    (page,) = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", bomb)))
+    assert [warning.code for warning in page.warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
+
+
+@pytest.mark.parametrize(
+    ("printed", "missing"),
+    [
+        ("No RE-1 Total 1.020,00", ""),
+        ("No RE-1 Total 1 020.00", ""),
+        ("No RE-1 Total 1.020,01", "PayableAmount 1020.00"),
+        ("No RE-2 Total 1,020.00", "ID RE-1"),
+    ],
+)
+def test_what_no_printed_page_shows_of_it_is_told(printed: str, missing: str) -> None:
+    first, second = read(with_attachments(show(printed, 50, 700), ("factur-x.xml", UBL)))
+    assert first.warnings == () and (second.number, second.engine) == (2, "xml")
+    codes = {warning.code: warning for warning in second.warnings}
+    assert codes.pop(WarningCode.MACHINE_READABLE).page == 2
+    assert [(one.code, one.page, one.excerpt) for one in codes.values()] == (
+        [(WarningCode.INVOICE_DISAGREES, 2, missing)] if missing else []
+    )
+
+
+def test_other_attachments_are_told_and_a_damaged_invoice_is_one_of_them() -> None:
+    data = with_attachments(show("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
+    (page,) = read(data)
+    (warning,) = page.warnings
+    assert (warning.code, warning.count, warning.excerpt) == (
+        WarningCode.ATTACHMENTS_NOT_READ,
+        2,
+        "terms.txt factur-x.xml",
+    )
+
+
+async def test_the_invoice_inside_a_real_pdf_is_a_page_that_can_be_looked_at(tmp_path: Path) -> None:
+    reading = await read_file(SAMPLE, "a.pdf", Limits())
+    first, second, *_ = reading.pages
+    assert (first.engine, second.engine) == ("pdf", "xml") and "ExchangedDocument.ID: RE1001" in second.text
+    # The page prints 963,12 where the XML says 963.11.
+    said = next(warning for warning in reading.warnings if warning.code is WarningCode.INVOICE_DISAGREES)
+    assert said.page == 2 and "GrandTotalAmount 963.11" in said.excerpt
+    assert len(await draw_pages(SAMPLE, sniff.PDF, [1, 2], Limits(), 72, 1000, 10_000_000)) == 2
+    bare = tmp_path / "a.xml"
+    bare.write_bytes(UBL)
+    assert (await read_file(bare, "a.xml", Limits())).media_type == sniff.EINVOICE

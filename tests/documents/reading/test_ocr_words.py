@@ -1,0 +1,30 @@
+"""From what the OCR engine calls the parts of a line to its words."""
+
+from __future__ import annotations
+
+from fieldmark.documents.reading.ocr import _words
+
+CORNERS = [[0.0, 0.0], [100.0, 0.0], [100.0, 10.0], [0.0, 10.0]]
+
+
+def parts(*words: str) -> list[tuple[str, float, list[list[float]]]]:
+    """Parts of a line, ten pixels apart."""
+    return [(word, 0.9 - n / 100, [[10 * n, 0], [10 * n + 8, 0], [10 * n + 8, 9]]) for n, word in enumerate(words)]
+
+
+def test_words_of_chinese_and_japanese_are_not_spelled_apart() -> None:
+    # With one such character in a line, the engine gives each character of it by itself.
+    words = _words("合計 ¥132,000 円", 0.9, CORNERS, parts(*"合計¥132,000円"))
+    assert [word.text for word in words] == ["合計", "¥132,000", "円"]
+    assert [(word.x0, word.x1) for word in words] == [(0, 18), (20, 98), (100, 108)]
+    assert words[1].confidence == 0.9 - 9 / 100
+
+
+def test_words_of_other_scripts_keep_their_boxes() -> None:
+    words = _words("Total 7,16", 0.9, CORNERS, parts("Total", "7,16"))
+    assert [(word.text, word.x0) for word in words] == [("Total", 0), ("7,16", 10)]
+
+
+def test_a_line_whose_parts_do_not_fit_it_is_left_as_the_engine_has_it() -> None:
+    assert [word.text for word in _words("合計 12", 0.9, CORNERS, parts("合", "計"))] == ["合", "計"]
+    assert [word.text for word in _words("合計 12", 0.9, CORNERS, ())] == ["合計", "12"]
