@@ -638,6 +638,17 @@ CASES = [
     ),
     Case("credit_limits", "update", "theirs", "update credit_limits set max_usd = 1000", NOBODY),
     Case("credit_limits", "delete", "theirs", "delete from credit_limits", NOBODY),
+    # queue_limits
+    Case("queue_limits", "select", "theirs", "select from queue_limits where org_id = %(org)s", MEMBERS),
+    Case(
+        "queue_limits",
+        "insert",
+        "of an organisation without",
+        "insert into queue_limits (org_id, max_waiting_runs) values (%(second_org)s, 100000)",
+        NOBODY,
+    ),
+    Case("queue_limits", "update", "theirs", "update queue_limits set max_waiting_runs = 100000", NOBODY),
+    Case("queue_limits", "delete", "theirs", "delete from queue_limits", NOBODY),
     # storage.objects: the originals
     Case(
         "storage.objects",
@@ -757,5 +768,6 @@ CALLS = [
         "select private.enqueue('runs', 'execute_run', '{}', 'x')",
         NOBODY,
     ),
+    Case("claim_job", "call", "a job", "select from private.claim_job('runs', null, 1)", frozenset({"service login"})),
     Case("queue.procrastinate_jobs", "select", "jobs", "select from queue.procrastinate_jobs", {"service login"}),
 ]
