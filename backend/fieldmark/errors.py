@@ -16,7 +16,9 @@ FieldmarkError
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
 │   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
+├── QueueFull            429  as many of the organisation's runs or documents wait as may
 ├── Unavailable          503  something the service needs does not answer
+│   └── TooManyAtOnce    429  this organisation asks for more at once than its share; others are served
 └── Misconfigured        500  the settings cannot work; start-up refuses them
 """
 
@@ -107,8 +109,16 @@ class Unreadable(FieldmarkError):
     status, code, title = 422, "unreadable", "The file cannot be read"
 
 
+class QueueFull(FieldmarkError):
+    status, code, title = 429, "queue_full", "Too much waits already"
+
+
 class Unavailable(FieldmarkError):
     status, code, title = 503, "unavailable", "Not available now"
+
+
+class TooManyAtOnce(Unavailable):
+    status, code, title = 429, "too_many_requests", "Too many requests at once"
 
 
 class Misconfigured(FieldmarkError):

@@ -1,7 +1,7 @@
 -- Runs: one agent at work on one task. A run may be part of another, which waits for it.
 
 create table public.runs (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),

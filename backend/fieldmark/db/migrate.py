@@ -280,8 +280,8 @@ async def _make_queue(connection: _Connection) -> None:
             await connection.execute(statement.encode())
 
 
-# What private.enqueue and private.claim_job look through. Most rows of the table are dead before a fifth of it is, which
-# is when Postgres would clear them away by itself.
+# What private.enqueue and private.claim_job look through. (Rows come and go here: they are cleared away before a fifth
+# of the table is dead.)
 _QUEUE_OF_OURS: Final = (
     "create index if not exists fieldmark_next on queue.procrastinate_jobs (queue_name, priority desc, id) "
     "where status = 'todo'",

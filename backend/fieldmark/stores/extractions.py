@@ -178,8 +178,8 @@ async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[Correcte
 
 
 async def remove(conn: Connection, extraction_id: UUID) -> None:
-    """Delete an extraction with its runs."""
-    await conn.execute("delete from public.extractions where id = %s", (extraction_id,))
+    """Delete an extraction with its runs. Raises NotFound."""
+    await conn.execute("select public.delete_extraction(%s)", (extraction_id,))
 
 
 async def speak_for(conn: Connection, names: Collection[str]) -> None:
