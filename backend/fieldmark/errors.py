@@ -8,6 +8,7 @@ FieldmarkError
 │   └── Gone             410  it was this caller's, and was deleted
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
+│   ├── Stale            409  what a write was prepared for changed before it was applied: prepare it again
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooLarge             413  over a stated limit
@@ -67,6 +68,10 @@ class Conflict(FieldmarkError):
 
 class DocumentFailed(Conflict):
     code, title = "document_failed", "The document could not be read"
+
+
+class Stale(Conflict):
+    pass
 
 
 class TargetChanged(Conflict):

@@ -68,7 +68,7 @@ class _Jobs(JobManager):
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """The next job of a worker's queue, which is now the worker's: fair to organisations, as no function of
         procrastinate's is."""
-        (queue,) = queues or ()
+        (queue,) = list(queues or ())
         rows = await self.connector.execute_query_all_async(
             "select * from private.claim_job(%(queue)s, %(worker_id)s, %(places)s)",
             queue=queue,
