@@ -498,6 +498,9 @@ create table public.extractions (
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+-- What an evaluation reads again.
+create index extractions_corrected on public.extractions (org_id, created_at desc)
+  where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions');
 grant select, insert (id, org_id, document_id, schema),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
@@ -605,7 +608,8 @@ create table public.runs (
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
-create index runs_created_by on public.runs (org_id, created_by, status, created_at desc, id desc);
+create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
+create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
 create index runs_thread_id on public.runs (thread_id);
 create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);

@@ -29,6 +29,9 @@ create table public.extractions (
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+-- What an evaluation reads again.
+create index extractions_corrected on public.extractions (org_id, created_at desc)
+  where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions');
 grant select, insert (id, org_id, document_id, schema),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;

@@ -73,7 +73,8 @@ create table public.runs (
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
-create index runs_created_by on public.runs (org_id, created_by, status, created_at desc, id desc);
+create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
+create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
 create index runs_thread_id on public.runs (thread_id);
 create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
