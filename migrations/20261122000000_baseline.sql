@@ -1785,7 +1785,7 @@ create trigger check_waiting after insert on public.documents
 -- with its organisation.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_place integer;
@@ -1796,12 +1796,13 @@ begin
   v_place := least(
     coalesce(
       (select priority from queue.procrastinate_jobs
-        where queue_name = p_queue and status = 'doing' order by priority limit 1),
+        where queue_name = p_queue and status = 'doing' order by -priority desc limit 1),
       (select priority from queue.procrastinate_jobs
-        where queue_name = p_queue and status = 'todo' order by priority desc limit 1),
+        where queue_name = p_queue and status = 'todo' order by -priority limit 1),
       0),
     (select priority - 1 from queue.procrastinate_jobs
-      where queue_name = p_queue and left(lock, 36) = left(p_lock, 36) and status = 'todo' order by priority limit 1));
+      where queue_name = p_queue and left(lock, 36) = left(p_lock, 36) and status = 'todo'
+      order by 0 - priority desc limit 1));
   perform queue.procrastinate_defer_jobs_v1(
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
@@ -1810,7 +1811,8 @@ end $$;
 -- worker is never taken by an organisation that has all others, unless there is no other organisation: jobs may be long,
 -- and somebody else's first one is not to wait for their end.
 -- In place of procrastinate's own, which reads every job that waits where there are many, or few with one lock. How it is
--- to be looked for is said, because the planner knows these tables as they were when they were empty.
+-- to be looked for is said, because the planner knows these tables as they were when they were empty. (So is the order:
+-- each is written as one index alone has it. Another, with the same order, would lead through the jobs of all.)
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
@@ -1828,13 +1830,12 @@ begin
     where j.worker_id = p_worker_id and j.status = 'doing' group by 1 having count(*) >= p_places - 1 limit 1;
     if not exists (select from public.organisations as o where o.id <> v_loud::uuid) then
       v_loud := null;
-    elsif not exists (
-        select from queue.procrastinate_jobs as j
-        where j.queue_name = p_queue and j.status = 'todo' and left(j.lock, 36) < v_loud)
-      and not exists (
-        select from queue.procrastinate_jobs as j
-        where j.queue_name = p_queue and j.status = 'todo' and left(j.lock, 36) > v_loud) then
-      return;
+    elsif v_loud = all (array[
+        (select left(j.lock, 36) from queue.procrastinate_jobs as j
+          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) limit 1),
+        (select left(j.lock, 36) from queue.procrastinate_jobs as j
+          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) desc limit 1)]) then
+      return;  -- nobody else waits
     end if;
   end if;
   return query
@@ -1847,8 +1848,8 @@ begin
           select from queue.procrastinate_jobs as other where other.lock = j.lock and other.status = 'doing')
         and j.id = (
           select first.id from queue.procrastinate_jobs as first
-          where first.lock = j.lock and first.status = 'todo' order by first.priority desc, first.id limit 1)
-      order by j.priority desc, j.id limit 1 for update skip locked)
+          where first.lock = j.lock and first.status = 'todo' order by -first.priority, first.id limit 1)
+      order by -j.priority, j.id limit 1 for update skip locked)
     returning taken.id, taken.status::text, taken.task_name::text, taken.priority, taken.lock,
       taken.queueing_lock, taken.args, taken.scheduled_at, taken.queue_name::text, taken.attempts, taken.worker_id;
 end $$;
