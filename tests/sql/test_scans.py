@@ -172,7 +172,7 @@ async def scanned(filled: Filled, statement: Statement) -> set[str]:
 async def test_no_statement_reads_a_whole_table_of_tenants(filled: Filled) -> None:
     assert {name: tables for name, one in STATEMENTS.items() if (tables := await scanned(filled, one) & LARGE)} == {}
     everything: Statement = lambda c, f: c.execute("select count(*) from public.runs where answer = 'x'")  # noqa: E731
-    assert await scanned(filled, everything) == {"runs"}
+    assert await scanned(filled, everything) & LARGE == {"runs"}
 
 
 async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:

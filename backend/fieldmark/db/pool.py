@@ -93,7 +93,9 @@ class Database:
     the rest to others.
     """
 
-    def __init__(self, url: str, direct_url: str | None = None, size: int = 10) -> None:
+    def __init__(
+        self, url: str, direct_url: str | None = None, size: int = 10, wait_seconds: float = _WAIT_SECONDS
+    ) -> None:
         self._url, pooled = plain_url(url)
         direct, direct_pooled = plain_url(direct_url or url)
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -106,11 +108,12 @@ class Database:
             },
             min_size=1,
             max_size=size,
-            timeout=_WAIT_SECONDS,
+            timeout=wait_seconds,
             reconnect_timeout=RECONNECT_SECONDS,
             open=False,
         )
         self._size = size
+        self._wait_seconds = wait_seconds
         self._shares: dict[UUID, _Share] = {}
         self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTING)
         self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
@@ -146,7 +149,7 @@ class Database:
         share.users += 1
         try:
             try:
-                async with asyncio.timeout(_WAIT_SECONDS):
+                async with asyncio.timeout(self._wait_seconds):
                     await share.places.acquire()
             except TimeoutError:
                 raise TooManyAtOnce(
@@ -351,6 +354,6 @@ def _is_lost(error: OperationalError) -> bool:
 
 def _reason(error: OperationalError) -> str:
     if isinstance(error, PoolTimeout):
-        return f"no connection became free within {_WAIT_SECONDS:.0f} seconds."
+        return "no connection became free in time."
     text = str(error).strip().splitlines()
     return text[0] if text else "the connection was closed."
