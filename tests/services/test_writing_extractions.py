@@ -90,6 +90,17 @@ async def test_a_row_that_changed_meanwhile_is_looked_for_again(desk):
     assert desk.extraction()["evidence"]["items[0].total"]["boxes"][0][1] == tries[1]
 
 
+async def test_what_another_wrote_meanwhile_at_the_same_place_needs_no_second_look(desk):
+    ready = await prepared(desk, write("items", [{"name": "Bolt M8", "total": 9.0}]))
+    other = await prepared(desk, write("items", [{"name": "Bolt M8"}, {"name": "Nut M8"}]))
+    await apply(desk, other)
+    before = desk.extraction()["evidence"]["items[0].name"]
+    await apply(desk, ready)
+    row = desk.extraction()
+    assert row["extracted_fields"]["items"] == [{"name": "Bolt M8", "total": 9.0}]
+    assert row["evidence"]["items[0].name"] == before and row["evidence"]["items[0].total"]["state"] == "found"
+
+
 async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(desk):
     tries = []
 

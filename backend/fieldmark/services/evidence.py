@@ -76,11 +76,22 @@ async def find(
     0 for what is on no page. `of_a_person` names the leaves that a person says, None is all of them: those need none,
     and have none there. Nor has a blank.
     """
+    # Thousands of values that are on no page take seconds.
+    return await in_turn(org_id, _found, index, at, value, stands, claims, of_a_person)
+
+
+def _found(
+    index: DocumentIndex,
+    at: Path,
+    value: JsonValue,
+    stands: Mapping[str, JsonValue],
+    claims: Mapping[str, Claim] | None,
+    of_a_person: Collection[str] | None,
+) -> Evidence:
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
     leaves_of_row = [*rest_of_row(at, stands, written), *written.items()]
-    # Thousands of values that are on no page take seconds.
-    found = await in_turn(org_id, index.ground_leaves, leaves_of_row, claimed)
+    found = index.ground_leaves(leaves_of_row, claimed)
     result = Evidence()
     for name in written:
         finding: Finding = found[name]
