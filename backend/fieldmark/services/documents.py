@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 
@@ -12,6 +12,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.domain.ids import new_id
 from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
@@ -40,7 +41,7 @@ class DocumentService:
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
-        document_id = uuid4()
+        document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
         await self._files.put(path, source)
         try:
@@ -117,8 +118,6 @@ class DocumentService:
         """Delete a document with its pages, extractions, runs and original. Raises NotFound."""
         async with self._database.as_user(scope) as conn:
             path = await documents.remove(conn, document_id)
-        if path is None:
-            raise NotFound("There is no such document.")
         try:
             await self._files.remove(path)
         except Unavailable as error:  # it is queued: `delete_originals` comes back to it
