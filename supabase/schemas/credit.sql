@@ -1,10 +1,17 @@
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Who looks for room in an organisation, and who makes some, do so one after the other. Whoever takes this lock holds
--- the rows of the runs it changes already, never the other way round.
+-- Who looks for room in an organisation, and who makes some, do so one after the other. The lock is the organisation's row,
+-- which only its own members reach. Whoever takes it holds the rows of the runs it changes already, never the other way
+-- round. Rows that name the organisation can be inserted meanwhile.
+-- Security definer: members have no right that would let them lock the row.
 create function private.lock_credit(p_org_id uuid) returns void
-language sql set search_path = pg_catalog, pg_temp
-as $$ select pg_advisory_xact_lock(hashtextextended('credit/' || p_org_id::text, 0)) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id in (select private.my_org_ids()) and private.is_service() then
+    perform from public.organisations where id = p_org_id for no key update;
+  end if;
+end $$;
 
 -- How many other runs of an organisation are at work, and how much of its credit is set aside for them.
 -- Security definer: runs in the threads of other members count too.
@@ -43,7 +50,7 @@ as $$
 declare
   v_org uuid := old.org_id;
 begin
-  perform private.lock_credit(v_org);
+  perform from public.organisations where id = v_org for no key update;
   update public.runs set held_at = null
   where id = (
       select r.id from public.runs as r
@@ -87,7 +94,9 @@ begin
     return 'model_unpriced';
   end if;
   select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
-  v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  if v_limits.max_usd is not null then
+    v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  end if;
   if v_left < p_wanted then
     return 'out_of_credit';
   end if;
@@ -119,6 +128,12 @@ declare
   v_max_usd numeric;
   v_set_aside numeric;
 begin
+  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
+  if v_max_usd is not null then
+    -- Before the sums are written: whoever writes them for an organisation with a limit has this lock.
+    perform from public.runs where id = p_run_id and status = 'running' for no key update;
+    perform private.lock_credit(p_org_id);
+  end if;
   insert into public.usage (
     run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     cache_read_tokens, cost_usd)
@@ -131,17 +146,13 @@ begin
     return null;  -- whoever ended it has said so
   elsif private.is_budget_spent(v_run) then
     return 'max_cost';
-  end if;
-  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
-  if v_max_usd is null then
+  elsif v_max_usd is null then
     return null;
   end if;
-  perform from public.runs where id = p_run_id for no key update;
-  perform private.lock_credit(p_org_id);
   select reserved_usd into v_set_aside from private.at_work(p_org_id, p_run_id);
   -- A price that is not known counts as none to be had.
   if v_max_usd - private.spent_this_month(p_org_id) - v_set_aside >= p_wanted then
-    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+    update public.runs set reserved_usd = p_wanted where id = p_run_id and reserved_usd <> p_wanted;
     return null;
   end if;
   return 'out_of_credit';

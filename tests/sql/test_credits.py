@@ -117,7 +117,9 @@ def office(clone: Any) -> Iterator[Office]:
         owner.execute(
             "update documents set status = 'ready', media_type = 'a/b', page_count = 1 where id = %s", [house.document]
         )
-        owner.execute("delete from runs; delete from usage; delete from queue.procrastinate_jobs")
+        owner.execute(
+            "delete from runs; delete from usage; delete from usage_by_day; delete from queue.procrastinate_jobs"
+        )
         yield Office(house, owner, workers)
 
 
@@ -412,3 +414,73 @@ def test_the_price_of_one_unknown_message_is_the_price_of_the_run(office: Office
             "select private.charge(%s, %s, 'extraction', 'x', 'm', 1, 1, 0, 0, 0, null, null)", [run, office.house.org]
         )
     assert office.owner.execute("select private.cost_of_run(%s)", [run]).fetchone() == (None,)
+
+
+# Sums
+
+
+def sums(office: Office) -> tuple[Any, ...] | None:
+    return office.owner.execute("select count(*), sum(messages), sum(cost_usd) from usage_by_day").fetchone()
+
+
+def test_each_message_is_charged_and_the_same_write_again_is_not(office: Office) -> None:
+    """What the service calls its messages proves nothing: ours are counted by attempt and place."""
+    office.limit("10")
+    (run,) = office.launch(1)
+    assert office.take(run) == "granted"
+    for ours in ("1.1 same", "1.2 same", "2.1 same", "2.1 same", "1.2 same"):
+        assert office.charge(run, "0.1", message=ours) is None
+    assert office.owner.execute("select count(*), sum(cost_usd) from usage").fetchone() == (3, Decimal("0.3"))
+    assert sums(office) == (1, 3, Decimal("0.3"))
+
+
+@pytest.mark.parametrize("max_usd", [None, "1000"])
+def test_many_at_once_lose_no_message_in_the_sums(office: Office, max_usd: str | None) -> None:
+    office.limit(max_usd)
+    runs = office.launch(4)
+    assert {office.take(run) for run in runs} == {"granted"}
+
+    def go(run: UUID, worker: int) -> None:
+        for _ in range(25):
+            assert office.charge(run, "0.01", worker=worker) is None
+
+    office.at_once(*[lambda worker, run=run: go(run, worker) for run in runs])
+    rows, messages, cost = sums(office) or (0, 0, 0)
+    assert (messages, cost) == (100, 1)
+    # Where nobody has to wait for a limit, connections have a row each.
+    assert rows == 1 if max_usd else rows > 1
+
+
+def test_without_a_limit_one_who_charges_does_not_wait_for_another_s_commit(office: Office) -> None:
+    office.limit(None)
+    first, second = office.launch(2)
+    for run in (first, second):
+        assert office.take(run) == "granted"
+    office.workers[0].execute("set lock_timeout = '2s'")
+    with office.owner.transaction():
+        # As a connection of another slot that has charged, and waits for its disk.
+        office.owner.execute("select from organisations where id = %s for no key update", [office.house.org])
+        assert office.charge(first, "0.1") is None
+
+
+def test_the_lock_is_the_organisation_s_own_row_and_for_the_service_alone(office: Office) -> None:
+    worker, house = office.workers[0], office.house
+    worker.execute("set lock_timeout = '2s'")
+
+    def holds(on: psycopg.Connection, user: UUID, org: UUID) -> bool:
+        with on.transaction():
+            if on is office.owner:
+                on.execute("set local session authorization authenticator")
+            become(on, "authenticated", {"sub": str(user), "org_id": str(org)})
+            on.execute("select private.lock_credit(%s)", [house.org])
+            on.execute("reset role")
+            return bool(
+                on.execute(
+                    "select from pg_locks where pid = pg_backend_pid() and relation = 'public.organisations'::regclass "
+                    "and mode = 'RowShareLock'"
+                ).rowcount
+            )
+
+    assert holds(worker, house.owner, house.org)
+    assert not holds(worker, house.stranger, house.other_org)
+    assert not holds(office.owner, house.owner, house.org)  # a front end

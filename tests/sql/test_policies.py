@@ -186,6 +186,7 @@ RIGHTS = {
         "insert": "run_id message_id org_id agent model input_tokens output_tokens cache_write_5m_tokens "
         "cache_write_1h_tokens cache_read_tokens cost_usd",
     },
+    "usage_by_day": {"select": True},
     "credit_limits": {"select": True},
     "agent_sessions": {"select": True, "insert": "org_id project session_id subpath uuid entry", "delete": True},
 }
@@ -249,6 +250,7 @@ CALLABLE = {
         "restore_extraction",
         "unlock_extraction_field",
         "decide_extraction_proposal",
+        "delete_organisation",
         # Not exposed, but called by these, by policies and by the service:
         "private.my_org_ids",
         "private.my_owned_org_ids",
@@ -313,7 +315,12 @@ CALLABLE = {
         "private.scope_of_run",
         "private.scope_of_document",
         "private.waiting_runs",
-        "private.sweep",
+        "private.cancel_stale_approvals",
+        "private.forget_events",
+        "private.forget_calls",
+        "private.forget_conversations",
+        "private.forget_idle_threads",
+        "private.clear_organisations",
     },
 }
 
@@ -388,7 +395,15 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "wake_parent",
         "at_work",
         "is_blocked",
-        "sweep",
+        "add_up_usage",
+        "lock_credit",
+        "cancel_stale_approvals",
+        "forget_events",
+        "forget_calls",
+        "forget_conversations",
+        "forget_idle_threads",
+        "clear_organisations",
+        "delete_organisation",
         "release_waiting_runs",
         "make_room",
     }

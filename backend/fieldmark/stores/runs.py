@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -473,11 +473,6 @@ async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
            where {column} = %s and status = 'awaiting_approval'""".encode(),
         (reason, subject.extraction_id or subject.thread_id),
     )
-
-
-async def sweep(conn: Connection, *, approvals_live: timedelta | None, sessions_live: timedelta | None) -> None:
-    """End what waited for too long, forget old conversations. Called by the service, outside of any scope."""
-    await conn.execute("select private.sweep(%s, %s)", (approvals_live, sessions_live))
 
 
 async def fail(conn: Connection, run_id: UUID, error: str, code: str) -> None:
