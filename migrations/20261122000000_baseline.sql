@@ -681,7 +681,11 @@ create policy "the service adds events" on public.run_events
 
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.
-create function private.append_event(p_run_id uuid, p_body json) returns integer
+--
+-- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
+-- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
+-- through.
+create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -694,8 +698,19 @@ begin
   end if;
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
-  perform pg_notify('fieldmark_run_events', p_run_id::text);
+  if p_tell then
+    perform pg_notify('fieldmark_run_events', p_run_id::text);
+  end if;
   return v_number;
+end $$;
+
+-- Tells of what was committed before. It does not wait for the disk: whoever is not told looks by themselves.
+create function private.tell(p_channels text[], p_payloads text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.
@@ -724,8 +739,8 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json) to authenticated;
-grant execute on function private.fail_run(uuid, text, text) to fieldmark_app;
+grant execute on function private.append_event(uuid, json, boolean) to authenticated;
+grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;
 
 -- tool_calls.sql
 
@@ -832,7 +847,7 @@ begin
 end $$;
 
 -- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
--- array, in order.
+-- array, in order. The caller tells of these after the commit, as of all events that a decision writes.
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
@@ -854,7 +869,7 @@ begin
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
   for v_event in select value from json_array_elements(p_events) loop
-    perform private.append_event(p_run_id, v_event);
+    perform private.append_event(p_run_id, v_event, false);
   end loop;
 end $$;
 
@@ -1232,7 +1247,7 @@ begin
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
-    perform private.append_event(p_run_id, p_event);
+    perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
@@ -1254,7 +1269,7 @@ begin
     raise exception 'This call waits no more.' using errcode = 'PT409';
   end if;
   if p_event is not null then
-    perform private.append_event(p_run_id, p_event);
+    perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 

@@ -311,6 +311,7 @@ CALLABLE = {
         "private.is_service",
         "private.enter",
         "private.fail_run",
+        "private.tell",
         "private.fail_document",
         "private.scope_of_run",
         "private.scope_of_document",

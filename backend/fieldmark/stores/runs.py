@@ -19,12 +19,8 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.identity.scope import Scope
+from fieldmark.stores.channels import tell_of_events
 from fieldmark.stores.tool_calls import CallRow
-
-EVENTS_CHANNEL = "fieldmark_run_events"
-WORK_CHANNEL = "fieldmark_work"
-"""Where whoever works on a run is told to look at it again: it was cancelled, decided or deleted, or somebody
-watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,16 +356,18 @@ async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: in
 
 async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None:
     """Add one event to the run's; readers hear of it when the transaction commits."""
-    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(event.flat())))
+    await conn.execute("select private.append_event(%s, %s::json, false)", (run_id, json.dumps(event.flat())))
+    tell_of_events(conn, run_id)
 
 
 async def append_events(conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]) -> None:
     """Add several in their order, as the worker that has the run: raises Fenced if this one has not."""
     await conn.execute(
-        """select private.fence(%s, %s), private.append_event(%s, said.body)
+        """select private.fence(%s, %s), private.append_event(%s, said.body, false)
            from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
         (run_id, fencing_token, run_id, [json.dumps(event.flat()) for event in events]),
     )
+    tell_of_events(conn, run_id)
 
 
 class StoredEvent(NamedTuple):
@@ -425,6 +423,7 @@ async def await_approval(
         "select private.await_approval(%s, %s, %s, %s, %s::json)",
         (run_id, fencing_token, call_id, attached, json.dumps(event.flat())),
     )
+    tell_of_events(conn, run_id)
 
 
 async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:

@@ -19,6 +19,7 @@ from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import BlockDelta, BlockStarted
 from fieldmark.stores import runs
+from fieldmark.stores.channels import EVENTS_CHANNEL, WORK_CHANNEL
 
 anyio = pytest.mark.anyio
 
@@ -165,7 +166,7 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
         await runs.watch(conn, context.run_id, desk.database.own_channel)
         seen = await runs.look(conn, context.run_id, context.fencing_token)
         assert seen is not None and seen.watched_seconds > 20
-    channels = (runs.EVENTS_CHANNEL, desk.database.own_channel)
+    channels = (EVENTS_CHANNEL, desk.database.own_channel)
     async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
         assert await told(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
@@ -218,7 +219,7 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
         EventWriter(context, draft) as log,
         await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as eavesdropper,
     ):
-        for channel in (runs.EVENTS_CHANNEL, runs.WORK_CHANNEL, "fieldmark_documents"):
+        for channel in (EVENTS_CHANNEL, WORK_CHANNEL, "fieldmark_documents"):
             await eavesdropper.execute(f"listen {channel}")
         async with desk.database.as_user(desk.scope) as conn:
             await runs.watch(conn, context.run_id, desk.database.own_channel)
@@ -232,7 +233,7 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
         await log.flush()
         desk.sql("select pg_notify(%s, 'end') from public.runs", other.own_channel)
         assert await told(elsewhere) == ""  # the end, and nothing before it
-        desk.sql("select pg_notify(%s, 'end') from public.runs", runs.WORK_CHANNEL)
+        desk.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
         overheard = []
         async for heard in eavesdropper.notifies(timeout=30):
             if heard.payload == "end":
