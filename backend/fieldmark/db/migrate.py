@@ -47,7 +47,8 @@ async def migrate(owner_url: str, *, app_password: str | None = None, folder: Pa
 
     One starter at a time, others wait; one transaction a file, so that a failing one leaves nothing of itself. A file
     that begins with `-- fieldmark: concurrently` builds or drops indexes outside of any: what a start that died has
-    left of one is taken away, and built again. With `app_password`, the role `fieldmark_app` gets that password. `folder` holds the files, ours by default.
+    left of one is taken away, and built again. With `app_password`, the role `fieldmark_app` gets that password.
+    `folder` holds the files, ours by default.
 
     Raises Misconfigured (naming file and line) where a file fails, was changed after it was applied, or is misnamed;
     Unavailable where the database does not answer.
