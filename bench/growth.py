@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import statistics
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import psycopg
+import structlog
 
 from fieldmark.api.app import create_app
 from fieldmark.db.embedded import Embedded, running
@@ -40,7 +42,7 @@ from fieldmark.domain.events import TextEvent
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.settings import Settings
-from fieldmark.stores import retention, runs, usage
+from fieldmark.stores import runs, usage
 from fieldmark.worker.maintenance import clear_up
 from processes import bounded, heed_signals
 
@@ -224,7 +226,7 @@ MESSAGE: dict[str, Any] = {
     "cache_write_5m_tokens": 0,
     "cache_write_1h_tokens": 0,
     "cache_read_tokens": 0,
-    "cost_usd": Decimal("0.000001"),
+    "cost_usd": Decimal("0.02"),
     "wanted_usd": Decimal("0.1"),
 }
 
@@ -251,7 +253,7 @@ async def sweep(side: Side, turn: int) -> None:
 
 async def sweep_of_events(side: Side, turn: int) -> None:
     async with side.database.as_service() as conn:
-        await retention.forget_events(conn, timedelta(days=3650))
+        await conn.execute("select count(private.forget_events('3650 days')) from generate_series(1, 100)")
 
 
 YEAR = {"since": f"{datetime.now(UTC).date() - timedelta(days=360)}", "until": f"{datetime.now(UTC).date()}"}
@@ -279,7 +281,7 @@ OPERATIONS: dict[str, Operation] = {
     "append an event": as_user(append),
     "charge a message": as_user(charge),
     "maintenance, nothing due (all tasks)": sweep,
-    "— one of them": sweep_of_events,
+    "— a hundred of one of them, in the database": sweep_of_events,
 }
 # A year of a small organisation has fewer days in it: that answer is larger itself.
 LARGER = {"GET /api/usage of a year": get("/api/usage", **YEAR)}
@@ -412,6 +414,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the database lies while it is measured")
     given = parser.parse_args()
     heed_signals()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory(
         prefix="fieldmark-growth-", dir=given.folder, ignore_cleanup_errors=True
     ) as folder:

@@ -57,8 +57,7 @@ create table public.usage_by_day (
   day date not null,
   agent text not null,
   model text not null,
-  -- Several rows make a day: connections that charge at once do not wait for each other's disk. Where there is a limit
-  -- they do so anyway, and one row is enough.
+  -- Several rows make a day: connections that charge at once do not wait for each other's disk.
   slot integer not null check (slot between 0 and 7),
   messages bigint not null,
   -- How many of them have no price.
@@ -88,11 +87,7 @@ begin
     cache_read_tokens, cost_usd)
   values (
     new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.model,
-    case
-      when exists (select from public.credit_limits where org_id = new.org_id and max_usd is not null) then 0
-      else pg_backend_pid() % 8
-    end,
-    1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
+    pg_backend_pid() % 8, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
     new.cache_write_5m_tokens + new.cache_write_1h_tokens, new.cache_read_tokens, coalesce(new.cost_usd, 0))
   on conflict (org_id, day, agent, model, slot) do update set
     messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
