@@ -338,6 +338,15 @@ async def _make_queue(connection: _Connection) -> None:
             "Apply the SQL migrations of procrastinate between the two with search_path=queue, then run "
             f"comment on schema queue is '{installed}'."
         )
+    if await _value(connection, "select to_regclass('queue.fieldmark_ended') is null"):
+        await connection.execute(_ENDED_JOBS.encode())
+
+
+# What the worker's maintenance looks through, past all jobs that wait.
+_ENDED_JOBS: Final = """
+create index fieldmark_ended on queue.procrastinate_jobs (id)
+where status in ('succeeded', 'failed', 'cancelled', 'aborted')
+"""
 
 
 async def _grant(connection: _Connection) -> None:

@@ -37,6 +37,7 @@ forget_idle_threads = _of("forget_idle_threads")
 
 async def forget_jobs(conn: Connection, keep: timedelta) -> int:
     """Take away jobs that ended longer ago than this: those that gave up, since the others go at once."""
+    await conn.execute("set local search_path = pg_catalog, queue")  # the queue's own triggers name no schema
     return (await conn.execute(_ENDED_JOBS, (keep,))).rowcount
 
 
