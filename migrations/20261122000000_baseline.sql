@@ -35,6 +35,37 @@ exception when insufficient_privilege then
   raise notice 'Only the owner of this database can take the right to create temporary tables away.';
 end $$;
 
+-- Whoever holds a lock, or waits for one, does not hold up others for long. PostgREST takes what is set for the role that it
+-- becomes; the service says the same for itself.
+do $$
+declare
+  v_role text;
+begin
+  foreach v_role in array array['anon', 'authenticated'] loop
+    if not exists (
+      select from pg_roles where rolname = v_role and rolconfig @> array['lock_timeout=5s']
+        and rolconfig @> array['idle_in_transaction_session_timeout=15s']
+    ) then
+      execute format('alter role %I set lock_timeout = ''5s''', v_role);
+      execute format('alter role %I set idle_in_transaction_session_timeout = ''15s''', v_role);
+    end if;
+  end loop;
+  notify pgrst, 'reload config';
+exception when insufficient_privilege then
+  raise notice 'Only who administers anon and authenticated can limit how long they hold locks.';
+end $$;
+
+-- A new id, in the order of time to the millisecond (UUID version 7): new rows then lie side by side in every index.
+create function private.new_id() returns uuid
+language sql volatile set search_path = pg_catalog, pg_temp
+as $$
+  -- The first 48 bits are the time. The version's four bits say 4 so far, and 7 is that with two more.
+  select encode(
+    substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+      || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
+    'hex')::uuid
+$$;
+
 -- Whether this is a connection of the service, and not one of PostgREST's: `set role` does not change session_user.
 create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
@@ -67,13 +98,14 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.is_service() to authenticated, fieldmark_app;
+grant execute on function private.new_id() to authenticated;
 
 -- organisations.sql
 
 -- Organisations: the tenants, who belongs to them, and the functions that row policies ask.
 
 create table public.organisations (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   name text not null check (char_length(name) between 1 and 200),
   -- The user whose personal organisation this is. It is made when that user is first seen.
   personal_of uuid unique,
@@ -93,7 +125,7 @@ create table public.memberships (
 );
 create index memberships_user_id on public.memberships (user_id);
 select private.protect_table('public.memberships');
-grant select, insert (org_id, user_id, role), update (role), delete on public.memberships to authenticated;
+grant select, insert (org_id, user_id, role), update (role) on public.memberships to authenticated;
 
 -- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
 -- so a request in one organisation never reaches another of the same user. A front end acts in all of them.
@@ -166,22 +198,32 @@ create policy "owners change roles in their organisations" on public.memberships
     org_id in (select private.my_owned_org_ids())
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
   );
-create policy "owners remove members and members leave" on public.memberships
-  for delete to authenticated
-  using (
-    (
+
+-- Removes a member, as an owner, or leaves. Whose personal organisation it is stays.
+create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.memberships
+  where org_id = p_org_id and user_id = p_user_id
+    and (
       org_id in (select private.my_owned_org_ids())
-      or (org_id in (select private.my_org_ids()) and user_id = (select auth.uid()))
-    )
-    and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
-  );
+      or (org_id in (select private.my_org_ids()) and user_id = auth.uid()))
+    and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id);
+  if not found then
+    raise exception 'There is no such member whom you may remove.' using errcode = 'PT404';
+  end if;
+end $$;
+
+revoke execute on function public.remove_member(uuid, uuid) from public, anon;
+grant execute on function public.remove_member(uuid, uuid) to authenticated;
 
 -- documents.sql
 
 -- Documents: the uploaded file, and its pages with their words.
 
 create table public.documents (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -189,8 +231,9 @@ create table public.documents (
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
   -- a front end chooses it, and `..` would lead to the files of others.
   storage_path text not null constraint lies_in_its_own_folder check (
-    storage_path ~ ('^' || org_id::text || '/' || id::text || '/[^/\\[:cntrl:]]{1,255}$')
-    and storage_path !~ '/\.\.?$'
+    left(storage_path, 74) = org_id::text || '/' || id::text || '/'
+    -- (A constant: an expression made of the row would be compiled anew for each.)
+    and substr(storage_path, 75) ~ '^[^/\\[:cntrl:]]{1,255}$' and substr(storage_path, 75) not in ('.', '..')
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
@@ -204,7 +247,7 @@ create table public.documents (
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 select private.protect_table('public.documents');
-grant select, delete, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
+grant select, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, media_type, byte_size, page_count) on public.documents to authenticated;
 
@@ -228,9 +271,8 @@ create table public.document_pages (
   primary key (document_id, number),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
-create index document_pages_org_id on public.document_pages (org_id);
 select private.protect_table('public.document_pages');
-grant select, delete,
+grant select,
   insert (document_id, org_id, number, width, height, text, words, engine, hidden_words, hidden_excerpt)
   on public.document_pages to authenticated;
 
@@ -255,21 +297,40 @@ create policy "members add documents of their own" on public.documents
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "owners delete documents, members their own" on public.documents
-  for delete to authenticated
-  using (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
-  );
 
 create policy "members read their pages" on public.document_pages
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service replaces pages" on public.document_pages
-  for delete to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Deletes a document with all that hangs on it: a member one of their own, an owner any of the organisation's. Answers
+-- where its original lies.
+-- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
+create function public.delete_document(p_document_id uuid) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_path text;
+begin
+  delete from public.documents
+  where id = p_document_id and (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()))
+  returning storage_path into v_path;
+  if not found then
+    raise exception 'There is no such document.' using errcode = 'PT404';
+  end if;
+  return v_path;
+end $$;
+
+-- Takes the pages of a document away that is to be read once more.
+create function private.clear_pages(p_document_id uuid) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  delete from public.document_pages
+  where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
+$$;
 
 -- Whose document it is. A worker asks before it acts as that user.
 create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
@@ -285,6 +346,9 @@ $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
+grant execute on function private.clear_pages(uuid) to authenticated;
+revoke execute on function public.delete_document(uuid) from public, anon;
+grant execute on function public.delete_document(uuid) to authenticated;
 
 -- storage.sql
 
@@ -333,7 +397,7 @@ insert into private.agent_tasks (agent, task, needs, speaks) values
 -- Threads: conversations of a person with an agent, which outlive their runs.
 
 create table public.threads (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -355,7 +419,7 @@ create table public.threads (
 create index threads_org_id on public.threads (org_id, created_at desc, id desc);
 create index threads_document_id on public.threads (document_id);
 select private.protect_table('public.threads');
-grant select, delete, insert (org_id, agent, document_id, title),
+grant select, insert (org_id, agent, document_id, title),
   update (title, shared, session_id, working_state, summary) on public.threads to authenticated;
 
 create policy "members read their own threads and shared ones" on public.threads
@@ -366,9 +430,6 @@ create policy "members begin threads of their own" on public.threads
   with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their own threads" on public.threads
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
-create policy "members delete their own threads" on public.threads
-  for delete to authenticated
   using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
 
 -- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
@@ -388,14 +449,28 @@ end $$;
 create trigger check_thread before update on public.threads
   for each row execute function private.check_thread();
 
+-- Deletes a thread with its runs: whoever began it.
+create function public.delete_thread(p_thread_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.threads
+  where id = p_thread_id and org_id in (select private.my_org_ids()) and created_by = auth.uid();
+  if not found then
+    raise exception 'There is no such thread.' using errcode = 'PT404';
+  end if;
+end $$;
+
 revoke execute on all functions in schema private from public;
+revoke execute on function public.delete_thread(uuid) from public, anon;
+grant execute on function public.delete_thread(uuid) to authenticated;
 
 -- extractions.sql
 
 -- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
 
 create table public.extractions (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   document_id uuid not null,
   created_by uuid default auth.uid(),
@@ -423,8 +498,11 @@ create table public.extractions (
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+-- What an evaluation reads again.
+create index extractions_corrected on public.extractions (org_id, created_at desc)
+  where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions');
-grant select, delete, insert (id, org_id, document_id, schema),
+grant select, insert (id, org_id, document_id, schema),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
 create policy "members read their extractions" on public.extractions
@@ -435,19 +513,30 @@ create policy "members begin extractions of their own" on public.extractions
 create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_org_ids()));
-create policy "owners delete extractions, members their own" on public.extractions
-  for delete to authenticated
-  using (
+
+-- Deletes an extraction with its runs: a member one of their own, an owner any of the organisation's.
+create function public.delete_extraction(p_extraction_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.extractions
+  where id = p_extraction_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
-  );
+    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()));
+  if not found then
+    raise exception 'There is no such extraction.' using errcode = 'PT404';
+  end if;
+end $$;
+
+revoke execute on function public.delete_extraction(uuid) from public, anon;
+grant execute on function public.delete_extraction(uuid) to authenticated;
 
 -- runs.sql
 
 -- Runs: one agent at work on one task. A run may be part of another, which waits for it.
 
 create table public.runs (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -519,7 +608,8 @@ create table public.runs (
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
-create index runs_created_by on public.runs (org_id, created_by, status, created_at desc, id desc);
+create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
+create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
 create index runs_thread_id on public.runs (thread_id);
 create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
@@ -1545,7 +1635,7 @@ create table public.run_watchers (
 );
 create index run_watchers_of on public.run_watchers (org_id, until);
 select private.protect_table('public.run_watchers');
-grant select, delete, insert (run_id, org_id, channel, until), update (until) on public.run_watchers to authenticated;
+grant select, insert (run_id, org_id, channel, until), update (until) on public.run_watchers to authenticated;
 
 -- A member has a right to the words, and none to the channel: it carries those of other organisations too.
 create policy "the service knows where its members watch" on public.run_watchers
@@ -1557,19 +1647,24 @@ create policy "the service watches for its members" on public.run_watchers
 create policy "the service goes on watching for its members" on public.run_watchers
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service clears away who watched" on public.run_watchers
-  for delete to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Clears away whoever watched in the caller's organisations and watches no more.
+create function private.clear_watchers() returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  delete from public.run_watchers where (run_id, channel) in (
+    select w.run_id, w.channel from public.run_watchers as w
+    where w.org_id in (select private.my_org_ids()) and w.until < clock_timestamp() - interval '1 hour'
+      and private.is_service()
+    for update skip locked)
+$$;
 
 -- For the next half minute the run's words are told on this channel too. Its worker hears of it at once.
 create function private.watch_run(p_run_id uuid, p_channel text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-  delete from public.run_watchers where (run_id, channel) in (
-    select w.run_id, w.channel from public.run_watchers as w
-    where w.org_id in (select private.my_org_ids()) and w.until < clock_timestamp() - interval '1 hour'
-    for update skip locked);
+  perform private.clear_watchers();
   insert into public.run_watchers (run_id, org_id, channel, until)
   select id, org_id, p_channel, clock_timestamp() + interval '30 seconds' from public.runs where id = p_run_id
   on conflict (run_id, channel) do update set until = excluded.until;
@@ -1603,7 +1698,8 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
+grant execute on function
+  private.clear_watchers(), private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
 
 -- agent_sessions.sql
 
@@ -1629,7 +1725,7 @@ create unique index agent_sessions_uuid on public.agent_sessions (org_id, sessio
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
 select private.protect_table('public.agent_sessions');
-grant select, delete, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
+grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
   for select to authenticated
@@ -1637,9 +1733,16 @@ create policy "the service reads its members' conversations" on public.agent_ses
 create policy "the service keeps its members' conversations" on public.agent_sessions
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service forgets its members' conversations" on public.agent_sessions
-  for delete to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Forgets a conversation with all its parts, or (with a subpath) one part of it.
+create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  delete from public.agent_sessions
+  where org_id = p_org_id and project = p_project and session_id = p_session_id
+    and (p_subpath = '' or subpath = p_subpath)
+    and org_id in (select private.my_org_ids()) and private.is_service()
+$$;
 
 -- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
 -- on in it.
@@ -1677,21 +1780,148 @@ create trigger forget_thread before delete on public.threads
   for each row execute function private.forget_thread();
 
 revoke execute on all functions in schema private from public;
+grant execute on function private.forget_session(uuid, text, text, text) to authenticated;
 
 -- queue.sql
 
 -- The queue: triggers put jobs there, in the transaction that makes the work.
+--
+-- It is fair to organisations, as start-time fair queueing is. A job's place is its priority, counted downwards: an
+-- organisation's next job comes one place behind its last one that waits, and its first comes where the queue has got to.
+-- So who waits for one thing waits for no more than one thing of each other organisation. Nobody counts and nobody locks:
+-- two transactions at once may take one place twice.
 
--- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema.
+-- How much of one organisation may wait. Written by whoever runs the database, as its owner, and by nobody else.
+create table public.queue_limits (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  -- Null: what private.max_waiting says.
+  max_waiting_runs integer check (max_waiting_runs >= 0),
+  max_waiting_documents integer check (max_waiting_documents >= 0),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp()
+);
+select private.protect_table('public.queue_limits');
+grant select on public.queue_limits to authenticated;
+
+create policy "members read their organisations' limits" on public.queue_limits
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- How many runs or documents of an organisation may wait.
+create function private.max_waiting(p_org_id uuid, p_table text) returns integer
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce((
+    select case p_table when 'runs' then max_waiting_runs else max_waiting_documents end
+    from public.queue_limits where org_id = p_org_id), 2000)
+$$;
+
+create index runs_queued on public.runs (org_id) where status = 'queued';
+create index documents_reading on public.documents (org_id) where status = 'reading';
+
+-- Refuses a statement that leaves more of an organisation waiting than may. Looked at once a statement, however many rows
+-- it adds, and never further than the limit.
+-- Security definer: what waits in the threads of other members counts too.
+create function private.check_waiting() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+  v_most integer;
+  v_waiting bigint;
+begin
+  for v_org in select distinct org_id from added loop
+    v_most := private.max_waiting(v_org, tg_table_name);
+    if tg_table_name = 'runs' then
+      select count(*) into v_waiting
+      from (select from public.runs where org_id = v_org and status = 'queued' limit v_most + 1) as w;
+    else
+      select count(*) into v_waiting
+      from (select from public.documents where org_id = v_org and status = 'reading' limit v_most + 1) as w;
+    end if;
+    if v_waiting > v_most then
+      raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
+        v_most, tg_table_name using errcode = 'PT429';
+    end if;
+  end loop;
+  return null;
+end $$;
+
+create trigger check_waiting after insert on public.runs
+  referencing new table as added for each statement execute function private.check_waiting();
+create trigger check_waiting after insert on public.documents
+  referencing new table as added for each statement execute function private.check_waiting();
+
+-- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema. A lock begins
+-- with its organisation.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
+declare
+  v_place integer;
 begin
   if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
     raise exception 'The job queue is not set up: run `fieldmark migrate` once.' using errcode = 'PT503';
   end if;
+  v_place := least(
+    coalesce(
+      (select priority from queue.procrastinate_jobs
+        where queue_name = p_queue and status = 'doing' order by -priority desc limit 1),
+      (select priority from queue.procrastinate_jobs
+        where queue_name = p_queue and status = 'todo' order by -priority limit 1),
+      0),
+    (select priority - 1 from queue.procrastinate_jobs
+      where queue_name = p_queue and left(lock, 36) = left(p_lock, 36) and status = 'todo'
+      order by 0 - priority desc limit 1));
   perform queue.procrastinate_defer_jobs_v1(
-    array[row(p_queue, p_task, 0, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+    array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+end $$;
+
+-- Takes the next job of a queue for a worker that has so many places; no row where there is none. The last place of a
+-- worker is never taken by an organisation that has all others, unless there is no other organisation: jobs may be long,
+-- and somebody else's first one is not to wait for their end.
+-- In place of procrastinate's own, which reads every job that waits where there are many, or few with one lock. How it is
+-- to be looked for is said, because the planner knows these tables as they were when they were empty. (So is the order:
+-- each is written as one index alone has it. Another, with the same order, would lead through the jobs of all.)
+create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
+returns table (
+  id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
+  scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
+language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_loud text;
+begin
+  if p_places > 1 then
+    select left(j.lock, 36) into v_loud from queue.procrastinate_jobs as j
+    where j.worker_id = p_worker_id and j.status = 'doing' group by 1 having count(*) >= p_places - 1 limit 1;
+    if not exists (select from public.organisations as o where o.id <> v_loud::uuid) then
+      v_loud := null;
+    elsif v_loud = all (array[
+        (select left(j.lock, 36) from queue.procrastinate_jobs as j
+          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) limit 1),
+        (select left(j.lock, 36) from queue.procrastinate_jobs as j
+          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) desc limit 1)]) then
+      return;  -- nobody else waits
+    end if;
+  end if;
+  return query
+    update queue.procrastinate_jobs as taken set status = 'doing', worker_id = p_worker_id
+    where taken.id = (
+      select j.id from queue.procrastinate_jobs as j
+      where j.queue_name = p_queue and j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= now())
+        and (v_loud is null or left(j.lock, 36) <> v_loud)
+        and not exists (
+          select from queue.procrastinate_jobs as other where other.lock = j.lock and other.status = 'doing')
+        and j.id = (
+          select first.id from queue.procrastinate_jobs as first
+          where first.lock = j.lock and first.status = 'todo' order by -first.priority, first.id limit 1)
+      order by -j.priority, j.id limit 1 for update skip locked)
+    returning taken.id, taken.status::text, taken.task_name::text, taken.priority, taken.lock,
+      taken.queueing_lock, taken.args, taken.scheduled_at, taken.queue_name::text, taken.attempts, taken.worker_id;
 end $$;
 
 -- The lock: runs with one lock key are executed one at a time, in their order.
@@ -1777,6 +2007,7 @@ create trigger enqueue_released after update of held_at on public.runs
   execute function private.enqueue_again();
 
 revoke execute on all functions in schema private from public;
+grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;
 
 -- json.sql
 
@@ -2407,7 +2638,7 @@ grant execute on function
 -- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
 
 create table public.extraction_proposals (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   extraction_id uuid not null,
   -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.

@@ -8,6 +8,7 @@ FieldmarkError
 │   └── Gone             410  it was this caller's, and was deleted
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
+│   ├── Stale            409  what a write was prepared for changed before it was applied: prepare it again
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooLarge             413  over a stated limit
@@ -16,7 +17,9 @@ FieldmarkError
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
 │   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
+├── QueueFull            429  as many of the organisation's runs or documents wait as may
 ├── Unavailable          503  something the service needs does not answer
+│   └── TooManyAtOnce    429  this organisation asks for more at once than its share; others are served
 └── Misconfigured        500  the settings cannot work; start-up refuses them
 """
 
@@ -67,6 +70,10 @@ class DocumentFailed(Conflict):
     code, title = "document_failed", "The document could not be read"
 
 
+class Stale(Conflict):
+    pass
+
+
 class TargetChanged(Conflict):
     code, title = "target_changed", "It changed since it was shown"
 
@@ -107,8 +114,16 @@ class Unreadable(FieldmarkError):
     status, code, title = 422, "unreadable", "The file cannot be read"
 
 
+class QueueFull(FieldmarkError):
+    status, code, title = 429, "queue_full", "Too much waits already"
+
+
 class Unavailable(FieldmarkError):
     status, code, title = 503, "unavailable", "Not available now"
+
+
+class TooManyAtOnce(Unavailable):
+    status, code, title = 429, "too_many_requests", "Too many requests at once"
 
 
 class Misconfigured(FieldmarkError):

@@ -20,7 +20,7 @@ create unique index agent_sessions_uuid on public.agent_sessions (org_id, sessio
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
 select private.protect_table('public.agent_sessions');
-grant select, delete, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
+grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
   for select to authenticated
@@ -28,9 +28,16 @@ create policy "the service reads its members' conversations" on public.agent_ses
 create policy "the service keeps its members' conversations" on public.agent_sessions
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service forgets its members' conversations" on public.agent_sessions
-  for delete to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Forgets a conversation with all its parts, or (with a subpath) one part of it.
+create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  delete from public.agent_sessions
+  where org_id = p_org_id and project = p_project and session_id = p_session_id
+    and (p_subpath = '' or subpath = p_subpath)
+    and org_id in (select private.my_org_ids()) and private.is_service()
+$$;
 
 -- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
 -- on in it.
@@ -68,3 +75,4 @@ create trigger forget_thread before delete on public.threads
   for each row execute function private.forget_thread();
 
 revoke execute on all functions in schema private from public;
+grant execute on function private.forget_session(uuid, text, text, text) to authenticated;

@@ -1,7 +1,7 @@
 -- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
 
 create table public.extraction_proposals (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   extraction_id uuid not null,
   -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.

@@ -1,7 +1,7 @@
 -- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
 
 create table public.extractions (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   document_id uuid not null,
   created_by uuid default auth.uid(),
@@ -29,8 +29,11 @@ create table public.extractions (
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+-- What an evaluation reads again.
+create index extractions_corrected on public.extractions (org_id, created_at desc)
+  where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions');
-grant select, delete, insert (id, org_id, document_id, schema),
+grant select, insert (id, org_id, document_id, schema),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
 create policy "members read their extractions" on public.extractions
@@ -41,9 +44,20 @@ create policy "members begin extractions of their own" on public.extractions
 create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_org_ids()));
-create policy "owners delete extractions, members their own" on public.extractions
-  for delete to authenticated
-  using (
+
+-- Deletes an extraction with its runs: a member one of their own, an owner any of the organisation's.
+create function public.delete_extraction(p_extraction_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.extractions
+  where id = p_extraction_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()))
-  );
+    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()));
+  if not found then
+    raise exception 'There is no such extraction.' using errcode = 'PT404';
+  end if;
+end $$;
+
+revoke execute on function public.delete_extraction(uuid) from public, anon;
+grant execute on function public.delete_extraction(uuid) to authenticated;

@@ -1,7 +1,7 @@
 -- Organisations: the tenants, who belongs to them, and the functions that row policies ask.
 
 create table public.organisations (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   name text not null check (char_length(name) between 1 and 200),
   -- The user whose personal organisation this is. It is made when that user is first seen.
   personal_of uuid unique,
@@ -21,7 +21,7 @@ create table public.memberships (
 );
 create index memberships_user_id on public.memberships (user_id);
 select private.protect_table('public.memberships');
-grant select, insert (org_id, user_id, role), update (role), delete on public.memberships to authenticated;
+grant select, insert (org_id, user_id, role), update (role) on public.memberships to authenticated;
 
 -- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
 -- so a request in one organisation never reaches another of the same user. A front end acts in all of them.
@@ -94,12 +94,22 @@ create policy "owners change roles in their organisations" on public.memberships
     org_id in (select private.my_owned_org_ids())
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
   );
-create policy "owners remove members and members leave" on public.memberships
-  for delete to authenticated
-  using (
-    (
+
+-- Removes a member, as an owner, or leaves. Whose personal organisation it is stays.
+create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.memberships
+  where org_id = p_org_id and user_id = p_user_id
+    and (
       org_id in (select private.my_owned_org_ids())
-      or (org_id in (select private.my_org_ids()) and user_id = (select auth.uid()))
-    )
-    and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
-  );
+      or (org_id in (select private.my_org_ids()) and user_id = auth.uid()))
+    and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id);
+  if not found then
+    raise exception 'There is no such member whom you may remove.' using errcode = 'PT404';
+  end if;
+end $$;
+
+revoke execute on function public.remove_member(uuid, uuid) from public, anon;
+grant execute on function public.remove_member(uuid, uuid) to authenticated;

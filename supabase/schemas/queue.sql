@@ -1,15 +1,141 @@
 -- The queue: triggers put jobs there, in the transaction that makes the work.
+--
+-- It is fair to organisations, as start-time fair queueing is. A job's place is its priority, counted downwards: an
+-- organisation's next job comes one place behind its last one that waits, and its first comes where the queue has got to.
+-- So who waits for one thing waits for no more than one thing of each other organisation. Nobody counts and nobody locks:
+-- two transactions at once may take one place twice.
 
--- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema.
+-- How much of one organisation may wait. Written by whoever runs the database, as its owner, and by nobody else.
+create table public.queue_limits (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  -- Null: what private.max_waiting says.
+  max_waiting_runs integer check (max_waiting_runs >= 0),
+  max_waiting_documents integer check (max_waiting_documents >= 0),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp()
+);
+select private.protect_table('public.queue_limits');
+grant select on public.queue_limits to authenticated;
+
+create policy "members read their organisations' limits" on public.queue_limits
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- How many runs or documents of an organisation may wait.
+create function private.max_waiting(p_org_id uuid, p_table text) returns integer
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce((
+    select case p_table when 'runs' then max_waiting_runs else max_waiting_documents end
+    from public.queue_limits where org_id = p_org_id), 2000)
+$$;
+
+create index runs_queued on public.runs (org_id) where status = 'queued';
+create index documents_reading on public.documents (org_id) where status = 'reading';
+
+-- Refuses a statement that leaves more of an organisation waiting than may. Looked at once a statement, however many rows
+-- it adds, and never further than the limit.
+-- Security definer: what waits in the threads of other members counts too.
+create function private.check_waiting() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+  v_most integer;
+  v_waiting bigint;
+begin
+  for v_org in select distinct org_id from added loop
+    v_most := private.max_waiting(v_org, tg_table_name);
+    if tg_table_name = 'runs' then
+      select count(*) into v_waiting
+      from (select from public.runs where org_id = v_org and status = 'queued' limit v_most + 1) as w;
+    else
+      select count(*) into v_waiting
+      from (select from public.documents where org_id = v_org and status = 'reading' limit v_most + 1) as w;
+    end if;
+    if v_waiting > v_most then
+      raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
+        v_most, tg_table_name using errcode = 'PT429';
+    end if;
+  end loop;
+  return null;
+end $$;
+
+create trigger check_waiting after insert on public.runs
+  referencing new table as added for each statement execute function private.check_waiting();
+create trigger check_waiting after insert on public.documents
+  referencing new table as added for each statement execute function private.check_waiting();
+
+-- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema. A lock begins
+-- with its organisation.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
+declare
+  v_place integer;
 begin
   if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
     raise exception 'The job queue is not set up: run `fieldmark migrate` once.' using errcode = 'PT503';
   end if;
+  v_place := least(
+    coalesce(
+      (select priority from queue.procrastinate_jobs
+        where queue_name = p_queue and status = 'doing' order by -priority desc limit 1),
+      (select priority from queue.procrastinate_jobs
+        where queue_name = p_queue and status = 'todo' order by -priority limit 1),
+      0),
+    (select priority - 1 from queue.procrastinate_jobs
+      where queue_name = p_queue and left(lock, 36) = left(p_lock, 36) and status = 'todo'
+      order by 0 - priority desc limit 1));
   perform queue.procrastinate_defer_jobs_v1(
-    array[row(p_queue, p_task, 0, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+    array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+end $$;
+
+-- Takes the next job of a queue for a worker that has so many places; no row where there is none. The last place of a
+-- worker is never taken by an organisation that has all others, unless there is no other organisation: jobs may be long,
+-- and somebody else's first one is not to wait for their end.
+-- In place of procrastinate's own, which reads every job that waits where there are many, or few with one lock. How it is
+-- to be looked for is said, because the planner knows these tables as they were when they were empty. (So is the order:
+-- each is written as one index alone has it. Another, with the same order, would lead through the jobs of all.)
+create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
+returns table (
+  id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
+  scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
+language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_loud text;
+begin
+  if p_places > 1 then
+    select left(j.lock, 36) into v_loud from queue.procrastinate_jobs as j
+    where j.worker_id = p_worker_id and j.status = 'doing' group by 1 having count(*) >= p_places - 1 limit 1;
+    if not exists (select from public.organisations as o where o.id <> v_loud::uuid) then
+      v_loud := null;
+    elsif v_loud = all (array[
+        (select left(j.lock, 36) from queue.procrastinate_jobs as j
+          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) limit 1),
+        (select left(j.lock, 36) from queue.procrastinate_jobs as j
+          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) desc limit 1)]) then
+      return;  -- nobody else waits
+    end if;
+  end if;
+  return query
+    update queue.procrastinate_jobs as taken set status = 'doing', worker_id = p_worker_id
+    where taken.id = (
+      select j.id from queue.procrastinate_jobs as j
+      where j.queue_name = p_queue and j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= now())
+        and (v_loud is null or left(j.lock, 36) <> v_loud)
+        and not exists (
+          select from queue.procrastinate_jobs as other where other.lock = j.lock and other.status = 'doing')
+        and j.id = (
+          select first.id from queue.procrastinate_jobs as first
+          where first.lock = j.lock and first.status = 'todo' order by -first.priority, first.id limit 1)
+      order by -j.priority, j.id limit 1 for update skip locked)
+    returning taken.id, taken.status::text, taken.task_name::text, taken.priority, taken.lock,
+      taken.queueing_lock, taken.args, taken.scheduled_at, taken.queue_name::text, taken.attempts, taken.worker_id;
 end $$;
 
 -- The lock: runs with one lock key are executed one at a time, in their order.
@@ -95,3 +221,4 @@ create trigger enqueue_released after update of held_at on public.runs
   execute function private.enqueue_again();
 
 revoke execute on all functions in schema private from public;
+grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;

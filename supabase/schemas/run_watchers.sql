@@ -15,7 +15,7 @@ create table public.run_watchers (
 );
 create index run_watchers_of on public.run_watchers (org_id, until);
 select private.protect_table('public.run_watchers');
-grant select, delete, insert (run_id, org_id, channel, until), update (until) on public.run_watchers to authenticated;
+grant select, insert (run_id, org_id, channel, until), update (until) on public.run_watchers to authenticated;
 
 -- A member has a right to the words, and none to the channel: it carries those of other organisations too.
 create policy "the service knows where its members watch" on public.run_watchers
@@ -27,19 +27,24 @@ create policy "the service watches for its members" on public.run_watchers
 create policy "the service goes on watching for its members" on public.run_watchers
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service clears away who watched" on public.run_watchers
-  for delete to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+
+-- Clears away whoever watched in the caller's organisations and watches no more.
+create function private.clear_watchers() returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  delete from public.run_watchers where (run_id, channel) in (
+    select w.run_id, w.channel from public.run_watchers as w
+    where w.org_id in (select private.my_org_ids()) and w.until < clock_timestamp() - interval '1 hour'
+      and private.is_service()
+    for update skip locked)
+$$;
 
 -- For the next half minute the run's words are told on this channel too. Its worker hears of it at once.
 create function private.watch_run(p_run_id uuid, p_channel text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-  delete from public.run_watchers where (run_id, channel) in (
-    select w.run_id, w.channel from public.run_watchers as w
-    where w.org_id in (select private.my_org_ids()) and w.until < clock_timestamp() - interval '1 hour'
-    for update skip locked);
+  perform private.clear_watchers();
   insert into public.run_watchers (run_id, org_id, channel, until)
   select id, org_id, p_channel, clock_timestamp() + interval '30 seconds' from public.runs where id = p_run_id
   on conflict (run_id, channel) do update set until = excluded.until;
@@ -73,4 +78,5 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
+grant execute on function
+  private.clear_watchers(), private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;

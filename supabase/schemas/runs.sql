@@ -1,7 +1,7 @@
 -- Runs: one agent at work on one task. A run may be part of another, which waits for it.
 
 create table public.runs (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -73,7 +73,8 @@ create table public.runs (
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
-create index runs_created_by on public.runs (org_id, created_by, status, created_at desc, id desc);
+create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
+create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
 create index runs_thread_id on public.runs (thread_id);
 create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);

@@ -1,7 +1,7 @@
 -- Threads: conversations of a person with an agent, which outlive their runs.
 
 create table public.threads (
-  id uuid primary key default gen_random_uuid(),
+  id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -23,7 +23,7 @@ create table public.threads (
 create index threads_org_id on public.threads (org_id, created_at desc, id desc);
 create index threads_document_id on public.threads (document_id);
 select private.protect_table('public.threads');
-grant select, delete, insert (org_id, agent, document_id, title),
+grant select, insert (org_id, agent, document_id, title),
   update (title, shared, session_id, working_state, summary) on public.threads to authenticated;
 
 create policy "members read their own threads and shared ones" on public.threads
@@ -34,9 +34,6 @@ create policy "members begin threads of their own" on public.threads
   with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their own threads" on public.threads
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
-create policy "members delete their own threads" on public.threads
-  for delete to authenticated
   using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
 
 -- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
@@ -56,4 +53,18 @@ end $$;
 create trigger check_thread before update on public.threads
   for each row execute function private.check_thread();
 
+-- Deletes a thread with its runs: whoever began it.
+create function public.delete_thread(p_thread_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.threads
+  where id = p_thread_id and org_id in (select private.my_org_ids()) and created_by = auth.uid();
+  if not found then
+    raise exception 'There is no such thread.' using errcode = 'PT404';
+  end if;
+end $$;
+
 revoke execute on all functions in schema private from public;
+revoke execute on function public.delete_thread(uuid) from public, anon;
+grant execute on function public.delete_thread(uuid) to authenticated;

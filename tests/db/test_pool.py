@@ -14,7 +14,7 @@ from psycopg import sql
 from desk import sql as rows
 from desk import until
 from fieldmark.db.pool import Connection, Database, plain_url
-from fieldmark.errors import Misconfigured, Unavailable
+from fieldmark.errors import Misconfigured, TooManyAtOnce, Unavailable
 from fieldmark.identity.scope import Scope
 from standing import Clone
 
@@ -264,3 +264,49 @@ async def test_what_is_no_url_is_refused_without_telling_the_password() -> None:
     with pytest.raises(Misconfigured) as caught:
         Database("postgresql://u:s3cret@h:port/d?no_such_thing=1")
     assert "s3cret" not in str(caught.value)
+
+
+async def test_one_organisation_does_not_get_all_connections(clone: Clone) -> None:
+    loud, quiet = Scope(uuid4(), uuid4()), Scope(uuid4(), uuid4())
+    async with Database(clone.app_url, size=4, wait_seconds=0.2) as database:
+        go, held = asyncio.Event(), 0
+
+        async def hold() -> None:
+            nonlocal held
+            async with database.as_user(loud) as connection:
+                await connection.execute("select 1")
+                held += 1
+                await go.wait()
+
+        holding = [asyncio.create_task(hold()) for _ in range(10)]
+        done, _ = await asyncio.wait(holding, timeout=1)
+        assert held == 2 and len(done) == 8
+        assert {type(one.exception()) for one in done} == {TooManyAtOnce}
+        async with database.as_user(quiet) as one, database.as_user(Scope(quiet.user_id, uuid4())) as other:
+            assert (await _one(one, "select 1 as n"), await _one(other, "select 2 as n")) == ({"n": 1}, {"n": 2})
+        go.set()
+        await asyncio.wait(holding)
+        async with database.as_user(loud), database.as_user(loud):
+            pass
+
+
+async def test_nobody_waits_for_a_lock_for_ever(clone: Clone, database: Database) -> None:
+    settings = "select current_setting('lock_timeout') as lock, current_setting(%s) as idle"
+    name = "idle_in_transaction_session_timeout"
+    async with database.as_user(Scope(uuid4(), uuid4())) as connection:
+        row = await (await connection.execute(settings, [name])).fetchone()
+    assert row == {"lock": "20s", "idle": "15s"}
+    # PostgREST sets for a transaction what is set for the role that it becomes.
+    roles = rows(clone.owner_url, "select rolname, rolconfig from pg_roles where rolname in ('anon', 'authenticated')")
+    assert len(roles) == 2
+    assert all({"lock_timeout=5s", f"{name}=15s"} <= set(role["rolconfig"]) for role in roles)
+
+
+async def test_a_lock_that_somebody_keeps_is_unavailable(clone: Clone, database: Database, make_user: MakeUser) -> None:
+    scope = await make_user()
+    async with await psycopg.AsyncConnection.connect(clone.owner_url) as owner:
+        await owner.execute("select from organisations for update")
+        with pytest.raises(Unavailable):
+            async with database.as_user(scope) as connection:
+                await connection.execute("set local lock_timeout = '50ms'")
+                await connection.execute("update organisations set name = 'x'")

@@ -105,6 +105,7 @@ insert into memberships (org_id, user_id, role, created_by) values
   (%(org)s, %(colleague)s, 'member', %(owner)s), (%(second_org)s, %(owner)s, 'owner', %(owner)s),
   (%(second_org)s, %(colleague)s, 'owner', %(owner)s), (%(other_org)s, %(stranger)s, 'owner', %(stranger)s);
 insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
+insert into queue_limits (org_id) values (%(org)s), (%(other_org)s);
 insert into storage.buckets (id, name) values ('another', 'another');
 insert into storage.objects (bucket_id, name) values ('another', concat_ws('/', %(org)s, 'a.pdf'));
 """

@@ -181,13 +181,6 @@ CASES = [
         "delete",
         "a member's",
         "delete from memberships where org_id = %(org)s and user_id = %(member)s",
-        OWNERS | {"member", "service: member"},
-    ),
-    Case(
-        "memberships",
-        "delete",
-        "the one of whose personal organisation it is",
-        "delete from memberships where org_id = %(org)s and user_id = %(owner)s",
         NOBODY,
     ),
     # documents
@@ -232,14 +225,7 @@ CASES = [
         NOBODY,
     ),
     Case("documents", "update", "whose", "update documents set created_by = %(me)s where id = %(document)s", NOBODY),
-    Case("documents", "delete", "an owner's", "delete from documents where id = %(document)s", OWNERS),
-    Case(
-        "documents",
-        "delete",
-        "a member's",
-        "delete from documents where id = %(member_document)s",
-        OWNERS | {"member", "service: member"},
-    ),
+    Case("documents", "delete", "theirs", "delete from documents where id = %(document)s", NOBODY),
     # document_pages
     Case("document_pages", "select", "theirs", "select from document_pages where document_id = %(document)s", MEMBERS),
     Case(
@@ -265,7 +251,7 @@ CASES = [
         "update document_pages set text = 'Total 13' where document_id = %(document)s",
         NOBODY,
     ),
-    Case("document_pages", "delete", "theirs", "delete from document_pages where document_id = %(document)s", SERVED),
+    Case("document_pages", "delete", "theirs", "delete from document_pages where document_id = %(document)s", NOBODY),
     # ocr_results
     Case("ocr_results", "select", "theirs", "select from ocr_results where document_id = %(document)s", MEMBERS),
     Case(
@@ -334,14 +320,7 @@ CASES = [
     Case(
         "extractions", "update", "the schema", "update extractions set schema = '{}' where id = %(extraction)s", NOBODY
     ),
-    Case("extractions", "delete", "an owner's", "delete from extractions where id = %(extraction)s", OWNERS),
-    Case(
-        "extractions",
-        "delete",
-        "a member's",
-        "delete from extractions where id = %(member_extraction)s",
-        OWNERS | {"member", "service: member"},
-    ),
+    Case("extractions", "delete", "theirs", "delete from extractions where id = %(extraction)s", NOBODY),
     # extraction_journal
     Case(
         "extraction_journal",
@@ -433,8 +412,7 @@ CASES = [
     ),
     Case("threads", "update", "whose", "update threads set created_by = %(member)s where id = %(thread)s", NOBODY),
     Case("threads", "update", "with whom", "update threads set agent = 'extraction' where id = %(thread)s", NOBODY),
-    Case("threads", "delete", "their own", "delete from threads where id = %(thread)s", OWNERS),
-    Case("threads", "delete", "a shared one", "delete from threads where id = %(shared_thread)s", OWNERS),
+    Case("threads", "delete", "their own", "delete from threads where id = %(thread)s", NOBODY),
     # runs
     Case("runs", "select", "theirs", "select from runs where id = %(run)s", MEMBERS),
     Case(
@@ -596,7 +574,7 @@ CASES = [
         "run_watchers", "update", "for how long", "update run_watchers set until = now() where run_id = %(run)s", SERVED
     ),
     Case("run_watchers", "update", "where", "update run_watchers set channel = 'mine' where run_id = %(run)s", NOBODY),
-    Case("run_watchers", "delete", "theirs", "delete from run_watchers where run_id = %(run)s", SERVED),
+    Case("run_watchers", "delete", "theirs", "delete from run_watchers where run_id = %(run)s", NOBODY),
     # agent_sessions
     Case("agent_sessions", "select", "theirs", "select from agent_sessions where org_id = %(org)s", SERVED),
     Case(
@@ -607,7 +585,7 @@ CASES = [
         SERVED,
     ),
     Case("agent_sessions", "update", "theirs", "update agent_sessions set entry = '{}'", NOBODY),
-    Case("agent_sessions", "delete", "theirs", "delete from agent_sessions where org_id = %(org)s", SERVED),
+    Case("agent_sessions", "delete", "theirs", "delete from agent_sessions where org_id = %(org)s", NOBODY),
     # usage
     Case("usage", "select", "theirs", "select from usage where org_id = %(org)s", MEMBERS),
     Case(
@@ -649,6 +627,17 @@ CASES = [
     ),
     Case("credit_limits", "update", "theirs", "update credit_limits set max_usd = 1000", NOBODY),
     Case("credit_limits", "delete", "theirs", "delete from credit_limits", NOBODY),
+    # queue_limits
+    Case("queue_limits", "select", "theirs", "select from queue_limits where org_id = %(org)s", MEMBERS),
+    Case(
+        "queue_limits",
+        "insert",
+        "of an organisation without",
+        "insert into queue_limits (org_id, max_waiting_runs) values (%(second_org)s, 100000)",
+        NOBODY,
+    ),
+    Case("queue_limits", "update", "theirs", "update queue_limits set max_waiting_runs = 100000", NOBODY),
+    Case("queue_limits", "delete", "theirs", "delete from queue_limits", NOBODY),
     # storage.objects: the originals
     Case(
         "storage.objects",
@@ -692,6 +681,32 @@ CASES = [
 
 # What nobody but the service may call, and what a member may, on an extraction, document or run of the organisation.
 CALLS = [
+    # Deleting
+    Case("delete_document", "call", "of an owner", "select delete_document(%(document)s)", OWNERS),
+    Case(
+        "delete_document",
+        "call",
+        "of a member",
+        "select delete_document(%(member_document)s)",
+        OWNERS | {"member", "service: member"},
+    ),
+    Case("delete_extraction", "call", "of an owner", "select delete_extraction(%(extraction)s)", OWNERS),
+    Case(
+        "delete_extraction",
+        "call",
+        "of a member",
+        "select delete_extraction(%(member_extraction)s)",
+        OWNERS | {"member", "service: member"},
+    ),
+    Case("delete_thread", "call", "their own", "select delete_thread(%(thread)s)", OWNERS),
+    Case("delete_thread", "call", "a shared one", "select delete_thread(%(shared_thread)s)", OWNERS),
+    Case(
+        "remove_member",
+        "call",
+        "a member",
+        "select remove_member(%(org)s, %(member)s)",
+        OWNERS | {"member", "service: member"},
+    ),
     Case(
         "update_extraction_field",
         "call",
@@ -775,5 +790,6 @@ CALLS = [
         "select private.enqueue('runs', 'execute_run', '{}', 'x')",
         NOBODY,
     ),
+    Case("claim_job", "call", "a job", "select from private.claim_job('runs', null, 1)", frozenset({"service login"})),
     Case("queue.procrastinate_jobs", "select", "jobs", "select from queue.procrastinate_jobs", {"service login"}),
 ]

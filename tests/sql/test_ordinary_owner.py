@@ -106,7 +106,7 @@ def test_the_triggers_do_their_work(ordinary: Doors, kept: House) -> None:
         assert owner.execute("select status, error from runs where id = %s", [kept.run]).fetchone() == ("failed", "No.")
         assert owner.execute(waiting, [str(kept.run)]).fetchone() == (0,)
     with ordinary.as_service(kept.owner, kept.org) as service:
-        assert service.execute("delete from documents where id = %s", [kept.document]).rowcount == 1
+        assert service.execute("select delete_document(%s)", [kept.document]).rowcount == 1
         assert (
             service.execute("select from extraction_journal where extraction_id = %s", [kept.extraction]).rowcount == 0
         )

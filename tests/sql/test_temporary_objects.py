@@ -72,7 +72,7 @@ EVERYWHERE = [
     "insert into public.documents (id, org_id, filename, storage_path) "
     "select id, org_id, filename, storage_path from public.documents on conflict do nothing",
     "update public.threads set title = 'x'",
-    "delete from public.documents",
+    "select public.delete_document(id) from public.documents where created_by = auth.uid()",
 ]
 
 

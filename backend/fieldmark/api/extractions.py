@@ -16,6 +16,7 @@ from fieldmark.api.problems import responses
 from fieldmark.api.shapes import ShownAs
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
+from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.statuses import Actor, ExtractionStatus
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
@@ -338,10 +339,13 @@ async def restore_version(
 ) -> ChangedExtraction:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
-    prepared = await extractions.prepare_restore(
-        runtime.database, scope, DocumentIndexes(), extraction_id, body.version
-    )
-    return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.restore(conn, prepared))
+    indexes = DocumentIndexes()
+
+    async def attempt() -> ChangedExtraction:
+        prepared = await extractions.prepare_restore(runtime.database, scope, indexes, extraction_id, body.version)
+        return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.restore(conn, prepared))
+
+    return await again_while_stale(attempt)
 
 
 @router.delete("/{extraction_id}/locks", responses=_CHANGES)
@@ -375,8 +379,13 @@ async def _write(
     runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write
 ) -> ChangedExtraction:
     """A person's write of fields: its evidence is looked for before anything is locked."""
-    prepared = await extractions.prepare_write(runtime.database, scope, DocumentIndexes(), extraction_id, write, PERSON)
-    return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.apply(conn, prepared))
+    indexes = DocumentIndexes()
+
+    async def attempt() -> ChangedExtraction:
+        prepared = await extractions.prepare_write(runtime.database, scope, indexes, extraction_id, write, PERSON)
+        return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.apply(conn, prepared))
+
+    return await again_while_stale(attempt)
 
 
 async def _change(

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from fieldmark.api.request_log import route_of
-from fieldmark.errors import FieldmarkError, Misconfigured, Unauthenticated, Unavailable
+from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unauthenticated, Unavailable
 
 log = structlog.get_logger()
 
@@ -98,6 +98,8 @@ async def _expected(request: Request, error: Exception) -> JSONResponse:
     if isinstance(known, Unavailable):
         log.warning("unavailable", reason=str(known))
         headers["Retry-After"] = "2"
+    if isinstance(known, QueueFull):
+        headers["Retry-After"] = "30"
     return problem(known.status, known.code, known.title, str(known), headers, known.details)
 
 

@@ -338,15 +338,28 @@ async def _make_queue(connection: _Connection) -> None:
             "Apply the SQL migrations of procrastinate between the two with search_path=queue, then run "
             f"comment on schema queue is '{installed}'."
         )
-    if await _value(connection, "select to_regclass('queue.fieldmark_ended') is null"):
-        await connection.execute(_ENDED_JOBS.encode())
+    async with connection.transaction():
+        for statement in _QUEUE_OF_OURS:
+            await connection.execute(statement.encode())
 
 
-# What the worker's maintenance looks through, past all jobs that wait.
-_ENDED_JOBS: Final = """
-create index fieldmark_ended on queue.procrastinate_jobs (id)
-where status in ('succeeded', 'failed', 'cancelled', 'aborted')
-"""
+# What private.enqueue and private.claim_job look through. (Rows come and go here: they are cleared away before a fifth
+# of the table is dead.)
+_QUEUE_OF_OURS: Final = (
+    "create index if not exists fieldmark_next on queue.procrastinate_jobs (queue_name, (-priority), id) "
+    "where status = 'todo'",
+    "create index if not exists fieldmark_of_organisation on queue.procrastinate_jobs "
+    "(queue_name, left(lock, 36), (0 - priority)) where status = 'todo'",
+    "create index if not exists fieldmark_at_work on queue.procrastinate_jobs (queue_name, (-priority)) "
+    "where status = 'doing'",
+    "create index if not exists fieldmark_of_lock on queue.procrastinate_jobs (lock, (-priority), id) "
+    "where status = 'todo'",
+    # What the worker's maintenance looks through, past all jobs that wait.
+    "create index if not exists fieldmark_ended on queue.procrastinate_jobs (id) "
+    "where status in ('succeeded', 'failed', 'cancelled', 'aborted')",
+    "alter table queue.procrastinate_jobs set (autovacuum_vacuum_scale_factor = 0.02)",
+    "alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.02)",
+)
 
 
 async def _grant(connection: _Connection) -> None:

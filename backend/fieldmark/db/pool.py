@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
@@ -23,6 +25,8 @@ from fieldmark.errors import (
     Invalid,
     Misconfigured,
     NotFound,
+    QueueFull,
+    TooManyAtOnce,
     Unauthenticated,
     Unavailable,
 )
@@ -57,10 +61,13 @@ CONNECTING: Final[dict[str, Any]] = {
 RECONNECT_SECONDS: Final = 5.0
 # Postgres must notice as well: what a machine that is gone had locked would stay locked for hours.
 IDLE_IN_TRANSACTION: Final = "15s"
+# Longer than that, so that what a dead one had locked is waited for. Nobody else's lock keeps a connection for ever.
+_LOCK_TIMEOUT: Final = "20s"
 
 _AS_USER: Final = sql.SQL(
     "begin; select set_config('role', 'authenticated', true), set_config('request.jwt.claims', {}, true), "
-    f"set_config('idle_in_transaction_session_timeout', '{IDLE_IN_TRANSACTION}', true)"
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE_IN_TRANSACTION}', true), "
+    f"set_config('lock_timeout', '{_LOCK_TIMEOUT}', true)"
 )
 _AS_SERVICE: Final = sql.SQL(f"begin; set local idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION}'")
 
@@ -76,15 +83,28 @@ class Load(NamedTuple):
     waiting: int
 
 
+@dataclass(slots=True)
+class _Share:
+    """The connections that one organisation may have at once, and how many transactions have or want one."""
+
+    places: asyncio.Semaphore
+    users: int = 0
+
+
 class Database:
     """Postgres as the service sees it: an async context manager around a pool of connections.
 
     `url` logs in as the service's role. Where it is a transaction pooler (port 6543, or `pgbouncer=true` in the URL),
     statements are not prepared, and `direct_url` reaches the same database past the pooler, because LISTEN needs a
     session of its own. Without one, listeners are told once a second to look for themselves.
+
+    One organisation has seven tenths of the connections at most. What it asks for beyond waits for its own, and leaves
+    the rest to others.
     """
 
-    def __init__(self, url: str, direct_url: str | None = None, size: int = 10) -> None:
+    def __init__(
+        self, url: str, direct_url: str | None = None, size: int = 10, wait_seconds: float = _WAIT_SECONDS
+    ) -> None:
         self._url, pooled = plain_url(url)
         direct, direct_pooled = plain_url(direct_url or url)
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -98,11 +118,13 @@ class Database:
             },
             min_size=1,
             max_size=size,
-            timeout=_WAIT_SECONDS,
+            timeout=wait_seconds,
             reconnect_timeout=RECONNECT_SECONDS,
             open=False,
         )
         self._size = size
+        self._wait_seconds = wait_seconds
+        self._shares: dict[UUID, _Share] = {}
         self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTING)
         self._teller = NewsTeller(self._tell)
         self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
@@ -124,10 +146,35 @@ class Database:
     @asynccontextmanager
     async def as_user(self, scope: Scope) -> AsyncGenerator[Connection]:
         """One transaction in which the row policies see this user in this organisation. Commits when the block ends
-        well, else rolls back. Raises Unavailable where the database does not answer."""
+        well, else rolls back. Raises Unavailable where the database does not answer, and TooManyAtOnce where the
+        organisation's share of the connections stays in use."""
         with span("transaction", org_id=str(scope.org_id)):
-            async with self._transaction(_as(scope.user_id, scope.org_id)) as connection:
+            async with (
+                self._place_of(scope.org_id),
+                self._transaction(_as(scope.user_id, scope.org_id)) as connection,
+            ):
                 yield connection
+
+    @asynccontextmanager
+    async def _place_of(self, org_id: UUID) -> AsyncGenerator[None]:
+        share = self._shares.setdefault(org_id, _Share(asyncio.Semaphore(max(1, self._size * 7 // 10))))
+        share.users += 1
+        try:
+            try:
+                async with asyncio.timeout(self._wait_seconds):
+                    await share.places.acquire()
+            except TimeoutError:
+                raise TooManyAtOnce(
+                    "Too many requests of this organisation are at work at once: send fewer, or again a little later."
+                ) from None
+            try:
+                yield
+            finally:
+                share.places.release()
+        finally:
+            share.users -= 1
+            if not share.users:
+                del self._shares[org_id]
 
     @asynccontextmanager
     async def as_user_without_org(self, user_id: UUID) -> AsyncGenerator[Connection]:
@@ -161,6 +208,8 @@ class Database:
                     news = connection.news
                 self._teller.add(news)
                 return
+        except errors.LockNotAvailable as error:
+            raise Unavailable("Somebody else is changing the same at length: try again in a while.") from error
         except OperationalError as error:
             if _is_lost(error):
                 raise Unavailable(f"The database does not answer: {_reason(error)}") from error
@@ -234,6 +283,7 @@ _REFUSALS: Final[dict[str, type[FieldmarkError]]] = {
     "PT409": Conflict,
     "PT410": Fenced,
     "PT422": Invalid,
+    "PT429": QueueFull,
     "PT503": Unavailable,
 }
 
@@ -324,6 +374,6 @@ def _is_lost(error: OperationalError) -> bool:
 
 def _reason(error: OperationalError) -> str:
     if isinstance(error, PoolTimeout):
-        return f"no connection became free within {_WAIT_SECONDS:.0f} seconds."
+        return "no connection became free in time."
     text = str(error).strip().splitlines()
     return text[0] if text else "the connection was closed."

@@ -134,7 +134,11 @@ create table if not exists storage.objects (
 
 alter table storage.buckets enable row level security;
 alter table storage.objects enable row level security;
-grant all on storage.buckets, storage.objects to anon, authenticated, service_role;
+-- No more than anybody has a policy for. (Truncating asks no policy, and the right to delete is one to lock the table.)
+revoke all on storage.buckets, storage.objects from anon, authenticated;
+grant select on storage.buckets, storage.objects to anon, authenticated;
+grant insert (id, bucket_id, name, owner_id, metadata, user_metadata, version) on storage.objects to authenticated;
+grant all on storage.buckets, storage.objects to service_role;
 
 -- The folders of an object's name, without the file: a/b/c.pdf -> {a,b}
 create or replace function storage.foldername(name text) returns text[]

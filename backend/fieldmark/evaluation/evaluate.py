@@ -224,6 +224,7 @@ async def _tidied(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[U
         for document_id in documents:
             with suppress(NotFound):  # somebody else was faster
                 await runtime.documents.remove(scope, document_id)
-        async with runtime.database.as_user(scope) as conn:
-            for extraction_id in begun:
-                await extractions.remove(conn, extraction_id)
+        for extraction_id in begun:
+            with suppress(NotFound):
+                async with runtime.database.as_user(scope) as conn:
+                    await extractions.remove(conn, extraction_id)

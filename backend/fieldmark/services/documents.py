@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 
@@ -13,6 +13,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.domain.ids import new_id
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
@@ -39,7 +40,7 @@ class DocumentService:
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
-        document_id = uuid4()
+        document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
         await self._files.put(path, source)
         try:
@@ -112,8 +113,6 @@ class DocumentService:
         """Delete a document with its pages, extractions, runs and original. Raises NotFound."""
         async with self._database.as_user(scope) as conn:
             path = await documents.remove(conn, document_id)
-        if path is None:
-            raise NotFound("There is no such document.")
         await self._files.remove(path)
 
     def _check_size(self, size: int) -> None:

@@ -17,6 +17,7 @@ from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.paths import Path
 from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords
 from fieldmark.identity.scope import Scope
+from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
 
 MOST_INDEXES: Final = 8
@@ -46,7 +47,7 @@ async def _built(database: Database, scope: Scope, document_id: UUID) -> Documen
     async with database.as_user(scope) as conn:
         pages = await documents.words(conn, document_id)
     # Half a second for hundreds of pages, in which others are to go on.
-    return await asyncio.to_thread(DocumentIndex, [PageWords(page.number, page.words) for page in pages])
+    return await in_turn(scope.org_id, DocumentIndex, [PageWords(page.number, page.words) for page in pages])
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class Evidence:
 
 
 async def find(
+    org_id: UUID,
     index: DocumentIndex,
     at: Path,
     value: JsonValue,
@@ -74,11 +76,22 @@ async def find(
     0 for what is on no page. `of_a_person` names the leaves that a person says, None is all of them: those need none,
     and have none there. Nor has a blank.
     """
+    # Thousands of values that are on no page take seconds.
+    return await in_turn(org_id, _found, index, at, value, stands, claims, of_a_person)
+
+
+def _found(
+    index: DocumentIndex,
+    at: Path,
+    value: JsonValue,
+    stands: Mapping[str, JsonValue],
+    claims: Mapping[str, Claim] | None,
+    of_a_person: Collection[str] | None,
+) -> Evidence:
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
     leaves_of_row = [*rest_of_row(at, stands, written), *written.items()]
-    # Not on the event loop: thousands of values that are on no page take seconds.
-    found = await asyncio.to_thread(index.ground_leaves, leaves_of_row, claimed)
+    found = index.ground_leaves(leaves_of_row, claimed)
     result = Evidence()
     for name in written:
         finding: Finding = found[name]
@@ -91,11 +104,11 @@ async def find(
     return result
 
 
-async def quotes_elsewhere(index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:
+async def quotes_elsewhere(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:
     """By path name, a sentence for each quote that is not on its page, or on none (the first ten): the page that it is
     on, else what is printed that is most like it."""
     quotes = {name: (claim.quote, claim.page) for name, claim in claims.items() if claim.quote and claim.quote.strip()}
-    return await asyncio.to_thread(_quotes_elsewhere, index, quotes) if quotes else {}
+    return await in_turn(org_id, _quotes_elsewhere, index, quotes) if quotes else {}
 
 
 def _quotes_elsewhere(index: DocumentIndex, quotes: Mapping[str, tuple[str, int | None]]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Writing an extraction, for whoever does it: a person over HTTP, an agent's tool, a command.
 
-A write has two halves. `prepare` looks for the evidence and holds neither a connection nor a lock. `apply` locks the
-extraction, sees whether what was prepared for still stands, and calls one SQL function.
+A write has two halves. `prepare_write` looks for the evidence and holds neither a connection nor a lock. `apply` locks
+the extraction, sees whether what was prepared for still stands, and calls one SQL function. Where it stands no more it
+raises Stale, and its caller does both anew: nothing is looked for while anything is locked.
 """
 
 from __future__ import annotations
@@ -24,18 +25,16 @@ from fieldmark.domain.schema import violations, violations_of_write, violations_
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Conflict, Invalid, NotFound, QuoteNotPrinted, SchemaViolation
+from fieldmark.errors import Conflict, Invalid, NotFound, QuoteNotPrinted, SchemaViolation, Stale
 from fieldmark.grounding import Claim, DocumentIndex
 from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
 from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
 from fieldmark.services.paging import Cursor, Page, page_of
+from fieldmark.services.turns import in_turn
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
-
-SECONDS_UNDER_LOCK: Final = 5.0
-"""How long evidence is looked for again while the extraction is locked, because it changed meanwhile."""
 
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
@@ -85,7 +84,6 @@ class PreparedWrite:
     """A write with its evidence, for an extraction as it stood at `row.version`. `spoken` names the leaves for which
     the author has a person's word."""
 
-    index: DocumentIndex
     row: ExtractionRow
     write: Write
     author: Author
@@ -107,7 +105,6 @@ class WrittenFields:
 class PreparedRestore:
     """The fields of an earlier version with their evidence, for an extraction as it stood at `row.version`."""
 
-    index: DocumentIndex
     row: ExtractionRow
     version: int
     fields: Fields
@@ -194,40 +191,37 @@ async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -
 async def prepare_write(
     database: Database, scope: Scope, indexes: DocumentIndexes, extraction_id: UUID, write: Write, author: Author
 ) -> PreparedWrite:
-    """A write with its evidence, ready to be applied. Opens and ends transactions of its own. Raises NotFound, and what
-    `prepare` does."""
+    """A write with its evidence, ready to be applied. Opens and ends transactions of its own. Raises NotFound, Invalid
+    for what cannot be stored, and QuoteNotPrinted where an agent's quote is not on its page."""
     async with database.as_user(scope) as conn:
         row = await get(conn, extraction_id)
     index = await indexes.get(database, scope, row.document_id)
-    return await prepare(index, row, write, author)
-
-
-async def prepare(index: DocumentIndex, row: ExtractionRow, write: Write, author: Author) -> PreparedWrite:
-    """A write with its evidence, for an extraction as it stands in `row`.
-
-    Raises Invalid for what cannot be stored, and QuoteNotPrinted where an agent's quote is not on its page.
-    """
     if not isinstance(write, FieldRemoval):
         if problem := problem_with(write.value):
             raise Invalid(problem)
-        if faults := await quotes_elsewhere(index, write.claims):
+        if faults := await quotes_elsewhere(scope.org_id, index, write.claims):
             raise QuoteNotPrinted(
                 "Nothing was stored: a quote must be what the page prints, word for word.\n"
                 + "\n".join(f"- {fault}" for fault in faults.values()),
                 list(faults),
             )
-    return await _prepared(index, row, write, author)
+    spoken: frozenset[str] = frozenset()
+    if author.message is not None:
+        # Not on the event loop: an extraction may have 100,000 fields.
+        spoken = await in_turn(scope.org_id, _spoken, author.message, row, write)
+    shown = await _evidence(scope, index, row, write, author, spoken)
+    return PreparedWrite(row, write, author, shown, spoken)
 
 
 async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
-    """Write what was prepared. If the extraction changed meanwhile in what the evidence hangs on, it is looked for
-    again, for five seconds at most.
+    """Write what was prepared.
 
-    Raises NotFound; Invalid where the database refuses the path; SchemaViolation where an agent's write can never come
-    to follow the schema, with the transaction to be undone; Conflict where looking again took too long.
+    Raises NotFound; Stale if the extraction changed meanwhile in what the evidence hangs on; Invalid where the database
+    refuses the path; SchemaViolation where an agent's write can never come to follow the schema, with the transaction
+    to be undone.
     """
-    prepared = await _as_it_stands(conn, prepared)
-    row, write, shown = prepared.row, prepared.write, prepared.shown
+    row = await _as_it_stands(conn, prepared)
+    write, shown = prepared.write, await _news(prepared, row)
     if prepared.author.message is not None:
         await extractions.speak_for(conn, prepared.spoken)
     match write:
@@ -340,17 +334,15 @@ async def prepare_restore(
         then = await extractions.as_of(conn, extraction_id, version)
     fields = (then and then.extracted_fields) or {}
     index = await indexes.get(database, scope, row.document_id)
-    shown = await _evidence(index, row, FieldsWrite(fields), PERSON, frozenset())
-    return PreparedRestore(index, row, version, fields, shown)
+    shown = await _evidence(scope, index, row, FieldsWrite(fields), PERSON, frozenset())
+    return PreparedRestore(row, version, fields, shown)
 
 
 async def restore(conn: Connection, prepared: PreparedRestore) -> Stored:
     """Write the fields as they stood at a version, as a new version. What this brings back has the evidence that it is
-    found at now. Raises NotFound, Invalid."""
-    write = PreparedWrite(
-        prepared.index, prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset()
-    )
-    shown = (await _as_it_stands(conn, write)).shown
+    found at now. Raises NotFound, Invalid, and Stale as `apply` does."""
+    write = PreparedWrite(prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset())
+    shown = await _news(write, await _as_it_stands(conn, write))
     return await extractions.restore(conn, prepared.row.id, prepared.version, shown.confidences, shown.evidence)
 
 
@@ -369,21 +361,14 @@ async def decide_proposals(conn: Connection, extraction_id: UUID, decisions: Seq
 # Evidence -------------------------------------------------------------------------------------------------------------
 
 
-async def _prepared(index: DocumentIndex, row: ExtractionRow, write: Write, author: Author) -> PreparedWrite:
-    spoken: frozenset[str] = frozenset()
-    if author.message is not None:
-        # Not on the event loop: an extraction may have 100,000 fields.
-        spoken = await asyncio.to_thread(_spoken, author.message, row, write)
-    return PreparedWrite(index, row, write, author, await _evidence(index, row, write, author, spoken), spoken)
-
-
 async def _evidence(
-    index: DocumentIndex, row: ExtractionRow, write: Write, author: Author, spoken: frozenset[str]
+    scope: Scope, index: DocumentIndex, row: ExtractionRow, write: Write, author: Author, spoken: frozenset[str]
 ) -> Evidence:
     if isinstance(write, FieldRemoval):
         return Evidence()
     at = write.path if isinstance(write, FieldWrite) else ()
-    shown = await find(
+    return await find(
+        scope.org_id,
         index,
         at,
         write.value,
@@ -391,38 +376,45 @@ async def _evidence(
         claims=None if author.is_person else write.claims,
         of_a_person=None if author.is_person else spoken,
     )
-    if author.is_person:
-        _keep_evidence(shown, row, at, write.value)
-    return shown
 
 
-def _keep_evidence(shown: Evidence, row: ExtractionRow, at: Path, value: JsonValue) -> None:
-    """What stood there already keeps its evidence: a quote of the agent's may have told which of several places is
-    meant."""
-    written = dict(leaves(value, at))
+async def _news(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:
+    """What is new of the evidence of a write. What a person writes as it stands keeps the evidence that it has: a quote
+    of the agent's may have told which of several places is meant."""
+    # (Not on the event loop, as all that a document may make long.)
+    if not prepared.author.is_person or isinstance(prepared.write, FieldRemoval):
+        return prepared.shown
+    return await asyncio.to_thread(_without_what_stands, prepared.shown, row, prepared.write)
+
+
+def _without_what_stands(shown: Evidence, row: ExtractionRow, write: FieldWrite | FieldsWrite) -> Evidence:
+    at = write.path if isinstance(write, FieldWrite) else ()
+    written = dict(leaves(write.value, at))
     before = value_at(row.extracted_fields, at)
-    for name, leaf in () if isinstance(before, Nothing) else leaves(before, at):
-        if name in written and name in row.evidence and canonical(written[name]) == canonical(leaf):
-            del shown.evidence[name]
-            shown.confidences.pop(name, None)
+    kept = {
+        name
+        for name, leaf in (() if isinstance(before, Nothing) else leaves(before, at))
+        if name in written and name in row.evidence and canonical(written[name]) == canonical(leaf)
+    }
+    return Evidence(
+        {name: score for name, score in shown.confidences.items() if name not in kept},
+        {name: proof for name, proof in shown.evidence.items() if name not in kept},
+        shown.not_found,
+    )
 
 
-async def _as_it_stands(conn: Connection, prepared: PreparedWrite) -> PreparedWrite:
-    """What was prepared, for the extraction as it stands. Nobody else changes it until this transaction ends. Raises
-    NotFound, Conflict."""
+async def _as_it_stands(conn: Connection, prepared: PreparedWrite) -> ExtractionRow:
+    """The extraction as it stands. Nobody else changes it until this transaction ends. Raises NotFound, and Stale if
+    what the preparation looked at stands no more."""
     standing = await extractions.lock(conn, prepared.row.id)
     if standing is None:
         raise _no_such()
     if (standing.version, standing.locks) == (prepared.row.version, prepared.row.locks):
-        return replace(prepared, row=replace(prepared.row, status=standing.status))
+        return replace(prepared.row, status=standing.status)
     row = await get(conn, prepared.row.id)
-    if _hangs_on(prepared, row) == _hangs_on(prepared, prepared.row):
-        return replace(prepared, row=row)
-    try:
-        async with asyncio.timeout(SECONDS_UNDER_LOCK):
-            return await _prepared(prepared.index, row, prepared.write, prepared.author)
-    except TimeoutError:
-        raise Conflict("The fields changed while it was looked for where the new values stand: try again.") from None
+    if _hangs_on(prepared, row) != _hangs_on(prepared, prepared.row):
+        raise Stale("The fields changed while it was looked for where the new values stand: try again.")
+    return row
 
 
 def _hangs_on(prepared: PreparedWrite, row: ExtractionRow) -> object:
@@ -433,11 +425,7 @@ def _hangs_on(prepared: PreparedWrite, row: ExtractionRow) -> object:
     if isinstance(write, FieldRemoval):
         return None
     at = write.path if isinstance(write, FieldWrite) else ()
-    if not prepared.author.is_person:
-        return list(rest_of_row(at, row.extracted_fields, dict(leaves(write.value, at))))
-    stands = value_at(row.extracted_fields, at)
-    proofs = {name: row.evidence[name] for name, _ in leaves(write.value, at) if name in row.evidence}
-    return list(rest_of_row(at, row.extracted_fields, {})), None if isinstance(stands, Nothing) else [stands], proofs
+    return list(rest_of_row(at, row.extracted_fields, dict(leaves(write.value, at))))
 
 
 async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> None:

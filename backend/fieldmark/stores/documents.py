@@ -84,11 +84,12 @@ async def list_documents(
     return await cursor.fetchall()
 
 
-async def remove(conn: Connection, document_id: UUID) -> str | None:
-    """Where the original of the deleted document lies, None if there was none. All that hangs on it goes too."""
-    cursor = await conn.execute("delete from public.documents where id = %s returning storage_path", (document_id,))
+async def remove(conn: Connection, document_id: UUID) -> str:
+    """Where the original of the deleted document lies. All that hangs on it goes too. Raises NotFound."""
+    cursor = await conn.execute("select public.delete_document(%s) as path", (document_id,))
     row = await cursor.fetchone()
-    return row["storage_path"] if row else None
+    assert row is not None
+    return row["path"]
 
 
 async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | None:
@@ -101,7 +102,7 @@ async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | No
     )
     row = await cursor.fetchone()
     if row is not None:
-        await conn.execute("delete from public.document_pages where document_id = %s", (document_id,))
+        await conn.execute("select private.clear_pages(%s)", (document_id,))
     return row
 
 

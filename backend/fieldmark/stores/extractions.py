@@ -169,17 +169,20 @@ async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[Correcte
     cursor = await cursor_of(
         conn,
         CorrectedRow,
-        "select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence from public.extractions as e "
-        "join public.documents as d on d.id = e.document_id "
-        "where e.org_id = %s and e.status = 'completed' and e.locks <> '{}' order by e.created_at desc limit %s",
+        """select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence
+           from (
+             select * from public.extractions
+             where org_id = %s and status = 'completed' and locks <> '{}' order by created_at desc limit %s
+           ) as e
+           join public.documents as d on d.id = e.document_id order by e.created_at desc""",
         (org_id, limit),
     )
     return await cursor.fetchall()
 
 
 async def remove(conn: Connection, extraction_id: UUID) -> None:
-    """Delete an extraction with its runs."""
-    await conn.execute("delete from public.extractions where id = %s", (extraction_id,))
+    """Delete an extraction with its runs. Raises NotFound."""
+    await conn.execute("select public.delete_extraction(%s)", (extraction_id,))
 
 
 async def speak_for(conn: Connection, names: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
 from fieldmark.stores.tool_calls import CallRow
@@ -145,7 +146,8 @@ async def add(
 ) -> UUID:
     """Insert a run; triggers fill in what the request leaves open and put it into the queue. Answers its id.
 
-    With an `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
+    Raises NotFound for a subject that does not exist, QueueFull where too many of the organisation wait. With an
+    `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
     `parent` is a run and its call that waits for this one.
     """
     given = {
@@ -171,7 +173,10 @@ async def add(
         "insert into public.runs ({}) values ({}) on conflict (org_id, created_by, idempotency_key) do nothing "
         "returning id"
     ).format(sql.SQL(", ").join(map(sql.Identifier, given)), sql.SQL(", ").join(map(sql.Placeholder, given)))
-    row = await (await conn.execute(query, given)).fetchone()
+    try:
+        row = await (await conn.execute(query, given)).fetchone()
+    except errors.ForeignKeyViolation as error:
+        raise NotFound("What the run is to be about does not exist, or not any more.") from error
     if row is not None:
         return row["id"]
     assert idempotency_key is not None

@@ -107,6 +107,5 @@ async def subpaths(conn: AsyncConnection[Row], part: Part) -> list[str]:
 async def remove(conn: AsyncConnection[Row], part: Part) -> None:
     """Forget a conversation with all its parts, or (with a subpath) one part of it."""
     await conn.execute(
-        f"delete from public.agent_sessions where {_HERE} and (%s = '' or subpath = %s)",
-        (part.org_id, part.project, part.session_id, part.subpath, part.subpath),
+        "select private.forget_session(%s, %s, %s, %s)", (part.org_id, part.project, part.session_id, part.subpath)
     )

@@ -17,8 +17,9 @@ import structlog
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.attempts import again_while_stale, once
 from fieldmark.domain.statuses import CallStatus
-from fieldmark.errors import Conflict, Fenced, FieldmarkError, Invalid, NotFound, TooLarge
+from fieldmark.errors import Conflict, Fenced, FieldmarkError, Invalid, NotFound, QueueFull, TooLarge
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
@@ -79,18 +80,36 @@ async def run_call(
             async with context.database.as_user(context.scope) as conn:
                 if (recorded := await _claim(conn, context, name, call_id, arguments)) is not None:
                     return recorded
-        prepared = await (ahead or prepare(tool, context, args))
-        async with context.database.as_user(context.scope) as conn:
-            if (recorded := await _claim(conn, context, name, call_id, arguments)) is not None:
-                return recorded
-            if prepared.refusal is None:
-                return await perform(conn, context, prepared, call_id)
-        outcome = prepared.refusal
+        # (An external tool's work is done once.)
+        again = once if tool.effect is ToolEffect.EXTERNAL else again_while_stale
+        begun = iter(() if ahead is None else (ahead,))
+        outcome, is_recorded = await again(
+            lambda: _attempt(context, next(begun, None) or prepare(tool, context, args), tool, call_id, arguments)
+        )
+        if is_recorded:
+            return outcome
     except Exception as error:  # noqa: BLE001  refusals and faults of the tool; the rest is raised again
         outcome = refused(error)
     if tool is not None and tool.is_gated and call_id is not None:
         await _record_refusal(context, name, call_id, arguments, outcome)
     return outcome
+
+
+async def _attempt(
+    context: RunContext[Any],
+    preparing: Awaitable[Prepared],
+    tool: Tool[Any],
+    call_id: str,
+    arguments: Mapping[str, JsonValue],
+) -> tuple[ToolOutcome, bool]:
+    """What a call comes to, and whether that is recorded."""
+    prepared = await preparing
+    async with context.database.as_user(context.scope) as conn:
+        if (recorded := await _claim(conn, context, tool.name, call_id, arguments)) is not None:
+            return recorded, True
+        if prepared.refusal is None:
+            return await perform(conn, context, prepared, call_id), True
+    return prepared.refusal, False
 
 
 async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> Prepared:
@@ -154,7 +173,7 @@ def refused(error: Exception) -> ToolOutcome:
             return ToolOutcome(str(error), getattr(error, "code", "invalid"), is_error=True)
         case Fenced():
             raise error
-        case NotFound() | Conflict():
+        case NotFound() | Conflict() | QueueFull():
             return ToolOutcome(f"{error} {_NOT_AGAIN}", error.code, is_error=True)
         case FieldmarkError():
             raise error

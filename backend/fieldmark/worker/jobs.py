@@ -45,7 +45,7 @@ async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
         stack.enter_context(scratch_dir.scratch_dir())
         model = await stack.enter_async_context(_model_service(runtime.settings))
         pool = await stack.enter_async_context(_cli_pool(runtime, model))
-        queue = await stack.enter_async_context(open_queue(runtime.direct_url))
+        queue = await stack.enter_async_context(open_queue(runtime.direct_url, _places(runtime.settings)))
         runner = _register(queue, runtime, model, pool)
         task = asyncio.create_task(_work(queue, runtime), name="worker")
         try:
@@ -127,12 +127,17 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
     return runner
 
 
+def _places(settings: Settings) -> dict[str, int]:
+    """How many jobs of each queue are done at once. The last of its places no organisation has to itself: so there
+    are three for documents, of which a batch has two."""
+    agents = settings.max_live_agents
+    return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 3}
+
+
 async def _work(queue: App, runtime: Runtime) -> None:
-    settings = runtime.settings
     async with asyncio.TaskGroup() as group:
         # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
-        agents = settings.max_live_agents
-        for name, concurrency in ((RUNS, agents), (BACKGROUND, max(1, agents // 2)), (DOCUMENTS, 2)):
+        for name, concurrency in _places(runtime.settings).items():
             group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
         group.create_task(_repeat(MAINTENANCE_SECONDS, "maintenance", lambda: _run_maintenance(runtime)))

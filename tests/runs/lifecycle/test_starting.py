@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import psycopg
 import pytest
 
-from fieldmark.errors import Invalid
+from fieldmark.errors import Invalid, NotFound
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import launch
@@ -111,7 +110,7 @@ async def test_a_run_about_what_there_is_not_or_is_another_s_is_refused(desk, ma
         (desk.scope, Subject(uuid4(), desk.extraction_id)),
         (desk.scope, Subject(desk.document_id, uuid4())),
     ):
-        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        with pytest.raises(NotFound):
             await add(desk, scope=scope, subject=subject)
     assert desk.sql("select 1 from public.runs") == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,10 +16,11 @@ from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import CallStatus, RunStatus
-from fieldmark.errors import Conflict, Invalid, NotFound, TargetChanged
+from fieldmark.errors import Conflict, Invalid, NotFound, Stale, TargetChanged
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
 from fieldmark.runs.events.approvals import approval_event, shown_changes
@@ -77,8 +78,10 @@ async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, 
 
 
 def as_pending(agent: str, call: CallRow) -> PendingCall:
-    """A call of an agent's run as the person who is to decide it sees it."""
-    message = AGENTS[agent].toolset.summary(call.tool, call.arguments)
+    """A call of an agent's run as the person who is to decide it sees it. An agent that this process does not have may
+    be another's: its call is shown by its tool's name."""
+    spec = AGENTS.get(agent)
+    message = call.tool if spec is None else spec.toolset.summary(call.tool, call.arguments)
     return PendingCall(call.id, call.tool, call.arguments, message, shown_changes(call.changes or []))
 
 
@@ -103,7 +106,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
         raise Invalid("A rejected call needs no input.")
     if not decision.approved:
         return await _reject(database, scope, run, call, decision)
-    return await _approve(database, scope, run, call, decision)
+    return await again_while_stale(lambda: _approve(database, scope, run, call, decision))
 
 
 async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
@@ -120,6 +123,8 @@ async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, 
 
 async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
     began = time.monotonic()
+    if run.agent not in AGENTS:
+        raise Conflict(f"This service does not have the agent {run.agent!r}: decide its calls where it is.")
     toolset = AGENTS[run.agent].toolset
     tool = toolset.tools[call.tool]
     edited = decision.arguments if decision.arguments != call.arguments else None
@@ -213,6 +218,8 @@ async def _perform(
         try:
             async with conn.transaction():  # a savepoint: what the tool refuses is undone, the decision stands
                 return await perform(conn, context, prepared, call.id)
+        except Stale:
+            raise
         except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
             outcome = refused(error)
     if is_edited:  # the person can mend what they wrote: nothing is decided yet
@@ -237,7 +244,7 @@ async def _tell_end(
     outcome: ToolOutcome,
     began: float,
 ) -> None:
-    summary = AGENTS[run.agent].toolset.summary(call.tool, arguments)
+    summary = as_pending(run.agent, replace(call, arguments=arguments)).message
     milliseconds = round((time.monotonic() - began) * 1000)
     await runs.append_event(conn, run.id, ended_event(call.tool, call.id, summary, outcome, milliseconds))
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
 from fieldmark.agents.registry import AGENTS, find_task
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.ids import new_id
 from fieldmark.errors import Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
@@ -60,7 +61,7 @@ async def start(
             subject, task_input = await task.begin(conn, scope, request)
             if subject.extraction_id is not None or subject.thread_id is not None:
                 await runs.supersede(conn, subject, "A newer run took its place.")
-            wanted = uuid4()
+            wanted = new_id()
             run_id = await runs.add(
                 conn,
                 scope,
@@ -115,7 +116,7 @@ async def start_child(
     return await runs.add(
         conn,
         context.scope,
-        id=uuid4(),
+        id=new_id(),
         agent=agent,
         task=task,
         task_input=task_input.model_dump(mode="json", exclude_none=True),

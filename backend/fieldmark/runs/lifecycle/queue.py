@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from procrastinate import App, PsycopgConnector
+from procrastinate.connector import BaseConnector
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
@@ -26,9 +27,10 @@ PERSISTENT_SECONDS = 8
 
 
 @asynccontextmanager
-async def open_queue(direct_url: str) -> AsyncGenerator[App]:
-    """The queue over a direct connection: it listens, which no transaction pooler lets it. Raises Misconfigured where
-    there is none, Unavailable where nothing answers."""
+async def open_queue(direct_url: str, places: Mapping[str, int]) -> AsyncGenerator[App]:
+    """The queue over a direct connection: it listens, which no transaction pooler lets it. `places` says how many jobs
+    of each queue the worker on it does at once. Raises Misconfigured where there is no such connection, Unavailable
+    where nothing answers."""
     url, pooled = plain_url(direct_url)
     if pooled:
         raise Misconfigured(
@@ -46,7 +48,7 @@ async def open_queue(direct_url: str) -> AsyncGenerator[App]:
         kwargs={**CONNECTING, "application_name": "fieldmark-queue", "options": options},
     )
     app = App(connector=connector)
-    app.job_manager = _Jobs(connector)
+    app.job_manager = _Jobs(connector, places)
     await reach(url, "The database itself (DATABASE_DIRECT_URL)")
     async with app.open_async():
         yield app
@@ -58,6 +60,22 @@ class _Jobs(JobManager):
 
     A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
     """
+
+    def __init__(self, connector: BaseConnector, places: Mapping[str, int]) -> None:
+        super().__init__(connector)
+        self._places = places
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """The next job of a worker's queue, which is now the worker's: fair to organisations, as no function of
+        procrastinate's is."""
+        (queue,) = list(queues or ())
+        rows = await self.connector.execute_query_all_async(
+            "select * from private.claim_job(%(queue)s, %(worker_id)s, %(places)s)",
+            queue=queue,
+            worker_id=worker_id,
+            places=self._places[queue],
+        )
+        return Job.from_row(rows[0]) if rows else None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         await self._of_its_holder(

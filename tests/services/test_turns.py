@@ -1,0 +1,66 @@
+"""Long computing goes in turns: an organisation's next after everybody else's who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from uuid import uuid4
+
+import pytest
+
+from fieldmark.errors import TooManyAtOnce
+from fieldmark.services.turns import AT_ONCE, MOST_WAITING, in_turn
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_asks_for_much_is_served_in_turn_with_who_asks_for_little():
+    loud, quiet, others = uuid4(), uuid4(), [uuid4() for _ in range(AT_ONCE)]
+    go, done = threading.Event(), []
+    blocking = [asyncio.create_task(in_turn(other, go.wait)) for other in others]
+    await asyncio.sleep(0.05)
+    asked = [asyncio.create_task(in_turn(loud, done.append, "loud")) for _ in range(10)]
+    await asyncio.sleep(0.05)
+    asked.append(asyncio.create_task(in_turn(quiet, done.append, "quiet")))
+    await asyncio.sleep(0.05)
+    assert done == []
+    go.set()
+    await asyncio.gather(*blocking, *asked)
+    assert len(done) == 11 and "quiet" in done[:3]
+
+
+async def test_one_organisation_has_one_turn_at_a_time():
+    org, go, begun = uuid4(), threading.Event(), []
+
+    def wait() -> None:
+        begun.append(1)
+        go.wait()
+
+    asked = [asyncio.create_task(in_turn(org, wait)) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    assert len(begun) == 1
+    assert await asyncio.wait_for(in_turn(uuid4(), int), 10) == 0
+    go.set()
+    await asyncio.gather(*asked)
+
+
+async def test_too_many_are_refused_and_nobody_else():
+    org, go = uuid4(), threading.Event()
+    asked = [asyncio.create_task(in_turn(org, go.wait)) for _ in range(MOST_WAITING)]
+    await asyncio.sleep(0.05)
+    with pytest.raises(TooManyAtOnce):
+        await in_turn(org, int)
+    assert await asyncio.wait_for(in_turn(uuid4(), int), 10) == 0
+    go.set()
+    await asyncio.gather(*asked)
+    assert await in_turn(org, int) == 0
+
+
+async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
+    org = uuid4()
+    with pytest.raises(ZeroDivisionError):
+        await in_turn(org, divmod, 1, 0)
+    waiting = asyncio.create_task(in_turn(org, threading.Event().wait, 0.2))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    assert await asyncio.wait_for(in_turn(org, int), 10) == 0

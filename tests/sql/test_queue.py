@@ -1,0 +1,203 @@
+"""The queue is fair to organisations, bounded for each, and as quick when it is long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from doors import Doors, House
+
+
+@contextmanager
+def empty_queue(doors: Doors) -> Iterator[psycopg.Connection]:
+    with doors.as_owner() as owner:
+        owner.execute("set local search_path = public, queue; delete from procrastinate_jobs")
+        yield owner
+
+
+def worker(owner: psycopg.Connection) -> int:
+    return one(owner, "insert into queue.procrastinate_workers default values returning id")
+
+
+def one(owner: psycopg.Connection, query: str, *parameters: Any) -> Any:
+    row = owner.execute(query.encode(), parameters).fetchone()
+    return row and row[0]
+
+
+def add(owner: psycopg.Connection, org: UUID, many: int) -> None:
+    """Documents that wait to be read, in one statement as a front end may insert them."""
+    owner.execute(
+        """insert into documents (id, org_id, filename, storage_path)
+           select id, %(org)s, 'a.txt', concat_ws('/', %(org)s, id, 'a.txt')
+           from (select gen_random_uuid() as id from generate_series(1, %(many)s)) as new""",
+        {"org": org, "many": many},
+    )
+
+
+def claim(owner: psycopg.Connection, by: int, queue: str = "documents", places: int = 1) -> UUID | None:
+    """The organisation of the job that a worker gets."""
+    lock = one(owner, "select lock from private.claim_job(%s, %s, %s)", queue, by, places)
+    return lock and UUID(lock[:36])
+
+
+def test_the_first_job_of_one_goes_ahead_of_the_sixtieth_of_another(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        add(owner, house.org, 60)
+        assert [claim(owner, me) for _ in range(10)] == [house.org] * 10
+        add(owner, house.other_org, 3)
+        assert sorted(map(str, [claim(owner, me) for _ in range(6)])) == sorted(
+            map(str, [house.org, house.other_org] * 3)
+        )
+
+
+def test_who_begins_later_does_not_catch_up_on_what_it_did_not_ask_for(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        add(owner, house.org, 60)
+        assert [claim(owner, me) for _ in range(40)] == [house.org] * 40
+        add(owner, house.other_org, 40)
+        assert [claim(owner, me) for _ in range(40)].count(house.org) == 20
+
+
+def test_the_jobs_of_one_organisation_keep_their_order(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        add(owner, house.org, 20)
+        ids = [row[0] for row in owner.execute("select id from queue.procrastinate_jobs order by priority desc, id")]
+        assert ids == sorted(ids)
+
+
+def test_an_organisation_that_has_all_other_places_does_not_get_the_last(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        add(owner, house.org, 10)
+        assert [claim(owner, me, places=3) for _ in range(3)] == [house.org, house.org, None]
+        add(owner, house.other_org, 1)
+        assert claim(owner, me, places=3) == house.other_org
+
+
+def test_alone_it_gets_the_last_place_too(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        owner.execute("delete from organisations where id <> %s", [house.org])
+        add(owner, house.org, 10)
+        assert [claim(owner, me, places=3) for _ in range(3)] == [house.org] * 3
+
+
+def test_a_document_with_the_id_of_anothers_extraction_holds_nothing_up(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        owner.execute(
+            "insert into documents (id, org_id, filename, storage_path) values (%(id)s, %(org)s, 'a', "
+            "concat_ws('/', %(org)s, %(id)s, 'a'))",
+            {"id": house.extraction, "org": house.other_org},
+        )
+        assert claim(owner, me) == house.other_org
+        owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
+        owner.execute("update runs set status = 'running'")
+        owner.execute("update runs set status = 'queued' where id = %s", [house.run])
+        assert claim(owner, me, "runs") == house.org
+
+
+def test_every_lock_begins_with_its_organisation(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
+        locks = owner.execute("select distinct lock, task_name from queue.procrastinate_jobs").fetchall()
+        assert {task for _, task in locks} == {"read_document", "execute_run"}
+        assert all(UUID(lock[:36]) in {house.org, house.other_org} and lock[36] == "/" for lock, _ in locks)
+
+
+@pytest.mark.parametrize("many", [10, 1500])
+def test_a_claim_looks_at_no_more_where_more_waits(doors: Doors, house: House, many: int) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        add(owner, house.org, many)
+        for _ in range(3):
+            claim(owner, me)
+        for places in (1, 4):  # with 4 it has all places but one, and nobody else waits
+            plan = one(
+                owner,
+                "explain (analyze, buffers, format json) select from private.claim_job('documents', %s, %s)",
+                me,
+                places,
+            )
+            assert plan[0]["Plan"]["Shared Hit Blocks"] < 150
+
+
+# How much may wait ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def limited(doors: Doors, house: House, **limits: int) -> Iterator[None]:
+    (column,) = limits
+    set_it = f"update queue_limits set {column} = %s where org_id = %s".encode()
+    doors.owner.execute(set_it, [limits[column], house.org])
+    try:
+        yield
+    finally:
+        doors.owner.execute(set_it, [None, house.org])
+
+
+def upload(connection: psycopg.Connection, org: UUID) -> None:
+    connection.execute(
+        "insert into documents (id, org_id, filename, storage_path) values "
+        "(%(id)s, %(org)s, 'a', concat_ws('/', %(org)s::uuid, %(id)s::uuid, 'a'))",
+        {"id": uuid4(), "org": org},
+    )
+
+
+def begin(connection: psycopg.Connection, org: UUID, document: UUID, extraction: UUID) -> None:
+    connection.execute(
+        "insert into runs (org_id, agent, task, document_id, extraction_id) "
+        "values (%s, 'extraction', 'extract', %s, %s)",
+        [org, document, extraction],
+    )
+
+
+def test_no_more_documents_of_one_wait_than_may(doors: Doors, house: House) -> None:
+    with limited(doors, house, max_waiting_documents=4):
+        with doors.as_front_end(house.owner) as connection:
+            upload(connection, house.org)
+            upload(connection, house.org)
+            with pytest.raises(psycopg.DatabaseError) as error:
+                upload(connection, house.org)
+        assert error.value.sqlstate == "PT429"
+        with doors.as_front_end(house.stranger) as connection:
+            for _ in range(5):
+                upload(connection, house.other_org)
+
+
+def test_no_more_runs_of_one_wait_than_may(doors: Doors, house: House) -> None:
+    with limited(doors, house, max_waiting_runs=4):
+        with doors.as_front_end(house.owner) as connection:
+            begin(connection, house.org, house.document, house.extraction)
+            with pytest.raises(psycopg.DatabaseError) as error:
+                begin(connection, house.org, house.document, house.extraction)
+        assert error.value.sqlstate == "PT429"
+        with doors.as_front_end(house.stranger) as connection:
+            for _ in range(5):
+                begin(connection, house.other_org, house.other_document, house.other_extraction)
+
+
+def test_where_nothing_is_said_there_is_a_limit_too(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner, pytest.raises(psycopg.DatabaseError) as error:
+        add(owner, house.org, 2001)
+    assert error.value.sqlstate == "PT429"
+
+
+def test_a_thousand_in_one_statement_are_counted_once(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        plan = one(
+            owner,
+            """explain (analyze, format json) insert into documents (id, org_id, filename, storage_path)
+               select id, %(org)s, 'a.txt', concat_ws('/', %(org)s, id, 'a.txt')
+               from (select gen_random_uuid() as id from generate_series(1, 100)) as new""".replace(
+                "%(org)s", f"'{house.org}'::uuid"
+            ),
+        )
+        calls = {trigger["Trigger Name"]: trigger["Calls"] for trigger in plan[0]["Triggers"]}
+        assert calls["check_waiting"] == 1

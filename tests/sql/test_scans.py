@@ -1,0 +1,221 @@
+"""No statement of the stores reads a whole table of tenants, nor more for a later page of a list; keys have indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain import paths
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import documents, extractions, runs, threads, tool_calls
+from fieldmark.stores.rows import Position
+from fieldmark.stores.runs import RunPage, Subject
+
+pytestmark = pytest.mark.anyio
+
+ORGANISATIONS = 25
+EACH = 240
+"""Rows of an organisation in each table: enough that no plan reads the whole of one that it need not."""
+
+_ROWS = f"""
+set session_replication_role = replica;
+create temporary table one as
+  select o.id as org_id, m.user_id, n, private.new_id() as document_id, private.new_id() as extraction_id,
+    private.new_id() as run_id, private.new_id() as thread_id, now() - n * interval '1 minute' as at
+  from organisations as o join memberships as m on m.org_id = o.id cross join generate_series(1, {EACH}) as n;
+insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size, status,
+    page_count)
+  select document_id, org_id, user_id, at, 'a.txt', concat_ws('/', org_id, document_id, 'a.txt'), 'text/plain', 1,
+    'ready', 1 from one;
+insert into document_pages (document_id, org_id, number, width, height, text, words, engine)
+  select document_id, org_id, 1, 1, 1, 'Total', '[["Total", 0, 0, 1, 1]]', 'text' from one;
+insert into extractions (id, org_id, document_id, created_by, created_at, extracted_fields, status, locks)
+  select extraction_id, org_id, document_id, user_id, at, '{{"a": 1}}',
+    case when n % 2 = 0 then 'completed' else 'in_progress' end,
+    (case when n % 40 = 0 then '{{"a": {{}}}}' else '{{}}' end)::jsonb from one;
+insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor)
+  select org_id, extraction_id, 1, '{{a}}', 'k', '1', 'agent' from one;
+insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
+  select org_id, extraction_id, '{{a}}', 'a', '1', '2', '{{}}', '{{}}' from one where n % 10 = 0;
+insert into threads (id, org_id, created_by, agent) select thread_id, org_id, user_id, 'extraction' from one;
+insert into runs (id, org_id, created_by, created_at, agent, task, document_id, extraction_id, root_run_id, lock_key,
+    approval, waiting_call, status)
+  select run_id, org_id, user_id, at, 'extraction', 'extract', document_id, extraction_id, run_id,
+    org_id || '/extraction/' || extraction_id, 'auto', 'call',
+    case when n % 60 = 0 then 'awaiting_approval' else 'completed' end from one;
+insert into run_events (run_id, number, org_id, body)
+  select run_id, number, org_id, '{{}}' from one cross join generate_series(1, 3) as number;
+insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status)
+  select run_id, 'call', org_id, 'a', '{{}}', repeat('0', 64), 'pending' from one;
+insert into usage (run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens,
+    cache_write_1h_tokens, cache_read_tokens, cost_usd, root_run_id, created_by)
+  select run_id, 'm', org_id, 'a', 'm', 1, 1, 1, 1, 1, 1, run_id, user_id from one;
+set session_replication_role = origin;
+analyze;
+"""
+
+LARGE = {
+    "documents",
+    "document_pages",
+    "extractions",
+    "extraction_journal",
+    "extraction_proposals",
+    "threads",
+    "runs",
+    "run_events",
+    "tool_calls",
+    "usage",
+}
+
+
+class Filled:
+    """A database with many organisations, and the ids of one of them."""
+
+    def __init__(self, database: Database, scope: Scope, ids: dict[str, UUID], last: datetime) -> None:
+        self.database, self.scope, self.last = database, scope, last
+        self.document, self.extraction = ids["document_id"], ids["extraction_id"]
+        self.run, self.thread = ids["run_id"], ids["thread_id"]
+
+
+@pytest.fixture
+async def filled(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> Filled:
+    users = [await make_user() for _ in range(ORGANISATIONS)]
+    scope = users[ORGANISATIONS // 2]
+    with psycopg.connect(clone.owner_url, autocommit=True) as owner:
+        owner.execute(_ROWS.encode())
+        row = owner.execute(
+            "select document_id, extraction_id, run_id, thread_id, at from one where org_id = %s and n = 40",
+            [scope.org_id],
+        ).fetchone()
+    assert row is not None
+    names = ("document_id", "extraction_id", "run_id", "thread_id")
+    return Filled(database, scope, dict(zip(names, row[:4], strict=True)), row[4])
+
+
+Statement = Callable[[Connection, Filled], Awaitable[Any]]
+
+STATEMENTS: dict[str, Statement] = {
+    "documents.get": lambda c, f: documents.get(c, f.document),
+    "documents.names": lambda c, f: documents.names(c, [f.document]),
+    "documents.list": lambda c, f: documents.list_documents(c, f.scope.org_id, limit=20),
+    "documents.pages": lambda c, f: documents.pages(c, f.document),
+    "documents.words": lambda c, f: documents.words(c, f.document),
+    "documents.page": lambda c, f: documents.page(c, f.document, 1),
+    "documents.hidden": lambda c, f: documents.hidden(c, f.document),
+    "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
+    "documents.remove": lambda c, f: documents.remove(c, f.document),
+    "extractions.get": lambda c, f: extractions.get(c, f.extraction),
+    "extractions.locked": lambda c, f: extractions.locked(c, f.extraction),
+    "extractions.lock": lambda c, f: extractions.lock(c, f.extraction),
+    "extractions.schema_of": lambda c, f: extractions.schema_of(c, f.extraction),
+    "extractions.list": lambda c, f: extractions.list_extractions(c, f.scope.org_id, document_id=None, limit=20),
+    "extractions.list of a document": lambda c, f: extractions.list_extractions(
+        c, f.scope.org_id, document_id=f.document, limit=20
+    ),
+    "extractions.as_of": lambda c, f: extractions.as_of(c, f.extraction, 0),
+    "extractions.history": lambda c, f: extractions.history(c, f.extraction, path=None, limit=20, before=None),
+    "extractions.history of a path": lambda c, f: extractions.history(
+        c, f.extraction, path=paths.parse("a"), limit=20, before=99
+    ),
+    "extractions.corrected": lambda c, f: extractions.corrected(c, f.scope.org_id, 5),
+    "extractions.update_field": lambda c, f: extractions.update_field(c, f.extraction, ["b"], 1, {}, {}),
+    "extractions.remove": lambda c, f: extractions.remove(c, f.extraction),
+    "runs.get": lambda c, f: runs.get(c, f.run),
+    "runs.add": lambda c, f: add_run(c, f),
+    "runs.by_key": lambda c, f: runs.by_key(c, f.scope, "key"),
+    "runs.children": lambda c, f: runs.children(c, f.run, "call"),
+    "runs.was_charged": lambda c, f: runs.was_charged(c, f.scope, f.run),
+    "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20, after=None),
+    "runs.list of a status": lambda c, f: runs.list_runs(c, f.scope, status="awaiting_approval", limit=20, after=None),
+    "runs.list of no status": lambda c, f: runs.list_runs(c, f.scope, status="cancelled", limit=20, after=None),
+    "runs.last_event": lambda c, f: runs.last_event(c, f.run),
+    "runs.news": lambda c, f: runs.news(c, f.run, 0, 20),
+    "runs.look": lambda c, f: runs.look(c, f.run, 1),
+    "runs.claim": lambda c, f: runs.claim(c, f.run),
+    "runs.supersede": lambda c, f: runs.supersede(c, Subject(f.document, f.extraction), "No."),
+    "runs.supersede in a thread": lambda c, f: runs.supersede(c, Subject(thread_id=f.thread), "No."),
+    "runs.cancel": lambda c, f: runs.cancel(c, f.run, "No."),
+    "tool_calls.get": lambda c, f: tool_calls.get(c, f.run, "call"),
+    "tool_calls.waiting": lambda c, f: tool_calls.waiting(c, [f.run]),
+    "tool_calls.decided": lambda c, f: tool_calls.decided(c, f.run),
+    "tool_calls.has_code": lambda c, f: tool_calls.has_code(c, f.run, "a", "ok"),
+    "threads.get": lambda c, f: threads.get(c, f.thread),
+}
+
+
+async def add_run(conn: Connection, filled: Filled) -> UUID:
+    subject = Subject(filled.document, filled.extraction)
+    return await runs.add(
+        conn, filled.scope, id=uuid4(), agent="extraction", task="extract", task_input={}, subject=subject
+    )
+
+
+async def scanned(filled: Filled, statement: Statement) -> set[str]:
+    """The tables that a statement reads as a whole, as a member: first and, prepared, from its sixth time on."""
+    scans = "select relname, seq_scan from pg_stat_xact_user_tables"
+    async with filled.database.as_user(filled.scope) as conn:
+        # (Statistics that are not yet handed over stand here too: what earlier transactions of the connection did.)
+        before = {row["relname"]: row["seq_scan"] async for row in await conn.execute(scans)}
+        for _ in range(7):
+            async with conn.transaction(force_rollback=True):
+                await statement(conn, filled)
+        after = {row["relname"]: row["seq_scan"] async for row in await conn.execute(scans)}
+    return {table for table, count in after.items() if count > before.get(table, 0)}
+
+
+async def test_no_statement_reads_a_whole_table_of_tenants(filled: Filled) -> None:
+    assert {name: tables for name, one in STATEMENTS.items() if (tables := await scanned(filled, one) & LARGE)} == {}
+    everything: Statement = lambda c, f: c.execute("select count(*) from public.runs where answer = 'x'")  # noqa: E731
+    assert await scanned(filled, everything) & LARGE == {"runs"}
+
+
+async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
+    async with filled.database.as_user(filled.scope) as conn:
+        place = Position(filled.last - timedelta(minutes=150), filled.run)
+
+        async def rows_read(act: Awaitable[Any]) -> int:
+            count = "select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) as n from pg_stat_xact_user_tables"
+            before = (await (await conn.execute(count)).fetchone() or {})["n"]
+            assert len(await act) == 5
+            return (await (await conn.execute(count)).fetchone() or {})["n"] - before
+
+        org = filled.scope.org_id
+        for name, first, later in (
+            (
+                "documents",
+                documents.list_documents(conn, org, limit=5),
+                documents.list_documents(conn, org, limit=5, behind=place),
+            ),
+            (
+                "extractions",
+                extractions.list_extractions(conn, org, document_id=None, limit=5),
+                extractions.list_extractions(conn, org, document_id=None, limit=5, behind=place),
+            ),
+            (
+                "runs",
+                runs.list_runs(conn, filled.scope, status=None, limit=5, after=None),
+                runs.list_runs(conn, filled.scope, status=None, limit=5, after=RunPage(*place)),
+            ),
+        ):
+            assert (name, max(0, await rows_read(later) - await rows_read(first) - 50)) == (name, 0)
+
+
+def test_every_key_that_points_at_tenants_rows_has_its_index(clone: Any) -> None:
+    """Else deleting what it points at reads the whole table. (Agents and tasks change with a migration only.)"""
+    with psycopg.connect(clone.owner_url) as owner:
+        rows = owner.execute(
+            """select c.conrelid::regclass::text, c.conname from pg_constraint as c
+               where c.contype = 'f' and c.connamespace::regnamespace::text in ('public', 'private')
+                 and c.confrelid not in ('private.agents'::regclass, 'private.agent_tasks'::regclass)
+                 and not exists (
+                   select from pg_index as i
+                   where i.indrelid = c.conrelid and i.indisvalid and i.indpred is null
+                     and i.indkey[0] = any (c.conkey))"""
+        ).fetchall()
+    assert rows == []
