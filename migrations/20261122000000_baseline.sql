@@ -640,7 +640,7 @@ create table public.runs (
   pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end.
   held_at timestamptz,
-  -- While it is running: how much of the organisation's credit is set aside for its next step.
+  -- While it is running: how much of the organisation's credit is set aside for its next step, or its next few.
   reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
   started_at timestamptz,
   finished_at timestamptz,
@@ -827,7 +827,11 @@ create policy "the service adds events" on public.run_events
 
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.
-create function private.append_event(p_run_id uuid, p_body json) returns integer
+--
+-- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
+-- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
+-- through.
+create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -840,8 +844,19 @@ begin
   end if;
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
-  perform pg_notify('fieldmark_run_events', p_run_id::text);
+  if p_tell then
+    perform pg_notify('fieldmark_run_events', p_run_id::text);
+  end if;
   return v_number;
+end $$;
+
+-- Tells of what was committed before. It does not wait for the disk: whoever is not told looks by themselves.
+create function private.tell(p_channels text[], p_payloads text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.
@@ -870,8 +885,8 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json) to authenticated;
-grant execute on function private.fail_run(uuid, text, text) to fieldmark_app;
+grant execute on function private.append_event(uuid, json, boolean) to authenticated;
+grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;
 
 -- tool_calls.sql
 
@@ -978,7 +993,7 @@ begin
 end $$;
 
 -- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
--- array, in order.
+-- array, in order. The caller tells of these after the commit, as of all events that a decision writes.
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
@@ -1000,7 +1015,7 @@ begin
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
   for v_event in select value from json_array_elements(p_events) loop
-    perform private.append_event(p_run_id, v_event);
+    perform private.append_event(p_run_id, v_event, false);
   end loop;
 end $$;
 
@@ -1018,7 +1033,8 @@ grant execute on function
 -- No foreign key to the run: what was spent stays spent when its document is deleted.
 create table public.usage (
   run_id uuid not null,
-  -- The id that the model's service gave its message: the same message is charged once.
+  -- Ours: the attempt (its fencing token), the place of the message in it, and behind them the id that the model's service
+  -- gave it. A service may repeat its ids, so theirs proves nothing. The same write that comes again is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
@@ -1036,7 +1052,7 @@ create table public.usage (
   root_run_id uuid not null,
   primary key (run_id, message_id)
 );
-create index usage_org_id on public.usage (org_id, created_at) include (cost_usd);
+create index usage_org_id on public.usage (org_id);
 create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
 select private.protect_table('public.usage');
 grant select, insert (
@@ -1063,6 +1079,56 @@ end $$;
 
 create trigger fill_usage before insert on public.usage
   for each row execute function private.fill_usage();
+
+-- What an organisation used on a day (UTC), with an agent and a model. It is kept in the transaction that charges, so that
+-- no list and no limit ever adds up the messages.
+create table public.usage_by_day (
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  day date not null,
+  agent text not null,
+  model text not null,
+  -- Several rows make a day: connections that charge at once do not wait for each other's disk.
+  slot integer not null check (slot between 0 and 7),
+  messages bigint not null,
+  -- How many of them have no price.
+  unpriced bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cost_usd numeric not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (org_id, day, agent, model, slot)
+) with (fillfactor = 50);
+select private.protect_table('public.usage_by_day');
+grant select on public.usage_by_day to authenticated;
+
+create policy "members read what their organisations used by day" on public.usage_by_day
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Security definer: nobody has the right to write the sums, so nobody but this trigger does.
+create function private.add_up_usage() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into public.usage_by_day as d (
+    org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
+    cache_read_tokens, cost_usd)
+  values (
+    new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.model,
+    pg_backend_pid() % 8, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
+    new.cache_write_5m_tokens + new.cache_write_1h_tokens, new.cache_read_tokens, coalesce(new.cost_usd, 0))
+  on conflict (org_id, day, agent, model, slot) do update set
+    messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
+    input_tokens = d.input_tokens + excluded.input_tokens, output_tokens = d.output_tokens + excluded.output_tokens,
+    cache_write_tokens = d.cache_write_tokens + excluded.cache_write_tokens,
+    cache_read_tokens = d.cache_read_tokens + excluded.cache_read_tokens, cost_usd = d.cost_usd + excluded.cost_usd;
+  return null;
+end $$;
+
+create trigger add_up_usage after insert on public.usage
+  for each row execute function private.add_up_usage();
 
 -- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
 -- and null is none either.
@@ -1114,8 +1180,8 @@ $$;
 create function private.spent_this_month(p_org_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(sum(cost_usd), 0) from public.usage
-  where org_id = p_org_id and created_at >= date_trunc('month', now() at time zone 'utc') at time zone 'utc'
+  select coalesce(sum(cost_usd), 0) from public.usage_by_day
+  where org_id = p_org_id and day >= date_trunc('month', now() at time zone 'utc')::date
 $$;
 
 revoke execute on all functions in schema private from public;
@@ -1126,11 +1192,18 @@ grant execute on function private.cost_of_run(uuid), private.usage_of_run(uuid),
 
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Who looks for room in an organisation, and who makes some, do so one after the other. Whoever takes this lock holds
--- the rows of the runs it changes already, never the other way round.
+-- Who looks for room in an organisation, and who makes some, do so one after the other. The lock is the organisation's row,
+-- which only its own members reach. Whoever takes it holds the rows of the runs it changes already, never the other way
+-- round. Rows that name the organisation can be inserted meanwhile.
+-- Security definer: members have no right that would let them lock the row.
 create function private.lock_credit(p_org_id uuid) returns void
-language sql set search_path = pg_catalog, pg_temp
-as $$ select pg_advisory_xact_lock(hashtextextended('credit/' || p_org_id::text, 0)) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id in (select private.my_org_ids()) and private.is_service() then
+    perform from public.organisations where id = p_org_id for no key update;
+  end if;
+end $$;
 
 -- How many other runs of an organisation are at work, and how much of its credit is set aside for them.
 -- Security definer: runs in the threads of other members count too.
@@ -1169,7 +1242,7 @@ as $$
 declare
   v_org uuid := old.org_id;
 begin
-  perform private.lock_credit(v_org);
+  perform from public.organisations where id = v_org for no key update;
   update public.runs set held_at = null
   where id = (
       select r.id from public.runs as r
@@ -1213,7 +1286,9 @@ begin
     return 'model_unpriced';
   end if;
   select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
-  v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  if v_limits.max_usd is not null then
+    v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  end if;
   if v_left < p_wanted then
     return 'out_of_credit';
   end if;
@@ -1233,6 +1308,9 @@ end $$;
 
 -- Charges one of the model's messages, and sets `p_wanted` US dollars aside for the next. Answers null, or why the run
 -- cannot go on: max_cost, out_of_credit. What was used is recorded whatever became of the run.
+--
+-- Where plenty is left, several steps are set aside at once. As long as that lasts, a message is paid out of it: what is
+-- spent and what is set aside stay the same together, so nobody has to be asked, and no lock is held while the disk writes.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -1243,8 +1321,20 @@ as $$
 declare
   v_run public.runs;
   v_max_usd numeric;
+  v_lasts boolean;
+  v_is_new boolean;
+  v_at_work bigint;
   v_set_aside numeric;
+  v_left numeric;
 begin
+  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
+  if v_max_usd is not null then
+    select reserved_usd - p_cost_usd >= p_wanted into v_lasts from public.runs
+    where id = p_run_id and status = 'running' for no key update;
+    if v_lasts is not true then
+      perform private.lock_credit(p_org_id);
+    end if;
+  end if;
   insert into public.usage (
     run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     cache_read_tokens, cost_usd)
@@ -1252,22 +1342,25 @@ begin
     p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
     p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
   on conflict (run_id, message_id) do nothing;
+  v_is_new := found;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   if not found then
     return null;  -- whoever ended it has said so
   elsif private.is_budget_spent(v_run) then
     return 'max_cost';
-  end if;
-  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
-  if v_max_usd is null then
+  elsif v_max_usd is null then
+    return null;
+  elsif v_lasts then
+    update public.runs set reserved_usd = reserved_usd - p_cost_usd where id = p_run_id and v_is_new;
     return null;
   end if;
-  perform from public.runs where id = p_run_id for no key update;
-  perform private.lock_credit(p_org_id);
-  select reserved_usd into v_set_aside from private.at_work(p_org_id, p_run_id);
+  -- In this order: a message that is paid meanwhile, out of what was set aside, then counts twice, and never not at all.
+  select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(p_org_id, p_run_id);
+  v_left := v_max_usd - private.spent_this_month(p_org_id) - v_set_aside;
   -- A price that is not known counts as none to be had.
-  if v_max_usd - private.spent_this_month(p_org_id) - v_set_aside >= p_wanted then
-    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+  if v_left >= p_wanted then
+    update public.runs set reserved_usd = greatest(p_wanted, least(8 * p_wanted, v_left / 20 / (v_at_work + 1)))
+    where id = p_run_id;
     return null;
   end if;
   return 'out_of_credit';
@@ -1311,7 +1404,7 @@ begin
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
-    perform private.append_event(p_run_id, p_event);
+    perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
@@ -1333,7 +1426,7 @@ begin
     raise exception 'This call waits no more.' using errcode = 'PT409';
   end if;
   if p_event is not null then
-    perform private.append_event(p_run_id, p_event);
+    perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
@@ -1721,9 +1814,10 @@ create table public.agent_sessions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
-create unique index agent_sessions_uuid on public.agent_sessions (org_id, project, session_id, subpath, uuid)
+-- The project comes behind the session, because whoever forgets a conversation does not name it.
+create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, project, subpath, uuid)
   where uuid is not null;
-create index agent_sessions_of on public.agent_sessions (org_id, project, session_id, subpath, number);
+create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
 select private.protect_table('public.agent_sessions');
 grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
@@ -1779,31 +1873,7 @@ end $$;
 create trigger forget_thread before delete on public.threads
   for each row execute function private.forget_thread();
 
--- What the workers do now and then, for all tenants: ends runs that waited for a person for too long, and forgets
--- conversations of runs that ended long ago and of threads in which nothing has happened for as long. Null: never.
-create function private.sweep(p_approvals_live interval, p_sessions_live interval) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.cancel_run(r.id, 'Nobody decided in time.')
-  from public.runs as r
-  join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
-  where r.status = 'awaiting_approval' and c.created_at < now() - p_approvals_live;
-
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.session_id::text = s.session_id and r.org_id = s.org_id and r.thread_id is null
-    and r.status in ('completed', 'failed', 'cancelled') and r.finished_at < now() - p_sessions_live;
-
-  delete from public.agent_sessions as s
-  using public.threads as t
-  where t.session_id::text = s.session_id and t.org_id = s.org_id and t.updated_at < now() - p_sessions_live
-    and not exists (
-      select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'));
-end $$;
-
 revoke execute on all functions in schema private from public;
-grant execute on function private.sweep(interval, interval) to fieldmark_app;
 grant execute on function private.forget_session(uuid, text, text, text) to authenticated;
 
 -- queue.sql
@@ -3185,6 +3255,267 @@ create trigger check_extraction before insert or update on public.extractions
   for each row execute function private.check_extraction();
 
 revoke execute on all functions in schema private from public;
+
+-- retention.sql
+
+-- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
+--
+-- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
+-- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index.
+
+-- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
+-- the row.
+create table private.maintenance (
+  task text primary key,
+  finished_at timestamptz not null default '-infinity',
+  run_id uuid not null default '00000000-0000-0000-0000-000000000000'
+);
+insert into private.maintenance (task) values
+  ('approvals'), ('events'), ('calls'), ('conversations'), ('threads'), ('organisations');
+
+create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
+create index threads_idle on public.threads (updated_at) where session_id is not null;
+create index tool_calls_pending on public.tool_calls (created_at) where status = 'pending';
+
+-- Many rows come and go here, or the newest matter most: a fifth of a large table is too much to wait for.
+alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
+alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
+alter table public.agent_sessions set (
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+alter table public.run_events set (
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+alter table public.tool_calls set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
+alter table public.extraction_journal set (
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+
+-- Holds a task for this transaction; false where another worker has it.
+create function private.hold_task(p_task text) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from private.maintenance where task = p_task for update skip locked;
+  return found;
+end $$;
+
+-- The next of the runs that ended longer than `p_keep` ago, in the order in which they ended. Whoever is given them clears
+-- what they left in the same transaction: they do not come again. At least an hour is kept, because a run can be recorded
+-- as ended some time after the moment that its row names.
+create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
+  v_at private.maintenance;
+  v_runs uuid[];
+begin
+  if p_keep is null then  -- greatest() would pass over it
+    return '{}';
+  end if;
+  -- Twice: without a lock, and so without a write, where there is nothing to do; then with it.
+  for n in 1..2 loop
+    select * into v_at from private.maintenance where task = p_task;
+    select array_agg(due.id order by due.finished_at, due.id) into v_runs
+    from (
+      select id, finished_at from public.runs
+      where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
+      order by finished_at, id limit 50
+    ) as due;
+    if v_runs is null or (n = 1 and not private.hold_task(p_task)) then
+      return '{}';
+    end if;
+  end loop;
+  update private.maintenance as m set (finished_at, run_id) = (
+    select r.finished_at, r.id from public.runs as r where r.id = v_runs[cardinality(v_runs)])
+  where task = p_task;
+  return v_runs;
+end $$;
+
+-- Ends runs that waited for a person for longer than this.
+create function private.cancel_stale_approvals(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[];
+begin
+  select array_agg(due.run_id) into v_runs
+  from (
+    select c.run_id from public.tool_calls as c join public.runs as r on r.id = c.run_id and r.waiting_call = c.id
+    where c.status = 'pending' and c.created_at < now() - p_keep and r.status = 'awaiting_approval'
+    order by c.created_at limit 20
+  ) as due;
+  if v_runs is null or not private.hold_task('approvals') then
+    return 0;
+  end if;
+  perform private.cancel_run(id, 'Nobody decided in time.') from unnest(v_runs) as id;
+  return cardinality(v_runs);
+end $$;
+
+-- The events of runs that ended longer ago than this. In a thread they stay: there they are what was said.
+create function private.forget_events(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[] := private.next_ended_runs('events', p_keep);
+begin
+  delete from public.run_events where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  return cardinality(v_runs);
+end $$;
+
+-- The calls of runs that ended longer ago than this, with what was written and decided. In a thread they stay.
+create function private.forget_calls(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[] := private.next_ended_runs('calls', p_keep);
+begin
+  delete from public.tool_calls where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  return cardinality(v_runs);
+end $$;
+
+-- The conversations of runs that ended longer ago than this. That of a thread is its own: see below.
+create function private.forget_conversations(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[] := private.next_ended_runs('conversations', p_keep);
+begin
+  delete from public.agent_sessions as s
+  using public.runs as r
+  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  return cardinality(v_runs);
+end $$;
+
+-- The conversations of threads in which nothing has happened for longer than this, and no run is open. The thread stays,
+-- and its next run begins a new one.
+create function private.forget_idle_threads(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_threads uuid[];
+begin
+  select array_agg(idle.id) into v_threads
+  from (
+    select t.id from public.threads as t
+    where t.session_id is not null and t.updated_at < now() - p_keep
+      and not exists (
+        select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'))
+    order by t.updated_at limit 50
+  ) as idle;
+  if v_threads is null or not private.hold_task('threads') then
+    return 0;
+  end if;
+  -- Locked, so that no run begins in one meanwhile (private.fill_run changes the thread's row).
+  v_threads := array(
+    select id from public.threads where id = any (v_threads) and updated_at < now() - p_keep for no key update);
+  delete from public.agent_sessions as s
+  using (
+    select org_id, session_id from public.threads where id = any (v_threads)
+    union
+    select org_id, session_id from public.runs where thread_id = any (v_threads)
+  ) as conversation
+  where s.org_id = conversation.org_id and s.session_id = conversation.session_id::text;
+  update public.threads set session_id = null where id = any (v_threads);
+  return cardinality(v_threads);
+end $$;
+
+-- Organisations that are to go. Nobody is a member of one any more, so nobody sees what is left of it.
+create table private.departing_organisations (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  asked_by uuid,
+  asked_at timestamptz not null default now()
+);
+
+-- An owner gives an organisation up, with all that is in it. It is out of everybody's sight at once, and its rows go bit by
+-- bit. A user whose personal organisation it was is given a new one when next seen.
+create function public.delete_organisation(p_org_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
+    raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
+  end if;
+  insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
+  update public.organisations set personal_of = null where id = p_org_id;
+  delete from public.memberships where org_id = p_org_id;
+end $$;
+
+-- Takes away some of what an organisation has that is to go, from below: nothing is left for a foreign key to cascade over.
+create function private.clear_organisations(p_rows integer default 2000) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+  v_ids uuid[];
+  v_gone integer;
+begin
+  if not exists (select from private.departing_organisations) or not private.hold_task('organisations') then
+    return 0;
+  end if;
+  select org_id into v_org from private.departing_organisations order by asked_at, org_id limit 1;
+  if not found then
+    return 0;
+  end if;
+
+  v_ids := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
+  if cardinality(v_ids) > 0 then
+    delete from public.run_events where ctid = any (array(
+      select ctid from public.run_events where run_id = any (v_ids) limit p_rows));
+    get diagnostics v_gone = row_count;
+    if v_gone < p_rows then
+      delete from public.tool_calls where run_id = any (v_ids);
+      delete from public.runs where id = any (v_ids);
+    end if;
+    return 1;
+  end if;
+
+  v_ids := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
+  if cardinality(v_ids) > 0 then
+    delete from public.extraction_journal where ctid = any (array(
+      select j.ctid from public.extractions as e join public.extraction_journal as j on j.extraction_id = e.id
+      where e.document_id = any (v_ids) limit p_rows));
+    get diagnostics v_gone = row_count;
+    if v_gone < p_rows then
+      delete from public.document_pages where ctid = any (array(
+        select ctid from public.document_pages where document_id = any (v_ids) limit p_rows));
+      get diagnostics v_gone = row_count;
+    end if;
+    if v_gone < p_rows then
+      delete from public.extractions where document_id = any (v_ids);
+      delete from public.documents where id = any (v_ids);
+    end if;
+    return 1;
+  end if;
+
+  delete from public.agent_sessions where ctid = any (array(
+    select ctid from public.agent_sessions where org_id = v_org limit p_rows));
+  get diagnostics v_gone = row_count;
+  if v_gone < p_rows then
+    delete from public.usage where ctid = any (array(select ctid from public.usage where org_id = v_org limit p_rows));
+    get diagnostics v_gone = row_count;
+  end if;
+  if v_gone < p_rows then
+    delete from public.threads where ctid = any (array(
+      select ctid from public.threads where org_id = v_org limit p_rows));
+    get diagnostics v_gone = row_count;
+  end if;
+  if v_gone < p_rows then
+    delete from public.organisations where id = v_org;
+  end if;
+  return 1;
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function public.delete_organisation(uuid) from public, anon, authenticated;
+grant execute on function public.delete_organisation(uuid) to authenticated;
+grant execute on function
+  private.cancel_stale_approvals(interval), private.forget_events(interval), private.forget_calls(interval),
+  private.forget_conversations(interval), private.forget_idle_threads(interval), private.clear_organisations(integer)
+  to fieldmark_app;
 
 -- realtime.sql
 

@@ -71,7 +71,12 @@ class Settings(BaseSettings):
     # How long a CLI stays for a person's decision while nobody else wants its place; 0: it is let go at once.
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
     approval_hours: Annotated[float, Field(gt=0)] | None = None
-    session_days: Annotated[float, Field(gt=0)] | None = 30
+
+    # For how many days what has ended is kept (0: for ever): see worker/maintenance.py.
+    keep_events: Annotated[float, Field(ge=0)] = 90
+    keep_calls: Annotated[float, Field(ge=0)] = 365
+    keep_conversations: Annotated[float, Field(ge=0)] = 30
+    keep_jobs: Annotated[float, Field(ge=0)] = 7
 
     # Documents
     max_file_mb: Annotated[int, Field(ge=1, le=1024)] = 50

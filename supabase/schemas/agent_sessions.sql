@@ -15,9 +15,10 @@ create table public.agent_sessions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
-create unique index agent_sessions_uuid on public.agent_sessions (org_id, project, session_id, subpath, uuid)
+-- The project comes behind the session, because whoever forgets a conversation does not name it.
+create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, project, subpath, uuid)
   where uuid is not null;
-create index agent_sessions_of on public.agent_sessions (org_id, project, session_id, subpath, number);
+create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
 select private.protect_table('public.agent_sessions');
 grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
@@ -73,29 +74,5 @@ end $$;
 create trigger forget_thread before delete on public.threads
   for each row execute function private.forget_thread();
 
--- What the workers do now and then, for all tenants: ends runs that waited for a person for too long, and forgets
--- conversations of runs that ended long ago and of threads in which nothing has happened for as long. Null: never.
-create function private.sweep(p_approvals_live interval, p_sessions_live interval) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.cancel_run(r.id, 'Nobody decided in time.')
-  from public.runs as r
-  join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
-  where r.status = 'awaiting_approval' and c.created_at < now() - p_approvals_live;
-
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.session_id::text = s.session_id and r.org_id = s.org_id and r.thread_id is null
-    and r.status in ('completed', 'failed', 'cancelled') and r.finished_at < now() - p_sessions_live;
-
-  delete from public.agent_sessions as s
-  using public.threads as t
-  where t.session_id::text = s.session_id and t.org_id = s.org_id and t.updated_at < now() - p_sessions_live
-    and not exists (
-      select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'));
-end $$;
-
 revoke execute on all functions in schema private from public;
-grant execute on function private.sweep(interval, interval) to fieldmark_app;
 grant execute on function private.forget_session(uuid, text, text, text) to authenticated;

@@ -1,10 +1,17 @@
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Who looks for room in an organisation, and who makes some, do so one after the other. Whoever takes this lock holds
--- the rows of the runs it changes already, never the other way round.
+-- Who looks for room in an organisation, and who makes some, do so one after the other. The lock is the organisation's row,
+-- which only its own members reach. Whoever takes it holds the rows of the runs it changes already, never the other way
+-- round. Rows that name the organisation can be inserted meanwhile.
+-- Security definer: members have no right that would let them lock the row.
 create function private.lock_credit(p_org_id uuid) returns void
-language sql set search_path = pg_catalog, pg_temp
-as $$ select pg_advisory_xact_lock(hashtextextended('credit/' || p_org_id::text, 0)) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id in (select private.my_org_ids()) and private.is_service() then
+    perform from public.organisations where id = p_org_id for no key update;
+  end if;
+end $$;
 
 -- How many other runs of an organisation are at work, and how much of its credit is set aside for them.
 -- Security definer: runs in the threads of other members count too.
@@ -43,7 +50,7 @@ as $$
 declare
   v_org uuid := old.org_id;
 begin
-  perform private.lock_credit(v_org);
+  perform from public.organisations where id = v_org for no key update;
   update public.runs set held_at = null
   where id = (
       select r.id from public.runs as r
@@ -87,7 +94,9 @@ begin
     return 'model_unpriced';
   end if;
   select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
-  v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  if v_limits.max_usd is not null then
+    v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
+  end if;
   if v_left < p_wanted then
     return 'out_of_credit';
   end if;
@@ -107,6 +116,9 @@ end $$;
 
 -- Charges one of the model's messages, and sets `p_wanted` US dollars aside for the next. Answers null, or why the run
 -- cannot go on: max_cost, out_of_credit. What was used is recorded whatever became of the run.
+--
+-- Where plenty is left, several steps are set aside at once. As long as that lasts, a message is paid out of it: what is
+-- spent and what is set aside stay the same together, so nobody has to be asked, and no lock is held while the disk writes.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -117,8 +129,20 @@ as $$
 declare
   v_run public.runs;
   v_max_usd numeric;
+  v_lasts boolean;
+  v_is_new boolean;
+  v_at_work bigint;
   v_set_aside numeric;
+  v_left numeric;
 begin
+  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
+  if v_max_usd is not null then
+    select reserved_usd - p_cost_usd >= p_wanted into v_lasts from public.runs
+    where id = p_run_id and status = 'running' for no key update;
+    if v_lasts is not true then
+      perform private.lock_credit(p_org_id);
+    end if;
+  end if;
   insert into public.usage (
     run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     cache_read_tokens, cost_usd)
@@ -126,22 +150,25 @@ begin
     p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
     p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
   on conflict (run_id, message_id) do nothing;
+  v_is_new := found;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   if not found then
     return null;  -- whoever ended it has said so
   elsif private.is_budget_spent(v_run) then
     return 'max_cost';
-  end if;
-  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
-  if v_max_usd is null then
+  elsif v_max_usd is null then
+    return null;
+  elsif v_lasts then
+    update public.runs set reserved_usd = reserved_usd - p_cost_usd where id = p_run_id and v_is_new;
     return null;
   end if;
-  perform from public.runs where id = p_run_id for no key update;
-  perform private.lock_credit(p_org_id);
-  select reserved_usd into v_set_aside from private.at_work(p_org_id, p_run_id);
+  -- In this order: a message that is paid meanwhile, out of what was set aside, then counts twice, and never not at all.
+  select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(p_org_id, p_run_id);
+  v_left := v_max_usd - private.spent_this_month(p_org_id) - v_set_aside;
   -- A price that is not known counts as none to be had.
-  if v_max_usd - private.spent_this_month(p_org_id) - v_set_aside >= p_wanted then
-    update public.runs set reserved_usd = p_wanted where id = p_run_id;
+  if v_left >= p_wanted then
+    update public.runs set reserved_usd = greatest(p_wanted, least(8 * p_wanted, v_left / 20 / (v_at_work + 1)))
+    where id = p_run_id;
     return null;
   end if;
   return 'out_of_credit';

@@ -16,7 +16,7 @@ begin
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
-    perform private.append_event(p_run_id, p_event);
+    perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
@@ -38,7 +38,7 @@ begin
     raise exception 'This call waits no more.' using errcode = 'PT409';
   end if;
   if p_event is not null then
-    perform private.append_event(p_run_id, p_event);
+    perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 

@@ -24,7 +24,11 @@ create policy "the service adds events" on public.run_events
 
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.
-create function private.append_event(p_run_id uuid, p_body json) returns integer
+--
+-- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
+-- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
+-- through.
+create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -37,8 +41,19 @@ begin
   end if;
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
-  perform pg_notify('fieldmark_run_events', p_run_id::text);
+  if p_tell then
+    perform pg_notify('fieldmark_run_events', p_run_id::text);
+  end if;
   return v_number;
+end $$;
+
+-- Tells of what was committed before. It does not wait for the disk: whoever is not told looks by themselves.
+create function private.tell(p_channels text[], p_payloads text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.
@@ -67,5 +82,5 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json) to authenticated;
-grant execute on function private.fail_run(uuid, text, text) to fieldmark_app;
+grant execute on function private.append_event(uuid, json, boolean) to authenticated;
+grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;

@@ -53,7 +53,7 @@ create table public.runs (
   pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end.
   held_at timestamptz,
-  -- While it is running: how much of the organisation's credit is set aside for its next step.
+  -- While it is running: how much of the organisation's credit is set aside for its next step, or its next few.
   reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
   started_at timestamptz,
   finished_at timestamptz,

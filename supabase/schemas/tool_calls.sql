@@ -101,7 +101,7 @@ begin
 end $$;
 
 -- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
--- array, in order.
+-- array, in order. The caller tells of these after the commit, as of all events that a decision writes.
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
@@ -123,7 +123,7 @@ begin
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
   for v_event in select value from json_array_elements(p_events) loop
-    perform private.append_event(p_run_id, v_event);
+    perform private.append_event(p_run_id, v_event, false);
   end loop;
 end $$;
 

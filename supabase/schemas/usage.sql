@@ -3,7 +3,8 @@
 -- No foreign key to the run: what was spent stays spent when its document is deleted.
 create table public.usage (
   run_id uuid not null,
-  -- The id that the model's service gave its message: the same message is charged once.
+  -- Ours: the attempt (its fencing token), the place of the message in it, and behind them the id that the model's service
+  -- gave it. A service may repeat its ids, so theirs proves nothing. The same write that comes again is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
@@ -21,7 +22,7 @@ create table public.usage (
   root_run_id uuid not null,
   primary key (run_id, message_id)
 );
-create index usage_org_id on public.usage (org_id, created_at) include (cost_usd);
+create index usage_org_id on public.usage (org_id);
 create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
 select private.protect_table('public.usage');
 grant select, insert (
@@ -48,6 +49,56 @@ end $$;
 
 create trigger fill_usage before insert on public.usage
   for each row execute function private.fill_usage();
+
+-- What an organisation used on a day (UTC), with an agent and a model. It is kept in the transaction that charges, so that
+-- no list and no limit ever adds up the messages.
+create table public.usage_by_day (
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  day date not null,
+  agent text not null,
+  model text not null,
+  -- Several rows make a day: connections that charge at once do not wait for each other's disk.
+  slot integer not null check (slot between 0 and 7),
+  messages bigint not null,
+  -- How many of them have no price.
+  unpriced bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cost_usd numeric not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (org_id, day, agent, model, slot)
+) with (fillfactor = 50);
+select private.protect_table('public.usage_by_day');
+grant select on public.usage_by_day to authenticated;
+
+create policy "members read what their organisations used by day" on public.usage_by_day
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Security definer: nobody has the right to write the sums, so nobody but this trigger does.
+create function private.add_up_usage() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into public.usage_by_day as d (
+    org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
+    cache_read_tokens, cost_usd)
+  values (
+    new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.model,
+    pg_backend_pid() % 8, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
+    new.cache_write_5m_tokens + new.cache_write_1h_tokens, new.cache_read_tokens, coalesce(new.cost_usd, 0))
+  on conflict (org_id, day, agent, model, slot) do update set
+    messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
+    input_tokens = d.input_tokens + excluded.input_tokens, output_tokens = d.output_tokens + excluded.output_tokens,
+    cache_write_tokens = d.cache_write_tokens + excluded.cache_write_tokens,
+    cache_read_tokens = d.cache_read_tokens + excluded.cache_read_tokens, cost_usd = d.cost_usd + excluded.cost_usd;
+  return null;
+end $$;
+
+create trigger add_up_usage after insert on public.usage
+  for each row execute function private.add_up_usage();
 
 -- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
 -- and null is none either.
@@ -99,8 +150,8 @@ $$;
 create function private.spent_this_month(p_org_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(sum(cost_usd), 0) from public.usage
-  where org_id = p_org_id and created_at >= date_trunc('month', now() at time zone 'utc') at time zone 'utc'
+  select coalesce(sum(cost_usd), 0) from public.usage_by_day
+  where org_id = p_org_id and day >= date_trunc('month', now() at time zone 'utc')::date
 $$;
 
 revoke execute on all functions in schema private from public;

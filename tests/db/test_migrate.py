@@ -325,3 +325,69 @@ async def test_an_owner_that_is_no_superuser_can_migrate_ours(postgres: Embedded
 )
 def test_semicolons_part_statements_only_where_postgres_sees_them(text: str, expected: list[str]) -> None:
     assert [statement.strip() for _, _, statement in statements(text)] == expected
+
+
+# Indexes that are built while the table is in use
+
+_TABLE = "create table public.a (id int); insert into public.a select n % 5 from generate_series(1, 20) as n;"
+_THIRD = "20260103000000_indexes.sql"
+_BUILD = "-- fieldmark: concurrently\n-- Why.\ncreate index concurrently a_id on public.a (id);\n"
+_VALID = (
+    "select array_agg(indexrelid::regclass || ' ' || indisvalid) from pg_index where indrelid = 'public.a'::regclass"
+)
+
+
+async def test_an_index_is_built_while_others_write(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text(_TABLE)
+    await migrate(empty, folder=folder)
+    (folder / _THIRD).write_text(_BUILD)
+    with psycopg.connect(empty) as other:
+        other.execute("insert into public.a values (7)")  # and has not committed
+        building = [asyncio.create_task(migrate(empty, folder=folder)) for _ in range(2)]  # two starts at once
+        begun = "select count(*) from pg_stat_activity where query like 'create index concurrently%'"
+        while not _ask(empty, begun):
+            await asyncio.sleep(0.05)
+        with psycopg.connect(empty, autocommit=True) as third:
+            third.execute("set lock_timeout = '5s'")
+            third.execute("insert into public.a values (8)")  # nobody waits for the index
+        other.commit()
+        assert sorted([await task for task in building]) == [[], [_THIRD]]
+    assert _ask(empty, _VALID) == ["a_id true"]
+    assert await migrate(empty, folder=folder) == [] and await pending(empty, folder) == []
+
+
+async def test_an_index_whose_building_died_is_built_again(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text(_TABLE)
+    await migrate(empty, folder=folder)
+    with psycopg.connect(empty, autocommit=True) as dies, pytest.raises(psycopg.errors.UniqueViolation):
+        dies.execute("create unique index concurrently a_id on public.a (id)")  # what is left of it is not valid
+    assert _ask(empty, _VALID) == ["a_id false"]
+    (folder / _THIRD).write_text(_BUILD + "create index concurrently if not exists b on public.a (id);")
+    assert await migrate(empty, folder=folder) == [_THIRD]
+    assert set(_ask(empty, _VALID)) == {"a_id true", "b true"}  # type: ignore[call-overload]
+
+
+async def test_what_was_built_before_a_start_died_is_not_built_again(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text(_TABLE)
+    await migrate(empty, folder=folder)
+    with psycopg.connect(empty, autocommit=True) as died:
+        died.execute("create index concurrently a_id on public.a (id)")
+    before = _ask(empty, "select 'public.a_id'::regclass::oid")
+    (folder / _THIRD).write_text(f"{_BUILD}drop index concurrently if exists public.gone;")
+    assert await migrate(empty, folder=folder) == [_THIRD]
+    assert _ask(empty, "select 'public.a_id'::regclass::oid") == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["create table public.b ()", "create index b on public.a (id)", "create index concurrently on public.a (id)",
+     "create index concurrently b on public.nowhere (id)"],
+)  # fmt: skip
+async def test_outside_of_a_transaction_there_is_nothing_but_indexes(empty: str, folder: Path, statement: str) -> None:
+    (folder / _SECOND).write_text(_TABLE)
+    await migrate(empty, folder=folder)
+    (folder / _THIRD).write_text(f"-- fieldmark: concurrently\n{statement};")
+    with pytest.raises(Misconfigured, match=f"{_THIRD}:2"):
+        await migrate(empty, folder=folder)
+    assert await pending(empty, folder) == [_THIRD]
+    assert _ask(empty, "select to_regclass('public.b') is null") is True

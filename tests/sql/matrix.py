@@ -605,6 +605,17 @@ CASES = [
     ),
     Case("usage", "update", "theirs", "update usage set cost_usd = 0", NOBODY),
     Case("usage", "delete", "theirs", "delete from usage", NOBODY),
+    # usage_by_day
+    Case("usage_by_day", "select", "theirs", "select from usage_by_day where org_id = %(org)s", MEMBERS),
+    Case(
+        "usage_by_day",
+        "insert",
+        "theirs",
+        "insert into usage_by_day values (%(org)s, '2026-01-01', 'extraction', 'm', 1, 0, 0, 0, 0, 0, 0, -1)",
+        NOBODY,
+    ),
+    Case("usage_by_day", "update", "theirs", "update usage_by_day set cost_usd = 0", NOBODY),
+    Case("usage_by_day", "delete", "theirs", "delete from usage_by_day", NOBODY),
     # credit_limits
     Case("credit_limits", "select", "theirs", "select from credit_limits where org_id = %(org)s", MEMBERS),
     Case(
@@ -733,6 +744,13 @@ CALLS = [
         "on theirs",
         "select decide_extraction_proposal(%(extraction)s, %(proposal)s, true)",
         MEMBERS,
+    ),
+    Case(
+        "delete_organisation",
+        "call",
+        "theirs",
+        "select delete_organisation(%(org)s)",
+        OWNERS,
     ),
     Case("append_event", "call", "to theirs", "select private.append_event(%(run)s, '{}')", SERVED),
     Case("cancel_run", "call", "theirs", "select from private.cancel_run(%(run)s, 'No.') as n where n", SERVED),

@@ -117,7 +117,9 @@ def office(clone: Any) -> Iterator[Office]:
         owner.execute(
             "update documents set status = 'ready', media_type = 'a/b', page_count = 1 where id = %s", [house.document]
         )
-        owner.execute("delete from runs; delete from usage; delete from queue.procrastinate_jobs")
+        owner.execute(
+            "delete from runs; delete from usage; delete from usage_by_day; delete from queue.procrastinate_jobs"
+        )
         yield Office(house, owner, workers)
 
 
@@ -412,3 +414,115 @@ def test_the_price_of_one_unknown_message_is_the_price_of_the_run(office: Office
             "select private.charge(%s, %s, 'extraction', 'x', 'm', 1, 1, 0, 0, 0, null, null)", [run, office.house.org]
         )
     assert office.owner.execute("select private.cost_of_run(%s)", [run]).fetchone() == (None,)
+
+
+# Sums
+
+
+def sums(office: Office) -> tuple[Any, ...] | None:
+    return office.owner.execute("select count(*), sum(messages), sum(cost_usd) from usage_by_day").fetchone()
+
+
+def test_each_message_is_charged_and_the_same_write_again_is_not(office: Office) -> None:
+    """What the service calls its messages proves nothing: ours are counted by attempt and place."""
+    office.limit("10")
+    (run,) = office.launch(1)
+    assert office.take(run) == "granted"
+    for ours in ("1.1 same", "1.2 same", "2.1 same", "2.1 same", "1.2 same"):
+        assert office.charge(run, "0.1", message=ours) is None
+    assert office.owner.execute("select count(*), sum(cost_usd) from usage").fetchone() == (3, Decimal("0.3"))
+    assert sums(office) == (1, 3, Decimal("0.3"))
+
+
+@pytest.mark.parametrize("max_usd", [None, "1000"])
+def test_many_at_once_lose_no_message_in_the_sums(office: Office, max_usd: str | None) -> None:
+    office.limit(max_usd)
+    runs = office.launch(4)
+    assert {office.take(run) for run in runs} == {"granted"}
+
+    def go(run: UUID, worker: int) -> None:
+        for _ in range(25):
+            assert office.charge(run, "0.01", worker=worker) is None
+
+    office.at_once(*[lambda worker, run=run: go(run, worker) for run in runs])
+    rows, messages, cost = sums(office) or (0, 0, 0)
+    assert (messages, cost) == (100, 1) and rows > 1  # connections have a row each, and do not wait for each other
+
+
+def test_who_has_enough_set_aside_does_not_wait_for_others_to_charge(office: Office) -> None:
+    """No lock is held while the disk writes: without a limit never, with one as long as what was set aside lasts."""
+    first, second = office.launch(2)
+    for max_usd in (None, "1000"):
+        office.limit(max_usd)
+        for run in (first, second):
+            assert office.take(run) in ("granted", None)
+        assert office.charge(first, "0.1") is None
+        office.workers[0].execute("set lock_timeout = '2s'")
+        with office.owner.transaction():
+            office.owner.execute("select from organisations where id = %s for no key update", [office.house.org])
+            assert office.charge(first, "0.1") is None
+            if max_usd:
+                with pytest.raises(psycopg.errors.LockNotAvailable):  # the control: it has to ask for more
+                    office.charge(first, "0.1", "500")
+
+
+def test_what_is_set_aside_and_what_is_spent_never_pass_the_limit_together(office: Office) -> None:
+    office.limit("20")
+    runs = office.launch(4)
+    assert {office.take(run) for run in runs} == {"granted"}
+    aside = "select sum(reserved_usd) from runs where status = 'running'"
+    together = f"select ({aside}) + (select sum(cost_usd) from usage_by_day)"
+
+    def go(run: UUID, worker: int) -> int:
+        steps = 1
+        while office.charge(run, "0.07", "0.1", worker) is None:
+            steps += 1
+        return steps
+
+    def look(worker: int) -> Decimal:
+        most = Decimal(0)
+        for _ in range(200):
+            most = max(most, (office.owner.execute(together.encode()).fetchone() or (Decimal(0),))[0] or Decimal(0))
+        return most
+
+    *steps, most = office.at_once(*[lambda worker, run=run: go(run, worker) for run in runs], look)
+    spent = office.owner.execute("select sum(cost_usd) from usage_by_day").fetchone()
+    assert spent == (sum(steps) * Decimal("0.07"),) and 19 < spent[0] <= 20 and most <= 20
+
+
+def test_a_message_that_comes_again_is_not_taken_out_of_what_is_set_aside_twice(office: Office) -> None:
+    office.limit("1000")
+    (run,) = office.launch(1)
+    office.take(run)
+    office.charge(run, "0.1")
+    aside = [(office.charge(run, "0.1", message="1.2 m"), _reserved(office, run)) for _ in range(3)]
+    assert len(set(aside)) == 1
+
+
+def _reserved(office: Office, run: UUID) -> Decimal:
+    row = office.owner.execute("select reserved_usd from runs where id = %s", [run]).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_the_lock_is_the_organisation_s_own_row_and_for_the_service_alone(office: Office) -> None:
+    worker, house = office.workers[0], office.house
+    worker.execute("set lock_timeout = '2s'")
+
+    def holds(on: psycopg.Connection, user: UUID, org: UUID) -> bool:
+        with on.transaction():
+            if on is office.owner:
+                on.execute("set local session authorization authenticator")
+            become(on, "authenticated", {"sub": str(user), "org_id": str(org)})
+            on.execute("select private.lock_credit(%s)", [house.org])
+            on.execute("reset role")
+            return bool(
+                on.execute(
+                    "select from pg_locks where pid = pg_backend_pid() and relation = 'public.organisations'::regclass "
+                    "and mode = 'RowShareLock'"
+                ).rowcount
+            )
+
+    assert holds(worker, house.owner, house.org)
+    assert not holds(worker, house.stranger, house.other_org)
+    assert not holds(office.owner, house.owner, house.org)  # a front end

@@ -182,7 +182,7 @@ def test_it_goes_through_the_queue_where_its_organisation_has_no_credit_for_its_
         connection.execute("update runs set reserved_usd = 1 where id = any(%s)", [[run]])
         connection.execute("update runs set reserved_usd = 2 where id = any(%s)", [[other]])
         connection.execute("reset role")
-        connection.execute("delete from usage")
+        connection.execute("delete from usage; delete from usage_by_day")
         connection.execute("update credit_limits set max_usd = %s", [left])
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
         ledger.decide(run)

@@ -277,16 +277,17 @@ def test_the_sweep_forgets_a_thread_s_conversation_when_nothing_has_happened_in_
             owner.execute(ended + "where id = %s", [session, run])
         owner.execute("update runs set status = 'completed' where id = %s", [house.thread_run])
         owner.execute("update threads set session_id = %s where id = %s", [of_thread, house.thread])
-        owner.execute("select private.sweep(null, '1 day')")
+        forget = "select private.forget_conversations(%(keep)s), private.forget_idle_threads(%(keep)s)"
+        owner.execute(forget, {"keep": "1 day"})
         assert kept(owner, of_thread, of_run) == [True, False]
         owner.execute("alter table threads disable trigger check_thread")
         owner.execute("update threads set updated_at = now() - interval '2 days' where id = %s", [house.thread])
         # Not while a run of it goes on.
         owner.execute("update runs set status = 'awaiting_runs', waiting_call = 'c' where id = %s", [talking])
-        owner.execute("select private.sweep(null, '1 day')")
+        owner.execute(forget, {"keep": "1 day"})
         assert kept(owner, of_thread) == [True]
         owner.execute("update runs set status = 'completed' where id = %s", [talking])
-        owner.execute("select private.sweep(null, null)")
+        owner.execute(forget, {"keep": None})
         assert kept(owner, of_thread) == [True]
-        owner.execute("select private.sweep(null, '1 day')")
+        owner.execute(forget, {"keep": "1 day"})
         assert kept(owner, of_thread) == [False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib.metadata
 import re
@@ -25,6 +26,8 @@ _LOCK: Final = 0x6669656C64  # "field": whoever migrates this database holds thi
 _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
 _SHIM_MARK: Final = "Made by Fieldmark in place of Supabase's, shim "
 _QUEUE_MARK: Final = "procrastinate "
+_CONCURRENTLY: Final = "-- fieldmark: concurrently\n"
+_WAIT_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,18 @@ class _Migration:
     name: str
     text: str
 
+    @property
+    def is_concurrent(self) -> bool:
+        return self.text.startswith(_CONCURRENTLY)
+
 
 async def migrate(owner_url: str, *, app_password: str | None = None, folder: Path | None = None) -> list[str]:
     """Apply what is missing and return the names of the migration files that were.
 
-    One starter at a time, others wait; one transaction a file, so that a failing one leaves nothing of itself. With
-    `app_password`, the role `fieldmark_app` gets that password. `folder` holds the files, ours by default.
+    One starter at a time, others wait; one transaction a file, so that a failing one leaves nothing of itself. A file
+    that begins with `-- fieldmark: concurrently` builds or drops indexes outside of any: what a start that died has
+    left of one is taken away, and built again. With `app_password`, the role `fieldmark_app` gets that password.
+    `folder` holds the files, ours by default.
 
     Raises Misconfigured (naming file and line) where a file fails, was changed after it was applied, or is misnamed;
     Unavailable where the database does not answer.
@@ -55,14 +64,14 @@ async def migrate(owner_url: str, *, app_password: str | None = None, folder: Pa
         async with await AsyncConnection.connect(
             url, autocommit=True, prepare_threshold=None, **CONNECTING
         ) as connection:
-            await connection.execute("select pg_advisory_lock(%s)", [_LOCK])
+            await _wait_for_lock(connection)
             await _shim(connection)
             await _make_ledger(connection)
             done = await _done(connection)
             _refuse_changed(migrations, done)
             missing = [migration for migration in migrations if migration.version not in done]
             for migration in missing:
-                await _apply(connection, migration)
+                await (_build if migration.is_concurrent else _apply)(connection, migration)
             await _make_queue(connection)
             await _grant(connection)
             if app_password is not None:
@@ -208,6 +217,60 @@ async def _apply(connection: _Connection, migration: _Migration) -> None:
         )
 
 
+_INDEX: Final = re.compile(
+    r"""(?P<verb> create \s+ (?:unique \s+)? | drop \s+) index \s+ concurrently \s+ (?:if \s+ (?:not \s+)? exists \s+)?
+        (?P<name> [a-z_][\w$]* (?:\.[a-z_][\w$]*)?) \s*
+        (?: (?<=\s) on \s+ (?:only \s+)? (?:(?P<schema> [a-z_][\w$]*)\.)? [a-z_][\w$]* \b .* )?""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+
+async def _build(connection: _Connection, migration: _Migration) -> None:
+    """Build or drop indexes while their tables are in use. Any of it may have been done by a start that died."""
+    applied: list[str] = []
+    for start, first, statement in statements(migration.text):
+        bare = migration.text[first : start + len(statement)]
+        found = _INDEX.fullmatch(bare.strip())
+        if found is None:
+            raise Misconfigured(
+                f"{migration.file}:{_line(migration.text, first)}: such a migration only has statements like `create "
+                "index concurrently its_name on public.its_table (…)` and `drop index concurrently public.its_name`."
+            )
+        creates = found["verb"].lower().startswith("create")
+        schema = found["schema"] if creates else None
+        name = f"{schema}.{found['name']}" if schema else found["name"]
+        cursor = await connection.execute(
+            "select indisvalid from pg_index where indexrelid = to_regclass(%s)::oid", [name]
+        )
+        row = await cursor.fetchone()
+        if row is not None and creates and not row[0]:
+            await _outside(connection, migration, first, f"drop index concurrently {name}")
+            row = None
+        if (row is None) == creates:
+            await _outside(connection, migration, first, bare)
+        applied.append(statement.strip())
+    await connection.execute(
+        "insert into supabase_migrations.schema_migrations (version, statements, name) values (%s, %s, %s)",
+        [migration.version, applied, migration.name],
+    )
+
+
+async def _outside(connection: _Connection, migration: _Migration, first: int, statement: str) -> None:
+    try:
+        await connection.execute(statement.encode())
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        raise Misconfigured(f"{migration.file}:{_line(migration.text, first)}: {_said(error)}") from error
+
+
+async def _wait_for_lock(connection: _Connection) -> None:
+    """Asked for again and again: an index that is built concurrently waits for every statement that goes on, and so it
+    would wait for one that waits for this lock."""
+    while not await _value(connection, f"select pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110  another process
+        await asyncio.sleep(_WAIT_SECONDS)
+
+
 async def _run(connection: _Connection, file: str, text: str) -> list[str]:
     """Run a file's statements one by one, so that a failing one can be named by its line."""
     applied: list[str] = []
@@ -291,6 +354,9 @@ _QUEUE_OF_OURS: Final = (
     "where status = 'doing'",
     "create index if not exists fieldmark_of_lock on queue.procrastinate_jobs (lock, (-priority), id) "
     "where status = 'todo'",
+    # What the worker's maintenance looks through, past all jobs that wait.
+    "create index if not exists fieldmark_ended on queue.procrastinate_jobs (id) "
+    "where status in ('succeeded', 'failed', 'cancelled', 'aborted')",
     "alter table queue.procrastinate_jobs set (autovacuum_vacuum_scale_factor = 0.02)",
     "alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.02)",
 )

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 from psycopg import AsyncConnection, Error, sql
+
+from fieldmark.errors import FieldmarkError
 
 log = structlog.get_logger()
 
@@ -21,6 +23,8 @@ _LISTEN_TIMEOUT_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 1.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
+_GATHER_SECONDS: Final = 0.02
+_LAST_WORDS_SECONDS: Final = 2.0
 
 
 class Subscription(AsyncIterator["str | None"]):
@@ -63,6 +67,39 @@ class Subscription(AsyncIterator["str | None"]):
             self._wake.clear()
             await self._wake.wait()
         return self._queue.popleft()
+
+
+class NewsTeller:
+    """Tells of what transactions have committed. The first news go at once, and what comes within 20 ms goes together.
+
+    News that are lost cost a reader some seconds: each looks by itself now and then."""
+
+    def __init__(self, tell: Callable[[frozenset[tuple[str, str]]], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._waiting: frozenset[tuple[str, str]] = frozenset()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, news: frozenset[tuple[str, str]]) -> None:
+        """Tell these (channel, payload) soon."""
+        self._waiting |= news
+        if self._waiting and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._run(), name="telling")
+
+    async def close(self) -> None:
+        """Tell what waits, if the database answers."""
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_LAST_WORDS_SECONDS)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            news, self._waiting = self._waiting, frozenset()
+            try:
+                await self._tell(news)
+            except (FieldmarkError, Error) as error:
+                log.warning("readers could not be told of news; they look by themselves", reason=str(error))
+            await asyncio.sleep(_GATHER_SECONDS)
 
 
 class NotificationListener:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 from psycopg import AsyncConnection, DataError, Error, OperationalError, ProgrammingError, errors, sql
@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from fieldmark.db.notifications import NotificationListener, Subscription
+from fieldmark.db.notifications import NewsTeller, NotificationListener, Subscription
 from fieldmark.errors import (
     Conflict,
     Fenced,
@@ -33,8 +33,17 @@ from fieldmark.errors import (
 from fieldmark.identity.scope import Scope
 from fieldmark.telemetry.traces import span
 
-Connection: TypeAlias = AsyncConnection[DictRow]
-"""A connection whose rows are dicts, inside the one transaction that it was handed out for."""
+
+class Connection(AsyncConnection[DictRow]):
+    """A connection whose rows are dicts, inside the one transaction that it was handed out for."""
+
+    news: frozenset[tuple[str, str]] = frozenset()
+
+    def tell_after_commit(self, channel: str, payload: str) -> None:
+        """Notify a channel once this transaction is committed; never if it is not. NOTIFY inside of it would hold a
+        lock of the whole database until it is on the disk."""
+        self.news |= {(channel, payload)}
+
 
 _WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
@@ -100,6 +109,7 @@ class Database:
         direct, direct_pooled = plain_url(direct_url or url)
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._url,
+            connection_class=Connection,
             kwargs={
                 **CONNECTING,
                 "autocommit": True,  # the door says begin itself, in the same round trip as who acts
@@ -116,6 +126,7 @@ class Database:
         self._wait_seconds = wait_seconds
         self._shares: dict[UUID, _Share] = {}
         self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTING)
+        self._teller = NewsTeller(self._tell)
         self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
         """A channel of this process: whoever is not told its name cannot listen to it."""
 
@@ -128,6 +139,7 @@ class Database:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._teller.close()
         await self._notifications.close()
         await self._pool.close()
 
@@ -191,8 +203,11 @@ class Database:
                         if left and _is_lost(error):
                             continue
                         raise
+                    connection.news = frozenset()
                     yield connection
-                    return
+                    news = connection.news
+                self._teller.add(news)
+                return
         except errors.LockNotAvailable as error:
             raise Unavailable("Somebody else is changing the same at length: try again in a while.") from error
         except OperationalError as error:
@@ -210,6 +225,11 @@ class Database:
             if refusal is None:
                 raise
             raise refusal(error.diag.message_primary or refusal.title) from error
+
+    async def _tell(self, news: frozenset[tuple[str, str]]) -> None:
+        channels, payloads = [channel for channel, _ in news], [payload for _, payload in news]
+        async with self.as_service() as connection:
+            await connection.execute("select private.tell(%s, %s)", (channels, payloads))
 
     @asynccontextmanager
     async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Subscription]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -20,12 +20,8 @@ from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.stores.channels import tell_of_events
 from fieldmark.stores.tool_calls import CallRow
-
-EVENTS_CHANNEL = "fieldmark_run_events"
-WORK_CHANNEL = "fieldmark_work"
-"""Where whoever works on a run is told to look at it again: it was cancelled, decided or deleted, or somebody
-watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,16 +386,18 @@ async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: in
 
 async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None:
     """Add one event to the run's; readers hear of it when the transaction commits."""
-    await conn.execute("select private.append_event(%s, %s::json)", (run_id, json.dumps(event.flat())))
+    await conn.execute("select private.append_event(%s, %s::json, false)", (run_id, json.dumps(event.flat())))
+    tell_of_events(conn, run_id)
 
 
 async def append_events(conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]) -> None:
     """Add several in their order, as the worker that has the run: raises Fenced if this one has not."""
     await conn.execute(
-        """select private.fence(%s, %s), private.append_event(%s, said.body)
+        """select private.fence(%s, %s), private.append_event(%s, said.body, false)
            from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
         (run_id, fencing_token, run_id, [json.dumps(event.flat()) for event in events]),
     )
+    tell_of_events(conn, run_id)
 
 
 class StoredEvent(NamedTuple):
@@ -455,6 +453,7 @@ async def await_approval(
         "select private.await_approval(%s, %s, %s, %s, %s::json)",
         (run_id, fencing_token, call_id, attached, json.dumps(event.flat())),
     )
+    tell_of_events(conn, run_id)
 
 
 async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:
@@ -503,11 +502,6 @@ async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
            where {column} = %s and status = 'awaiting_approval'""".encode(),
         (reason, subject.extraction_id or subject.thread_id),
     )
-
-
-async def sweep(conn: Connection, *, approvals_live: timedelta | None, sessions_live: timedelta | None) -> None:
-    """End what waited for too long, forget old conversations. Called by the service, outside of any scope."""
-    await conn.execute("select private.sweep(%s, %s)", (approvals_live, sessions_live))
 
 
 async def fail(conn: Connection, run_id: UUID, error: str, code: str) -> None:

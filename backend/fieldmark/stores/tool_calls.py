@@ -15,6 +15,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import CallStatus
+from fieldmark.stores.channels import tell_of_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ async def show_again(conn: Connection, run_id: UUID, call_id: str, preview: Prev
         "select private.show_again(%s, %s, %s, %s, %s, %s::json)",
         (run_id, call_id, changes, preview.target_hash, preview.version, json.dumps(event.flat())),
     )
+    tell_of_events(conn, run_id)
 
 
 async def claim(
@@ -203,3 +205,5 @@ async def finish(
             json.dumps([event.flat() for event in events]) if events else None,
         ),
     )
+    if events:
+        tell_of_events(conn, run_id)

@@ -74,14 +74,13 @@ async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
 async def by_day(conn: AsyncConnection[Row], org_id: UUID, since: date, until: date) -> list[Row]:
     """What an organisation used on the days (UTC) from `since` to `until`, both included, by day, agent and model."""
     cursor = await conn.execute(
-        """select (created_at at time zone 'utc')::date as day, agent, model, count(*) as messages,
+        """select day, agent, model, sum(messages)::bigint as messages,
                sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
-               sum(cache_write_5m_tokens + cache_write_1h_tokens)::bigint as cache_creation_input_tokens,
+               sum(cache_write_tokens)::bigint as cache_creation_input_tokens,
                sum(cache_read_tokens)::bigint as cache_read_input_tokens,
-               case when count(*) = count(cost_usd) then sum(cost_usd) end as cost_usd
-           from public.usage
-           where org_id = %(org)s and created_at >= %(since)s::date::timestamp at time zone 'utc'
-               and created_at < (%(until)s::date + 1)::timestamp at time zone 'utc'
+               case when sum(unpriced) = 0 then sum(cost_usd) end as cost_usd
+           from public.usage_by_day
+           where org_id = %(org)s and day between %(since)s and %(until)s
            group by day, agent, model order by day, agent, model""",
         {"org": org_id, "since": since, "until": until},
     )

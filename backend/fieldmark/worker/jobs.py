@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
 from uuid import UUID
 
 import structlog
@@ -23,7 +22,8 @@ from fieldmark.runs.lifecycle.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECO
 from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.runtime import Runtime
 from fieldmark.settings import Settings
-from fieldmark.stores import documents, runs
+from fieldmark.stores import documents
+from fieldmark.worker import maintenance
 
 log = structlog.get_logger()
 
@@ -175,15 +175,9 @@ async def _sweep(queue: App) -> None:
 
 
 async def _run_maintenance(runtime: Runtime) -> None:
-    """Clear up after the dead, end what waited for a person for too long, forget old conversations."""
+    """Clear up after the dead, and what is kept no longer."""
     await asyncio.to_thread(scratch_dir.clear_up)
-    hours, days = runtime.settings.approval_hours, runtime.settings.session_days
-    async with runtime.database.as_service() as conn:
-        await runs.sweep(
-            conn,
-            approvals_live=None if hours is None else timedelta(hours=hours),
-            sessions_live=None if days is None else timedelta(days=days),
-        )
+    await maintenance.clear_up(runtime.database, runtime.settings)
 
 
 async def _repeat(pause_seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> None:

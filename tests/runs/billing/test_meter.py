@@ -353,10 +353,7 @@ async def test_what_was_spent_in_another_month_does_not_count(desk):
     limit(desk, "0.2")
     earlier = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
     assert (await desk.work(Script([[text("Done.")]]))).state["error_code"] == "out_of_credit"
-    desk.sql(
-        "update public.usage set created_at = date_trunc('month', now() at time zone 'utc') at time zone 'utc' "
-        "- interval '1 second'"
-    )
+    desk.sql("update public.usage_by_day set day = date_trunc('month', now() at time zone 'utc')::date - 1")
     assert (await desk.work(Script([[text("Done.")]]))).state["status"] == "completed"
     assert spent(desk, earlier.run_id) == Decimal("0.1")
 

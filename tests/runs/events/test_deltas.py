@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
+from desk import until
 from fieldmark.db.pool import Database
 from fieldmark.domain.events import TextEvent
 from fieldmark.errors import NotFound
@@ -19,6 +20,7 @@ from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import BlockDelta, BlockStarted
 from fieldmark.stores import runs
+from fieldmark.stores.channels import EVENTS_CHANNEL, WORK_CHANNEL
 
 anyio = pytest.mark.anyio
 
@@ -165,14 +167,15 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
         await runs.watch(conn, context.run_id, desk.database.own_channel)
         seen = await runs.look(conn, context.run_id, context.fencing_token)
         assert seen is not None and seen.watched_seconds > 20
-    channels = (runs.EVENTS_CHANNEL, desk.database.own_channel)
+    channels = (EVENTS_CHANNEL, desk.database.own_channel)
     async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
         assert await told(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
         log.say(TextEvent(text="I read."))
-        begin(draft, "Then")  # at once: it waits for the row all the same
-        assert await anext(heard) == str(context.run_id)
-        assert await told(heard) == '1 1.2 0 4 {"type": "text_delta", "text_delta": "Then"}'
+        begin(draft, "Then")  # at once: it waits for the row all the same, and may overtake the news of it
+        piece = '1 1.2 0 4 {"type": "text_delta", "text_delta": "Then"}'
+        both = {await asyncio.wait_for(anext(heard), 30) for _ in range(2)}
+        assert both == {str(context.run_id), f"{context.run_id} {piece}"}
         say(draft, " I")
         log.say(TextEvent(text="Then I write."))
         assert await anext(heard) == str(context.run_id)
@@ -218,7 +221,7 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
         EventWriter(context, draft) as log,
         await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as eavesdropper,
     ):
-        for channel in (runs.EVENTS_CHANNEL, runs.WORK_CHANNEL, "fieldmark_documents"):
+        for channel in (EVENTS_CHANNEL, WORK_CHANNEL, "fieldmark_documents"):
             await eavesdropper.execute(f"listen {channel}")
         async with desk.database.as_user(desk.scope) as conn:
             await runs.watch(conn, context.run_id, desk.database.own_channel)
@@ -232,7 +235,7 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
         await log.flush()
         desk.sql("select pg_notify(%s, 'end') from public.runs", other.own_channel)
         assert await told(elsewhere) == ""  # the end, and nothing before it
-        desk.sql("select pg_notify(%s, 'end') from public.runs", runs.WORK_CHANNEL)
+        desk.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
         overheard = []
         async for heard in eavesdropper.notifies(timeout=30):
             if heard.payload == "end":
@@ -254,10 +257,10 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
 @anyio
 async def test_who_watched_long_ago_is_forgotten_when_somebody_else_watches(desk):
     ended, context, untouched = await desk.run(), await desk.context(), await desk.run()
-    for run_id, until in ((ended, "now() - interval '2 hours'"), (untouched, "now()")):
+    for run_id, till in ((ended, "now() - interval '2 hours'"), (untouched, "now()")):
         desk.sql(
             "insert into public.run_watchers (run_id, org_id, channel, until) "
-            f"select id, org_id, 'c', {until} from public.runs where id = %s",
+            f"select id, org_id, 'c', {till} from public.runs where id = %s",
             run_id,
         )
     async with desk.database.as_user(desk.scope) as conn:
@@ -293,3 +296,19 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
     finally:
         talking.cancel()
         await asyncio.wait({talking})
+
+
+@anyio
+async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_same(desk):
+    context = await desk.context()
+    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=60)
+    reading = asyncio.ensure_future(anext(following))
+    watches = "select 1 from public.run_watchers where run_id = %s"
+    await until(lambda: desk.sql(watches, context.run_id))
+    # The event is there, and nobody is told of it.
+    desk.sql("select private.append_event(%s, '{}', false)", context.run_id)
+    piece = f'{context.run_id} 1 1.1 0 1 {{"a": 1}}'
+    desk.sql("select pg_notify(%s, %s)", desk.database.own_channel, piece)
+    assert (await asyncio.wait_for(reading, 30))[0] == 1
+    assert await asyncio.wait_for(anext(following), 30) == (DELTA, '{"a": 1}')
+    await following.aclose()

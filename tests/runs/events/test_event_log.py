@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 
+import psycopg
 import pytest
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
 from fieldmark.offline_model.messages import call, text, thinking
+from fieldmark.runs.events.follow import follow
 from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, EventMapper
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import (
@@ -274,3 +276,59 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     assert last["cost_usd"] > 0 and last["usage"]["turns"] == 4
     # Flat objects, each of them one of the union; tool names bare, nothing of the SDK's.
     assert [EVENT.validate_python(event).flat() for event in events] == events and "mcp__" not in json.dumps(events)
+
+
+async def heard_by(listener, payload: str) -> list[str]:
+    """What is heard up to a payload."""
+    heard: list[str] = []
+    async for told in listener.notifies(timeout=30):
+        heard.append(told.payload)
+        if told.payload == payload:
+            break
+    return heard
+
+
+async def test_readers_are_told_after_the_commit_and_not_inside_of_it(desk):
+    """A transaction that notifies holds a lock of the whole database until it is on the disk."""
+    context = await desk.context()
+    async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as listener:
+        await listener.execute("listen fieldmark_run_events")
+        async with desk.database.as_user(desk.scope) as conn:
+            await runs.append_event(conn, context.run_id, TextEvent(text="Told."))
+        assert await heard_by(listener, str(context.run_id)) == [str(context.run_id)]
+        with pytest.raises(ZeroDivisionError):
+            async with desk.database.as_user(desk.scope) as conn:
+                await runs.append_event(conn, context.run_id, TextEvent(text="Never."))
+                raise ZeroDivisionError
+        # Whoever tells of it is dead: nothing is heard, and a reader gets each event once all the same, in order.
+        desk.sql("revoke execute on function private.tell(text[], text[]) from fieldmark_app")
+        following = follow(desk.database, desk.scope, context.run_id, poll_seconds=0.1)
+        told = [await anext(following)]
+        async with EventWriter(context) as log:
+            for n in range(3):
+                log.say(TextEvent(text=str(n)))
+                await log.flush()
+                told.append(await found(following))
+        desk.sql("select pg_notify('fieldmark_run_events', 'end')")
+        assert await heard_by(listener, "end") == ["end"]
+        assert [number for number, _ in told] == [1, 2, 3, 4]
+        await following.aclose()
+
+
+async def found(following) -> tuple[int, str]:
+    """The next event, past the signs of life."""
+    while (event := await asyncio.wait_for(anext(following), 30)) is None:
+        pass
+    return event
+
+
+async def test_news_that_come_at_once_are_told_together(desk):
+    context = await desk.context()
+    async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as listener:
+        await listener.execute("listen fieldmark_run_events")
+        for n in range(30):
+            async with desk.database.as_user(desk.scope) as conn:
+                await runs.append_event(conn, context.run_id, TextEvent(text=str(n)))
+        await asyncio.sleep(0.1)
+        desk.sql("select pg_notify('fieldmark_run_events', 'end')")
+        assert 1 < len(await heard_by(listener, "end")) < 30

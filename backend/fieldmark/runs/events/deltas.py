@@ -96,6 +96,11 @@ def _delta(kind: str, words: str) -> TextDeltaEvent | ThinkingDeltaEvent:
     return TextDeltaEvent(text_delta=words) if kind == "text" else ThinkingDeltaEvent(thinking_delta=words)
 
 
+def follows(piece: str) -> int:
+    """The number of the event that a piece comes behind."""
+    return int(piece.split(" ", 2)[1])
+
+
 class DeltaAssembler:
     """Puts pieces together for one reader: what passes is the beginning of one block, and continues what has passed
     since the last event."""

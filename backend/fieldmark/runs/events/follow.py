@@ -13,8 +13,9 @@ from fieldmark.db.pool import Database
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
-from fieldmark.runs.events.deltas import DeltaAssembler
+from fieldmark.runs.events.deltas import DeltaAssembler, follows
 from fieldmark.stores import runs
+from fieldmark.stores.channels import EVENTS_CHANNEL
 from fieldmark.stores.runs import RunRow, StoredEvent
 
 ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.AWAITING_APPROVAL})
@@ -44,7 +45,7 @@ async def follow(
     that comes next.
 
     No connection is held while the reader is slow or waits."""
-    channels = [runs.EVENTS_CHANNEL, database.own_channel] if deltas else [runs.EVENTS_CHANNEL]
+    channels = [EVENTS_CHANNEL, database.own_channel] if deltas else [EVENTS_CHANNEL]
     async with database.listen(*channels, about=str(run_id)) as news:
         waiting: asyncio.Task[str | None] | None = None
         said = time.monotonic()
@@ -55,8 +56,12 @@ async def follow(
             while True:
                 pieces = [word for word in heard if word is not None and " " in word]
                 # Whatever else was heard is a reason to look. So is a while of pieces alone: the right to hear them may
-                # have been lost.
-                if len(pieces) < len(heard) or time.monotonic() - looked >= poll_seconds:
+                # have been lost. So is a piece that has overtaken the news of the events that it comes behind.
+                if (
+                    len(pieces) < len(heard)
+                    or any(follows(piece) > after for piece in pieces)
+                    or time.monotonic() - looked >= poll_seconds
+                ):
                     looked = time.monotonic()
                     asks = deltas and database.is_listening and looked - asked >= WATCH_SECONDS
                     asked = looked if asks else asked

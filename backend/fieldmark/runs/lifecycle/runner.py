@@ -32,6 +32,7 @@ from fieldmark.runs.events.mapper import ended_event
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
 from fieldmark.stores import runs, threads, tool_calls, usage
+from fieldmark.stores.channels import WORK_CHANNEL
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.context import RunContext
@@ -184,7 +185,7 @@ class Runner:
         deltas = DeltaBuffer(context.fencing_token)
         watch = _Watch(context, self._limits.approval_wait_seconds, self._pool)
         self._watches.add(watch)
-        async with self._database.listen(runs.WORK_CHANNEL, about=str(context.run_id)) as news:
+        async with self._database.listen(WORK_CHANNEL, about=str(context.run_id)) as news:
             working = asyncio.create_task(self._attempt(context, telemetry, deltas, watch))
             next_news: asyncio.Future[str | None] | None = None
             try:

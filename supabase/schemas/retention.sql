@@ -1,0 +1,258 @@
+-- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
+--
+-- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
+-- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index.
+
+-- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
+-- the row.
+create table private.maintenance (
+  task text primary key,
+  finished_at timestamptz not null default '-infinity',
+  run_id uuid not null default '00000000-0000-0000-0000-000000000000'
+);
+insert into private.maintenance (task) values
+  ('approvals'), ('events'), ('calls'), ('conversations'), ('threads'), ('organisations');
+
+create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
+create index threads_idle on public.threads (updated_at) where session_id is not null;
+create index tool_calls_pending on public.tool_calls (created_at) where status = 'pending';
+
+-- Many rows come and go here, or the newest matter most: a fifth of a large table is too much to wait for.
+alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
+alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
+alter table public.agent_sessions set (
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+alter table public.run_events set (
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+alter table public.tool_calls set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
+alter table public.extraction_journal set (
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+
+-- Holds a task for this transaction; false where another worker has it.
+create function private.hold_task(p_task text) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from private.maintenance where task = p_task for update skip locked;
+  return found;
+end $$;
+
+-- The next of the runs that ended longer than `p_keep` ago, in the order in which they ended. Whoever is given them clears
+-- what they left in the same transaction: they do not come again. At least an hour is kept, because a run can be recorded
+-- as ended some time after the moment that its row names.
+create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
+  v_at private.maintenance;
+  v_runs uuid[];
+begin
+  if p_keep is null then  -- greatest() would pass over it
+    return '{}';
+  end if;
+  -- Twice: without a lock, and so without a write, where there is nothing to do; then with it.
+  for n in 1..2 loop
+    select * into v_at from private.maintenance where task = p_task;
+    select array_agg(due.id order by due.finished_at, due.id) into v_runs
+    from (
+      select id, finished_at from public.runs
+      where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
+      order by finished_at, id limit 50
+    ) as due;
+    if v_runs is null or (n = 1 and not private.hold_task(p_task)) then
+      return '{}';
+    end if;
+  end loop;
+  update private.maintenance as m set (finished_at, run_id) = (
+    select r.finished_at, r.id from public.runs as r where r.id = v_runs[cardinality(v_runs)])
+  where task = p_task;
+  return v_runs;
+end $$;
+
+-- Ends runs that waited for a person for longer than this.
+create function private.cancel_stale_approvals(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[];
+begin
+  select array_agg(due.run_id) into v_runs
+  from (
+    select c.run_id from public.tool_calls as c join public.runs as r on r.id = c.run_id and r.waiting_call = c.id
+    where c.status = 'pending' and c.created_at < now() - p_keep and r.status = 'awaiting_approval'
+    order by c.created_at limit 20
+  ) as due;
+  if v_runs is null or not private.hold_task('approvals') then
+    return 0;
+  end if;
+  perform private.cancel_run(id, 'Nobody decided in time.') from unnest(v_runs) as id;
+  return cardinality(v_runs);
+end $$;
+
+-- The events of runs that ended longer ago than this. In a thread they stay: there they are what was said.
+create function private.forget_events(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[] := private.next_ended_runs('events', p_keep);
+begin
+  delete from public.run_events where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  return cardinality(v_runs);
+end $$;
+
+-- The calls of runs that ended longer ago than this, with what was written and decided. In a thread they stay.
+create function private.forget_calls(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[] := private.next_ended_runs('calls', p_keep);
+begin
+  delete from public.tool_calls where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  return cardinality(v_runs);
+end $$;
+
+-- The conversations of runs that ended longer ago than this. That of a thread is its own: see below.
+create function private.forget_conversations(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_runs uuid[] := private.next_ended_runs('conversations', p_keep);
+begin
+  delete from public.agent_sessions as s
+  using public.runs as r
+  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  return cardinality(v_runs);
+end $$;
+
+-- The conversations of threads in which nothing has happened for longer than this, and no run is open. The thread stays,
+-- and its next run begins a new one.
+create function private.forget_idle_threads(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_threads uuid[];
+begin
+  select array_agg(idle.id) into v_threads
+  from (
+    select t.id from public.threads as t
+    where t.session_id is not null and t.updated_at < now() - p_keep
+      and not exists (
+        select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'))
+    order by t.updated_at limit 50
+  ) as idle;
+  if v_threads is null or not private.hold_task('threads') then
+    return 0;
+  end if;
+  -- Locked, so that no run begins in one meanwhile (private.fill_run changes the thread's row).
+  v_threads := array(
+    select id from public.threads where id = any (v_threads) and updated_at < now() - p_keep for no key update);
+  delete from public.agent_sessions as s
+  using (
+    select org_id, session_id from public.threads where id = any (v_threads)
+    union
+    select org_id, session_id from public.runs where thread_id = any (v_threads)
+  ) as conversation
+  where s.org_id = conversation.org_id and s.session_id = conversation.session_id::text;
+  update public.threads set session_id = null where id = any (v_threads);
+  return cardinality(v_threads);
+end $$;
+
+-- Organisations that are to go. Nobody is a member of one any more, so nobody sees what is left of it.
+create table private.departing_organisations (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  asked_by uuid,
+  asked_at timestamptz not null default now()
+);
+
+-- An owner gives an organisation up, with all that is in it. It is out of everybody's sight at once, and its rows go bit by
+-- bit. A user whose personal organisation it was is given a new one when next seen.
+create function public.delete_organisation(p_org_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
+    raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
+  end if;
+  insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
+  update public.organisations set personal_of = null where id = p_org_id;
+  delete from public.memberships where org_id = p_org_id;
+end $$;
+
+-- Takes away some of what an organisation has that is to go, from below: nothing is left for a foreign key to cascade over.
+create function private.clear_organisations(p_rows integer default 2000) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+  v_ids uuid[];
+  v_gone integer;
+begin
+  if not exists (select from private.departing_organisations) or not private.hold_task('organisations') then
+    return 0;
+  end if;
+  select org_id into v_org from private.departing_organisations order by asked_at, org_id limit 1;
+  if not found then
+    return 0;
+  end if;
+
+  v_ids := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
+  if cardinality(v_ids) > 0 then
+    delete from public.run_events where ctid = any (array(
+      select ctid from public.run_events where run_id = any (v_ids) limit p_rows));
+    get diagnostics v_gone = row_count;
+    if v_gone < p_rows then
+      delete from public.tool_calls where run_id = any (v_ids);
+      delete from public.runs where id = any (v_ids);
+    end if;
+    return 1;
+  end if;
+
+  v_ids := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
+  if cardinality(v_ids) > 0 then
+    delete from public.extraction_journal where ctid = any (array(
+      select j.ctid from public.extractions as e join public.extraction_journal as j on j.extraction_id = e.id
+      where e.document_id = any (v_ids) limit p_rows));
+    get diagnostics v_gone = row_count;
+    if v_gone < p_rows then
+      delete from public.document_pages where ctid = any (array(
+        select ctid from public.document_pages where document_id = any (v_ids) limit p_rows));
+      get diagnostics v_gone = row_count;
+    end if;
+    if v_gone < p_rows then
+      delete from public.extractions where document_id = any (v_ids);
+      delete from public.documents where id = any (v_ids);
+    end if;
+    return 1;
+  end if;
+
+  delete from public.agent_sessions where ctid = any (array(
+    select ctid from public.agent_sessions where org_id = v_org limit p_rows));
+  get diagnostics v_gone = row_count;
+  if v_gone < p_rows then
+    delete from public.usage where ctid = any (array(select ctid from public.usage where org_id = v_org limit p_rows));
+    get diagnostics v_gone = row_count;
+  end if;
+  if v_gone < p_rows then
+    delete from public.threads where ctid = any (array(
+      select ctid from public.threads where org_id = v_org limit p_rows));
+    get diagnostics v_gone = row_count;
+  end if;
+  if v_gone < p_rows then
+    delete from public.organisations where id = v_org;
+  end if;
+  return 1;
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function public.delete_organisation(uuid) from public, anon, authenticated;
+grant execute on function public.delete_organisation(uuid) to authenticated;
+grant execute on function
+  private.cancel_stale_approvals(interval), private.forget_events(interval), private.forget_calls(interval),
+  private.forget_conversations(interval), private.forget_idle_threads(interval), private.clear_organisations(integer)
+  to fieldmark_app;

@@ -1,0 +1,193 @@
+"""What is kept no longer goes, in batches, and nothing else does; an organisation goes the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from doors import Doors, House, become, furnish
+
+FORGET = {
+    "events": ("private.forget_events", "run_events"),
+    "calls": ("private.forget_calls", "tool_calls"),
+    "conversations": ("private.forget_conversations", "agent_sessions"),
+}
+
+
+def ended_run(owner: psycopg.Connection, house: House, ago: str | None, thread: UUID | None = None) -> UUID:
+    """A run with an event, a call and a conversation, that ended some time ago, or is still at work."""
+    run, session = uuid4(), uuid4()
+    kind = ("talker", "talk") if thread else ("extraction", "extract")
+    owner.execute(
+        "insert into runs (id, org_id, created_by, agent, task, thread_id, document_id, extraction_id, session_id) "
+        "values (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        [run, house.org, house.owner, *kind, thread, *([None] * 2 if thread else [house.document, house.extraction]),
+         session],
+    )  # fmt: skip
+    if ago is not None:
+        owner.execute(
+            "update runs set status = 'completed', finished_at = now() - %s::interval where id = %s", [ago, run]
+        )
+    owner.execute("insert into run_events (run_id, number, org_id, body) values (%s, 1, %s, '{}')", [run, house.org])
+    owner.execute(
+        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by) "
+        "values (%s, 'c', %s, 't', '{}', repeat('0', 64), 'admitted', 'policy')",
+        [run, house.org],
+    )
+    owner.execute(
+        "insert into agent_sessions (org_id, project, session_id, entry) values (%s, 'runs', %s, '{}')",
+        [house.org, str(session)],
+    )
+    return run
+
+
+def has(owner: psycopg.Connection, table: str, run: UUID) -> bool:
+    which = "session_id = (select session_id::text from runs where id = %s)"
+    query = f"select from {table} where {which if table == 'agent_sessions' else 'run_id = %s'}"
+    return owner.execute(query.encode(), [run]).rowcount > 0
+
+
+def call(owner: psycopg.Connection, function: str, *arguments: Any) -> int:
+    row = owner.execute(f"select {function}({', '.join(['%s'] * len(arguments))})".encode(), arguments).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize("what", FORGET)
+def test_what_ended_runs_left_goes_when_its_time_has_come(doors: Doors, house: House, what: str) -> None:
+    function, table = FORGET[what]
+    with doors.as_owner() as owner:
+        old, young, open_ = (ended_run(owner, house, ago) for ago in ("3 days", "1 day", None))
+        in_thread = ended_run(owner, house, "3 days", house.thread)
+        assert call(owner, function, None) == 0 and has(owner, table, old)  # for ever
+        assert call(owner, function, "2 days") == 2
+        assert [has(owner, table, run) for run in (old, young, open_, in_thread)] == [False, True, True, True]
+        # It does not come again, and each kind has its own time.
+        assert call(owner, function, "2 days") == 0
+        for other, (_, others) in FORGET.items():
+            assert has(owner, others, old) == (other != what)
+        assert call(owner, function, "1 hour") == 1 and not has(owner, table, young)
+        assert owner.execute("select from runs where id = %s", [old]).rowcount == 1
+
+
+def test_what_ended_just_now_stays_whatever_is_set(doors: Doors, house: House) -> None:
+    """It may be recorded later than the moment that its row names: who is passed over once is passed over for ever."""
+    with doors.as_owner() as owner:
+        run = ended_run(owner, house, "30 minutes")
+        assert call(owner, "private.forget_events", "1 second") == 0 and has(owner, "run_events", run)
+
+
+def test_it_goes_in_batches_in_the_order_in_which_runs_ended(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        found = [ended_run(owner, house, f"{n} days") for n in range(2, 122)]
+        counts = [call(owner, "private.forget_events", "1 day") for _ in range(4)]
+        assert counts == [50, 50, 20, 0]
+        assert not any(has(owner, "run_events", run) for run in found)
+
+
+@pytest.fixture
+def two(clone: Any) -> Iterator[tuple[psycopg.Connection, psycopg.Connection, House]]:
+    """Two connections of the owner, which see what the other has committed."""
+    with (
+        psycopg.connect(clone.owner_url, autocommit=True, options="-csearch_path=public") as one,
+        psycopg.connect(clone.owner_url, autocommit=True, options="-csearch_path=public") as other,
+    ):
+        yield one, other, furnish(one)
+
+
+def test_one_worker_at_a_time_and_what_is_cut_off_is_done_again(
+    two: tuple[psycopg.Connection, psycopg.Connection, House],
+) -> None:
+    one, other, house = two
+    one.execute("set search_path = public, queue")
+    run = ended_run(one, house, "3 days")
+    other.execute("set lock_timeout = '5s'")
+    with one.transaction(force_rollback=True):
+        assert call(one, "private.forget_events", "1 day") == 1
+        assert call(other, "private.forget_events", "1 day") == 0  # and does not wait
+    assert has(one, "run_events", run)
+    assert call(other, "private.forget_events", "1 day") == 1 and not has(one, "run_events", run)
+
+
+def test_with_nothing_due_nothing_is_written_or_read_through(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        for ago in ("1 minute", "2 hours"):
+            ended_run(owner, house, ago)
+        for function in (
+            *(function for function, _ in FORGET.values()),
+            "private.forget_idle_threads",
+            "private.cancel_stale_approvals",
+        ):
+            with owner.transaction(force_rollback=True):
+                owner.execute("set local enable_seqscan = off")
+                assert call(owner, function, "1 day") == 0
+                locks = (
+                    "select mode from pg_locks "
+                    "where pid = pg_backend_pid() and relation = 'private.maintenance'::regclass"
+                )
+                assert {mode for (mode,) in owner.execute(locks)} <= {"AccessShareLock"}, function
+
+
+def test_an_approval_that_nobody_gave_ends_its_run(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        run = ended_run(owner, house, None)
+        owner.execute("update runs set status = 'awaiting_approval', waiting_call = 'c' where id = %s", [run])
+        owner.execute("update tool_calls set status = 'pending', admitted_by = null where run_id = %s", [run])
+        assert call(owner, "private.cancel_stale_approvals", "1 hour") == 0
+        owner.execute("update tool_calls set created_at = now() - interval '2 hours' where run_id = %s", [run])
+        assert call(owner, "private.cancel_stale_approvals", None) == 0
+        assert call(owner, "private.cancel_stale_approvals", "1 hour") == 1
+        assert owner.execute("select status from runs where id = %s", [run]).fetchone() == ("cancelled",)
+        assert call(owner, "private.cancel_stale_approvals", "1 hour") == 0
+
+
+# Organisations
+
+
+def rows_of(owner: psycopg.Connection, org: UUID) -> dict[str, int]:
+    """How many rows each table has of an organisation."""
+    tables = owner.execute(
+        "select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and not a.attisdropped "
+        "and (a.attname = 'org_id' or c.relname = 'organisations' and a.attname = 'id') "
+        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
+    ).fetchall()
+    counts = {
+        table: owner.execute(f"select from {table} where {column} = %s".encode(), [org]).rowcount
+        for table, column in tables
+    }
+    return {table: count for table, count in counts.items() if count}
+
+
+def test_an_organisation_goes_in_batches_and_no_other_with_it(
+    two: tuple[psycopg.Connection, psycopg.Connection, House],
+) -> None:
+    one, other, house = two
+    before = rows_of(one, house.other_org)
+    assert len(before) > 12
+    with one.transaction():
+        one.execute("set local session authorization authenticator")
+        become(one, "authenticated", {"sub": str(house.owner)})
+        one.execute("select delete_organisation(%s)", [house.org])
+    # Nobody sees it any more, and whose personal organisation it was has another when next seen.
+    assert one.execute("select from memberships where org_id = %s", [house.org]).rowcount == 0
+    with one.transaction():
+        become(one, "authenticated", {"sub": str(house.owner)})
+        row = one.execute("select private.enter()").fetchone()
+        assert row is not None and row[0] not in (None, house.org)
+    steps = 0
+    while call(other, "private.clear_organisations", 2):
+        steps += 1
+        assert steps < 200
+    assert rows_of(one, house.org) == {} and steps > 5
+    assert rows_of(one, house.other_org) == before
+    assert one.execute("select from private.departing_organisations").rowcount == 0
+
+
+def test_only_an_owner_gives_an_organisation_up(doors: Doors, house: House) -> None:
+    for user in (house.member, house.stranger):
+        with doors.as_front_end(user) as connection, pytest.raises(psycopg.DatabaseError) as refused:
+            connection.execute("select delete_organisation(%s)", [house.org])
+        assert refused.value.sqlstate == "PT404"

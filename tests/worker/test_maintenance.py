@@ -1,0 +1,87 @@
+"""What a worker clears away now and then: by the settings, in batches, and without reading what is not due."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from desk import Desk
+from fieldmark.settings import Settings
+from fieldmark.worker.maintenance import clear_up
+
+pytestmark = pytest.mark.anyio
+
+KEPT = ("run_events", "tool_calls", "agent_sessions")
+
+
+async def left_by_a_run(desk: Desk, ago: str) -> UUID:
+    """A run that ended some time ago, and left one of everything."""
+    context = await desk.context()
+    await desk.admit(context, "update_field", {"path": "a", "value": 1, "confidence": 1}, "c")
+    desk.sql(
+        "update public.runs set status = 'completed', finished_at = now() - %s::interval where id = %s",
+        ago,
+        context.run_id,
+    )
+    desk.sql("select private.append_event(%s, '{}')", context.run_id)
+    desk.sql(
+        "insert into public.agent_sessions (org_id, project, session_id, entry) "
+        "select org_id, 'runs', session_id::text, '{}' from public.runs where id = %s",
+        context.run_id,
+    )
+    return context.run_id
+
+
+def counts(desk: Desk) -> list[int]:
+    return [desk.sql(f"select count(*) as n from public.{table}")[0]["n"] for table in KEPT]
+
+
+async def clear(desk: Desk, **settings: Any) -> None:
+    nothing: dict[str, Any] = dict.fromkeys(("keep_events", "keep_calls", "keep_conversations", "keep_jobs"), 0)
+    await clear_up(desk.database, Settings(_env_file=None, **{**nothing, **settings}))  # type: ignore[call-arg]
+
+
+async def test_each_setting_clears_what_it_names_and_nought_is_for_ever(desk):
+    for _ in range(60):  # more than one batch
+        await left_by_a_run(desk, "10 days")
+    await left_by_a_run(desk, "2 days")
+    await clear(desk)
+    assert counts(desk) == [61, 61, 61]
+    await clear(desk, keep_events=5)
+    assert counts(desk) == [1, 61, 61]
+    await clear(desk, keep_calls=5)
+    assert counts(desk) == [1, 1, 61]
+    await clear(desk, keep_conversations=1.5)
+    assert counts(desk) == [1, 1, 0]
+
+
+async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):
+    jobs = "insert into queue.procrastinate_jobs (queue_name, task_name, status) values ('q', %s, %s::queue.{}) "
+    status = "procrastinate_job_status"
+    with psycopg.connect(desk.owner_url, options="-csearch_path=queue", autocommit=True) as owner:
+        owner.execute("delete from procrastinate_jobs")
+        for name, state in (("old", "failed"), ("young", "failed"), ("waits", "todo"), ("works", "doing")):
+            owner.execute(jobs.format(status).encode(), [name, state])
+        owner.execute(
+            "insert into procrastinate_events (job_id, type, at) select id, 'failed', "
+            "now() - case task_name when 'young' then interval '1 hour' else interval '9 days' end "
+            "from procrastinate_jobs where status = 'failed'"
+        )
+        # What inserting itself noted of them was long ago too.
+        owner.execute("update procrastinate_events set at = now() - interval '9 days' where type = 'deferred'")
+    await clear(desk, keep_jobs=7)
+    left = desk.sql("select task_name from queue.procrastinate_jobs order by id")
+    assert [row["task_name"] for row in left] == ["young", "waits", "works"]
+
+
+async def test_ended_jobs_are_found_past_those_that_wait(desk):
+    with psycopg.connect(desk.owner_url) as owner:
+        owner.execute("set enable_seqscan = off")
+        plan = owner.execute(
+            "explain select id from queue.procrastinate_jobs "
+            "where status in ('succeeded', 'failed', 'cancelled', 'aborted') order by id limit 500"
+        ).fetchall()
+    assert "fieldmark_ended" in str(plan)
