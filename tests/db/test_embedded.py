@@ -21,6 +21,7 @@ import pytest
 
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.errors import Misconfigured
+from fieldmark.isolation import users
 
 _AS_ROOT = os.geteuid() == 0
 
@@ -243,7 +244,7 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path
         file = quick_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
     # One of the server's own user: any other would not mislead Postgres either.
-    bystander = subprocess.Popen(["sleep", "600"], user="nobody" if _AS_ROOT else None)
+    bystander = subprocess.Popen(["sleep", "600"], user=users.of_postgres() if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
         with running(quick_path, postgres_major) as server:
@@ -294,14 +295,13 @@ def test_a_home_that_cannot_be_is_said_in_a_sentence(quick_path: Path, postgres_
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_hands_it_to_nobody_below_folders_closed_to_nobody(quick_path: Path, postgres_major: int) -> None:
+def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(quick_path: Path, postgres_major: int) -> None:
     closed = quick_path / "closed"
     closed.mkdir(mode=0o700)
     with running(closed / "home", postgres_major) as server:
         pid = _server_pid(closed / "home")
         assert pid is not None
-        assert psutil.Process(pid).username() == "nobody"
-        assert set(psutil.Process(pid).uids()) != {0}
+        assert set(psutil.Process(pid).uids()) == set(psutil.Process(pid).gids()) == {users.of_postgres()}
         # Settings are read again from a folder that only the inherited one leads to.
         with psycopg.connect(server.owner_url, autocommit=True) as connection:
             connection.execute("alter system set work_mem = '7MB'")
