@@ -10,6 +10,7 @@ FieldmarkError
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
+├── TooSlow              408  what was sent did not come in time
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   ├── InvalidPath      422  a field path leads nowhere a value can stand
@@ -73,6 +74,10 @@ class TargetChanged(Conflict):
 
 class Fenced(Conflict):
     code, title = "fenced", "The run is in other hands"
+
+
+class TooSlow(FieldmarkError):
+    status, code, title = 408, "too_slow", "Too slow"
 
 
 class TooLarge(FieldmarkError):
