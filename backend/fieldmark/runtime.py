@@ -40,12 +40,17 @@ class Runtime:
     def full_disk(self) -> Path | None:
         """A folder that this process writes to, on a disk with less than FIELDMARK_MIN_FREE_MB free; None if all have
         more."""
-        home, files = self.settings.home, self.files
-        folders = [Path(tempfile.gettempdir())]
-        folders += [home / "postgres"] if self.settings.embedded_database else []
-        folders += [files.root] if isinstance(files, LocalFiles) else []
         floor = self.settings.min_free_mb * 1024 * 1024
-        return next((folder for folder in folders if _free(folder) < floor), None)
+        return next((folder for folder in self.disks() if _free(folder) < floor), None)
+
+    def disks(self) -> list[Path]:
+        """The folders that this process, or its embedded Postgres, writes to."""
+        folders = [Path(tempfile.gettempdir())]
+        if self.settings.embedded_database:
+            folders.append(self.settings.home / "postgres")
+        if isinstance(self.files, LocalFiles):
+            folders.append(self.files.root)
+        return folders
 
 
 def _free(folder: Path) -> int:
