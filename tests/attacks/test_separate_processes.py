@@ -3,6 +3,7 @@ if it were not confined. Two guards hold, each alone: a user of its own (where t
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.documents.reading.jobs import ReadJob, job_to_json
+from fieldmark.documents.reading.pages import Limits
 from fieldmark.isolation import landlock, shortcoming, users
 from fieldmark.runs.engine import pool
 
@@ -40,10 +43,17 @@ sys.path.insert(0, {str(BACKEND)!r})
 from fieldmark.documents.reading import sandbox_lockdown
 pid, folder, address, how, user = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
 libc = ctypes.CDLL(None, use_errno=True)
+if how == "as it is started":
+    from fieldmark.documents.reading import child
+    sys.argv[1] = sys.argv[6]
+    child.main()  # reads what it is given, and would then end
+    sys.stdout = sys.stderr
 print("mine")
-if "landlock" in how:
+if how == "landlock":
     sandbox_lockdown.confine_early()
-if how == "free":
+if how == "as it is started":
+    pass
+elif how == "free":
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -147,9 +157,15 @@ def as_cli(victim: Victim, user: int, confine: str) -> list[str]:
 
 def as_reader(victim: Victim, how: str, user: int) -> list[str]:
     """What a reader can say after it has tried everything."""
-    arguments = map(str, (victim.pid, victim.folder, victim.address, how, user))
-    done = subprocess.run([sys.executable, "-I", "-c", READER, *arguments], capture_output=True, text=True, cwd="/")
+    job = json.dumps(job_to_json(ReadJob("a.txt"), Limits(), os.getpid(), user))
+    arguments = map(str, (victim.pid, victim.folder, victim.address, how, user, job))
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", READER, *arguments], input="Total: 1", capture_output=True, text=True, cwd="/"
+    )
     assert "Traceback" not in done.stderr, done.stderr
+    if how == "as it is started":
+        assert '"done":true' in done.stdout
+        return done.stderr.split()
     return done.stdout.split()
 
 
@@ -182,8 +198,9 @@ def test_a_user_of_its_own_alone_keeps_a_cli_from_others(victim: Victim, unconfi
 
 
 @scoped
-def test_landlock_alone_keeps_a_reader_from_its_own_user_s(victim: Victim) -> None:
-    assert as_reader(victim, "landlock", victim.user) == ["mine"]
+@pytest.mark.parametrize("how", ["landlock", "as it is started"])
+def test_landlock_alone_keeps_a_reader_from_its_own_user_s(victim: Victim, how: str) -> None:
+    assert as_reader(victim, how, victim.user) == ["mine"]
     assert (victim.folder / "doomed").exists()
 
 
