@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import statistics
 import sys
@@ -226,7 +227,22 @@ class Watched:
             time.sleep(0.05)
 
 
+def _wait_for(address: str) -> None:
+    import httpx
+
+    until = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < until:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(address).is_success:
+                return
+        time.sleep(0.1)
+    raise SystemExit("The service did not become ready.")
+
+
 def main(runs: int, at_once: int) -> None:
+    from fieldmark.cli.process import LOCAL_USER  # not for the processes that are measured
+    from fieldmark.identity.tokens import LocalTokens
+
     me = str(Path(__file__))
     with (
         tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home,
@@ -247,7 +263,8 @@ def main(runs: int, at_once: int) -> None:
             child(me, "bare", base_url) as bare_process,
             child(me, "raw", base_url) as raw_process,
         ):
-            token = said(server)
+            _wait_for(f"http://127.0.0.1:{port}/readyz")
+            token = LocalTokens(Path(home)).sign(LOCAL_USER)
             with child(me, "ours", f"http://127.0.0.1:{port}", token) as ours_process:
                 database = int((Path(home) / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
                 subjects = {

@@ -45,6 +45,7 @@ from fieldmark.stores.rows import NewPage
 from fieldmark.testing.script import answers_so_far
 from processes import bounded, child, free_port, heed_signals, said
 
+METRICS_TOKEN = "a-token-of-the-benchmark"
 SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
 ORGANISATIONS = 50
 CUSTOMERS = 8
@@ -62,6 +63,7 @@ def settings(home: str, base_url: str, port: int, **more: str) -> dict[str, str]
         "ANTHROPIC_BASE_URL": base_url,
         "FIELDMARK_PORT": str(port),
         "FIELDMARK_LOG_LEVEL": "warning",
+        "FIELDMARK_METRICS_TOKEN": METRICS_TOKEN,
         "DATABASE_URL": "",
         "SUPABASE_URL": "",
         **more,
@@ -70,7 +72,7 @@ def settings(home: str, base_url: str, port: int, **more: str) -> dict[str, str]
 
 async def sample(http: httpx.AsyncClient) -> dict[str, float]:
     """What the service tells of its agent processes: {name{label}: value}."""
-    lines = (await http.get("/metrics")).text.splitlines()
+    lines = (await http.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})).text.splitlines()
     told = [line.rsplit(" ", 1) for line in lines if re.match(r"fieldmark_(warm_|live_)?clis", line)]
     return {name.removeprefix("fieldmark_"): float(value) for name, value in told if "_created" not in name}
 

@@ -38,7 +38,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runtime import Runtime
 from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
-from standing import PATIENCE, Clone, Serve, Served
+from standing import METRICS_TOKEN, PATIENCE, Clone, Serve, Served
 
 # Drawn examples are the same in every run, and however slowly they are drawn, that is no fault of what is tested.
 drawing.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -232,6 +232,7 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 "anthropic_base_url": model.base_url,
                 "log_level": "error",
                 "approval_wait_seconds": 0,
+                "metrics_token": METRICS_TOKEN,
                 "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }

@@ -54,7 +54,8 @@ def is_launched(cli: psutil.Process) -> bool:
     """Whether it is the CLI itself by now, no more its launcher."""
     arguments = _arguments(cli)
     is_named = any(argument.endswith("fd/9") for argument in arguments)
-    return is_named and Path(arguments[0]).name not in _LAUNCHERS
+    launcher = Path(arguments[0]).name if arguments else ""
+    return is_named and launcher not in _LAUNCHERS and not launcher.startswith("python")  # that confines it
 
 
 def started(pid: int | None = None) -> psutil.Process | None:

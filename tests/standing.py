@@ -19,6 +19,10 @@ PATIENCE = 120
 """Seconds that a request may take: far more than it needs, on the slowest machine too."""
 
 
+METRICS_TOKEN = "a-token-of-the-scraper"
+SCRAPER = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+
+
 @dataclass(frozen=True)
 class Clone:
     """A migrated database of one test: reached as its owner (a superuser), and as the service's role."""

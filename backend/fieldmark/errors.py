@@ -11,6 +11,7 @@ FieldmarkError
 │   ├── Stale            409  what a write was prepared for changed before it was applied: prepare it again
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
+├── TooSlow              408  what was sent did not come in time
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   ├── InvalidPath      422  a field path leads nowhere a value can stand
@@ -89,6 +90,10 @@ class Fenced(Conflict):
     code, title = "fenced", "The run is in other hands"
 
 
+class TooSlow(FieldmarkError):
+    status, code, title = 408, "too_slow", "Too slow"
+
+
 class TooLarge(FieldmarkError):
     status, code, title = 413, "too_large", "Too large"
 
@@ -147,6 +152,8 @@ class PasswordProtected(Unreadable):
 
 class Unsupported(Unreadable):
     code = "unsupported"
+
+
 class QueueFull(FieldmarkError):
     status, code, title = 429, "queue_full", "Too much waits already"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fieldmark.db.embedded import running
@@ -12,7 +15,8 @@ from fieldmark.db.migrate import migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.errors import Misconfigured
-from fieldmark.files import Files, files_for
+from fieldmark.files import Files, LocalFiles, files_for
+from fieldmark.isolation import users
 from fieldmark.runs.billing.prices import Prices, said_price
 from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
@@ -33,6 +37,27 @@ class Runtime:
     metrics: Metrics
     prices: Prices
 
+    def full_disk(self) -> Path | None:
+        """A folder that this process writes to, on a disk with less than FIELDMARK_MIN_FREE_MB free; None if all have
+        more."""
+        floor = self.settings.min_free_mb * 1024 * 1024
+        return next((folder for folder in self.disks() if _free(folder) < floor), None)
+
+    def disks(self) -> list[Path]:
+        """The folders that this process, or its embedded Postgres, writes to."""
+        folders = [Path(tempfile.gettempdir())]
+        if self.settings.embedded_database:
+            folders.append(self.settings.home / "postgres")
+        if isinstance(self.files, LocalFiles):
+            folders.append(self.files.root)
+        return folders
+
+
+def _free(folder: Path) -> int:
+    while not folder.exists() and folder != folder.parent:  # nothing was put there yet
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
 
 @asynccontextmanager
 async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
@@ -40,6 +65,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
 
     Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
     """
+    users.use(settings.users_of_processes)
     if settings.otel_endpoint is not None:
         export_to(settings.otel_endpoint)
     async with AsyncExitStack() as stack:
@@ -72,6 +98,7 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     The owner's login is DATABASE_OWNER_URL, or DATABASE_URL where there is no other. If DATABASE_URL logs in as
     fieldmark_app, that role gets the password it carries.
     """
+    users.use(settings.users_of_processes)
     if settings.embedded_database and settings.database_owner_url is None:
         with running(settings.home, settings.postgres_major) as embedded:
             return await migrate(embedded.owner_url, app_password=embedded.app_password)

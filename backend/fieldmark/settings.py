@@ -87,10 +87,18 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8731
     cors_origins: list[str] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    request_seconds: Annotated[float, Field(ge=1, le=3600)] = 10
+    max_connections: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    max_connections_per_peer: Annotated[int, Field(ge=1, le=100_000)] = 200
+    min_free_mb: Annotated[int, Field(ge=0)] = 200
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     otel_endpoint: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = Field(
         default=None, validation_alias=_env("OTEL_EXPORTER_OTLP_ENDPOINT")
     )
+
+    # Whom the service, where it is root, lets its processes be: see isolation/users.
+    process_users: Annotated[str, Field(pattern=r"^[1-9]\d{0,8}-[1-9]\d{0,8}$")] = "62000-62999"
 
     # The person's own, for changing what an agent proposes.
     editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))
@@ -99,6 +107,12 @@ class Settings(BaseSettings):
     def offline(self) -> bool:
         """Whether the offline model answers, because no model's key or token is set."""
         return self.anthropic_api_key is None and self.anthropic_auth_token is None
+
+    @property
+    def users_of_processes(self) -> range:
+        """The users of `process_users`."""
+        first, last = map(int, self.process_users.split("-"))
+        return range(first, last + 1)
 
     @property
     def embedded_database(self) -> bool:

@@ -9,6 +9,7 @@ from desk import until
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.testing.script import Script
 from living import clis
+from standing import SCRAPER
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ def turns(*blocks) -> list[Turn]:
 
 async def told(served, name: str) -> dict[str, float]:
     """{label: value} of a metric."""
-    families = text_string_to_metric_families((await served.http.get("/metrics")).text)
+    families = text_string_to_metric_families((await served.http.get("/metrics", headers=SCRAPER)).text)
     return {
         next(iter(sample.labels.values())): sample.value
         for family in families

@@ -10,18 +10,19 @@ from answers import problem
 from prometheus_client.parser import text_string_to_metric_families
 
 from desk import until
+from fieldmark.api.app import create_watching_app
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
+from standing import METRICS_TOKEN, SCRAPER
 
 pytestmark = pytest.mark.anyio
 
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
-TOKEN = "a-token-of-the-scraper"
 
 
 async def read(http: httpx.AsyncClient) -> dict[tuple, float]:
     """{(name, label values by their labels' names …): value} of every sample."""
-    answer = await http.get("/metrics")
+    answer = await http.get("/metrics", headers=SCRAPER)
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     samples = [sample for family in text_string_to_metric_families(answer.text) for sample in family.samples]
     return {(sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value for sample in samples}
@@ -110,22 +111,27 @@ async def test_readers_and_the_queue_are_looked_up(serve):
         await until(gone)
 
 
-async def test_only_this_machine_is_told(serve):
-    async with serve() as served, httpx.AsyncClient(base_url=served.base_url) as nobody:
-        assert (await nobody.get("/metrics")).status_code == 200
-        for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
-            assert "METRICS_TOKEN" in problem(await nobody.get("/metrics", headers={header: "127.0.0.1"}), 401)
+async def test_without_a_token_only_this_machine_is_told_and_only_at_a_port_of_its_own(serve):
+    async with serve(metrics_token=None) as served:
+        # The API's port: behind a proxy on this machine everybody comes from here.
+        async with httpx.AsyncClient(base_url=served.base_url) as nobody:
+            assert "METRICS_PORT" in problem(await nobody.get("/metrics"), 401)
+        app = create_watching_app(served.service, None)
+        for host, status in (("127.0.0.1", 200), ("::1", 200), ("10.0.0.1", 401)):
+            transport = httpx.ASGITransport(app, client=(host, 4711))
+            async with httpx.AsyncClient(transport=transport, base_url="http://here") as asking:
+                assert (await asking.get("/metrics")).status_code == status
 
 
 async def test_with_a_token_whoever_has_it_is_told(serve):
-    async with serve(metrics_token=TOKEN) as served, httpx.AsyncClient(base_url=served.base_url) as scraper:
+    async with serve() as served, httpx.AsyncClient(base_url=served.base_url) as scraper:
         problem(await scraper.get("/metrics"), 401)
         problem(await served.http.get("/metrics"), 401)  # a user's token is another matter
-        for wrong in (TOKEN[:-1], TOKEN + "x", "ä"):
+        for wrong in (METRICS_TOKEN[:-1], METRICS_TOKEN + "x", "ä"):
             problem(await scraper.get("/metrics", headers={b"Authorization": f"Bearer {wrong}".encode("latin-1")}), 401)
-        told = await scraper.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}", "X-Forwarded-For": "8.8.8.8"})
+        told = await scraper.get("/metrics", headers=SCRAPER | {"X-Forwarded-For": "8.8.8.8"})
         assert told.status_code == 200 and "fieldmark_pool_waiting" in told.text
-        problem(await scraper.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}"}), 401)
+        problem(await scraper.get("/api/runs", headers=SCRAPER), 401)
 
 
 async def test_two_services_in_a_process_count_apart(serve, quick_path):

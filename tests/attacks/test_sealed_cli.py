@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from desk import at_work, home_of, until
+from fieldmark.isolation import users
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine import pool
 from living import clis, is_alive, is_launched
@@ -92,10 +93,11 @@ async def test_the_cli_has_no_rights_and_limits(desk, in_a_group):
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{cli.pid}/status").read_text().splitlines())
         assert status["NoNewPrivs"].strip() == "1"
         as_root = os.geteuid() == 0
-        user = "65534" if as_root else str(os.geteuid())
-        assert set(status["Uid"].split()) == {user}
+        user = home_of(cli).stat().st_uid
+        assert set(status["Uid"].split()) == {str(user)}
+        assert (user == os.geteuid()) is not as_root
         if as_root:
-            assert set(status["Gid"].split()) == {"65534"} and status["Groups"].split() == []
+            assert set(status["Gid"].split()) == {str(user)} and status["Groups"].split() == []
             assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
         limits = Path(f"/proc/{cli.pid}/limits").read_text().splitlines()
         allowed = {line[:25].strip(): line[25:].split()[:2] for line in limits}
@@ -129,22 +131,25 @@ async def test_the_cli_lives_in_a_closed_folder_that_goes_with_it(desk):
         for folder in (home, home / "config"):
             found = folder.stat()
             assert stat.S_IMODE(found.st_mode) == 0o700
-            assert found.st_uid == (65534 if os.geteuid() == 0 else os.geteuid())
+            assert users.is_ours(found.st_uid) if os.geteuid() == 0 else found.st_uid == os.geteuid()
     assert not home.exists() and clis() == []
 
 
 async def test_two_runs_share_no_folder(desk):
     both = asyncio.Barrier(2)
     homes: list[set[Path]] = []
+    owners: list[int] = []
 
     async def look(body):
         await both.wait()
         homes.append({home_of(cli) for cli in clis()})
+        owners.extend(home.stat().st_uid for home in homes[-1])
         await both.wait()
         return [text("Done.")]
 
     await asyncio.gather(desk.work(look), (await desk.beside()).work(look))
     assert homes[0] == homes[1] and len(homes[0]) == 2
+    assert len(set(owners)) == (2 if os.geteuid() == 0 else 1)  # and no user, where there are others to be had
     assert not any(home.exists() for home in homes[0])
 
 
@@ -297,12 +302,14 @@ async def test_a_service_that_is_killed_takes_its_cli_along(service):
 
 LAUNCHED = """
 import os, subprocess, sys, time
+from fieldmark.isolation import landlock
 launcher, folder = sys.argv[1:]
 environment = {
     "PATH": "/usr/bin:/bin", "FIELDMARK_CLI": "/bin/sleep", "FIELDMARK_SEALED": folder, "FIELDMARK_CPU_SECONDS": "60",
     "FIELDMARK_SERVICE_PID": str(os.getpid()), "FIELDMARK_MODEL_KEY": "", "FIELDMARK_MODEL_TOKEN": "",
     "CLAUDE_CONFIG_DIR": folder + "/config", "CLAUDE_CODE_ENTRYPOINT": "", "CLAUDE_AGENT_SDK_VERSION": "",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE": "", "ANTHROPIC_BASE_URL": "",
+    "FIELDMARK_USER": "62500", "FIELDMARK_PYTHON": sys.executable, "FIELDMARK_CONFINE": landlock.__file__,
 }
 subprocess.Popen([launcher, "600"], env=environment)
 time.sleep(600)

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 import fieldmark
 from fieldmark.cli import _app
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.identity.tokens import LocalTokens
 from living import children
 from standing import PATIENCE
 
@@ -131,7 +133,7 @@ def signalled(process: subprocess.Popen[str], number: signal.Signals, *, group: 
 
 @dataclass
 class Serving:
-    """A running `fieldmark serve`: its address, and the token it printed."""
+    """A running `fieldmark serve`: its address, and a token of the local user."""
 
     process: subprocess.Popen[str]
     url: str
@@ -148,9 +150,7 @@ def serving(home: Home, *arguments: str, **environment: str) -> Iterator[Serving
     process = home.start("serve", "--port", "0", *arguments, **environment)
     try:
         said = read_until(process.stderr, "serves at")
-        assert process.stdout is not None
-        token = process.stdout.readline().strip()
-        yield Serving(process, said.split("serves at ")[1].split()[0], token)
+        yield Serving(process, said.split("serves at ")[1].split()[0], LocalTokens(home.path).sign(LOCAL_USER))
     finally:
         if process.poll() is None:
             process.terminate()

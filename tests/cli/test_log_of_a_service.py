@@ -17,6 +17,8 @@ import pytest
 
 import fieldmark
 from desk import until
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.testing.script import Script
 from standing import PATIENCE
@@ -38,11 +40,9 @@ async def serving(commands) -> AsyncIterator[tuple[httpx.AsyncClient, list[str]]
 
     collecting = asyncio.create_task(collect())
     try:
-        async with asyncio.timeout(PATIENCE):
-            token = (await process.stdout.readline()).decode().strip()
-        # Written before the token, but on another stream: it may be read after it.
         said = await until(lambda: next((line for line in lines if "serves at" in line), None), PATIENCE)
         base_url = said.split()[3]
+        token = LocalTokens(commands.folder / "home").sign(LOCAL_USER)
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
             yield http, lines

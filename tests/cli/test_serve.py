@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import time
@@ -12,7 +13,9 @@ import httpx
 import pytest
 from command import SAMPLES, Home, family, finish, serving, signalled
 
+from desk import until
 from fieldmark.api.app import listen
+from fieldmark.testing.script import Script
 from living import all_gone, command_line
 from standing import PATIENCE
 
@@ -28,7 +31,7 @@ def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_it_prints_where_it_is_and_a_token_and_answers(home: Home):
+def test_it_prints_where_it_is_and_answers(home: Home):
     with serving(home) as server:
         with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
             assert http.get("/readyz").json() == {"status": "ready", "model": "offline"}
@@ -56,9 +59,21 @@ def test_it_prints_where_it_is_and_a_token_and_answers(home: Home):
         taken = home.run("serve", "--port", server.url.rsplit(":", 1)[1])
         assert taken.code == 3 and "Address already in use" in taken.err and "Traceback" not in taken.err
         done = signalled(server.process, signal.SIGINT)
-    # Nothing but the token ever went to standard output, and it was read above.
-    assert (done.code, done.out) == (0, "") and "Traceback" not in done.err
+    # No token: this is no terminal, and what is written here may lie in a log.
+    assert (done.code, done.out) == (0, "") and "eyJ" not in done.err and "Traceback" not in done.err
     assert home.is_free()
+
+
+@pytest.mark.anyio
+async def test_on_a_terminal_it_prints_a_token_that_counts(commands):
+    async with commands(Script([])) as fieldmark, fieldmark.at_terminal("serve", "--no-worker", "--port=0") as terminal:
+        await terminal.sees("valid for 12 hours:")
+        await until(lambda: re.search(r"eyJ[\w.-]+\s", terminal.shown), PATIENCE)
+        token = re.findall(r"eyJ[\w.-]+", "".join(terminal.shown.split()))[0]
+        url = terminal.shown.split("serves at ")[1].split()[0]
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
+            assert (await http.get("/api/runs", headers={"authorization": f"Bearer {token}"})).status_code == 200
+        terminal.process.send_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

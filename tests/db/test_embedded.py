@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,12 +22,14 @@ import pytest
 
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.errors import Misconfigured
+from fieldmark.isolation import users
 
 _AS_ROOT = os.geteuid() == 0
 
 # A process that uses the server: says the address, then leaves when its input ends.
 _CLIENT = """
 import sys
+import threading
 from pathlib import Path
 from fieldmark.db.embedded import running
 with running(Path(sys.argv[1]), int(sys.argv[2])) as server:
@@ -243,7 +246,7 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path
         file = quick_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
     # One of the server's own user: any other would not mislead Postgres either.
-    bystander = subprocess.Popen(["sleep", "600"], user="nobody" if _AS_ROOT else None)
+    bystander = subprocess.Popen(["sleep", "600"], user=users.of_postgres() if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
         with running(quick_path, postgres_major) as server:
@@ -294,14 +297,13 @@ def test_a_home_that_cannot_be_is_said_in_a_sentence(quick_path: Path, postgres_
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_hands_it_to_nobody_below_folders_closed_to_nobody(quick_path: Path, postgres_major: int) -> None:
+def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(quick_path: Path, postgres_major: int) -> None:
     closed = quick_path / "closed"
     closed.mkdir(mode=0o700)
     with running(closed / "home", postgres_major) as server:
         pid = _server_pid(closed / "home")
         assert pid is not None
-        assert psutil.Process(pid).username() == "nobody"
-        assert set(psutil.Process(pid).uids()) != {0}
+        assert set(psutil.Process(pid).uids()) == set(psutil.Process(pid).gids()) == {users.of_postgres()}
         # Settings are read again from a folder that only the inherited one leads to.
         with psycopg.connect(server.owner_url, autocommit=True) as connection:
             connection.execute("alter system set work_mem = '7MB'")
@@ -330,3 +332,50 @@ def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(quick_path: Pa
         assert psutil.Process(pid).exe().startswith("/var/cache/fieldmark/")
         _leave(client)
     assert closed.stat().st_mode & 0o777 == 0o700
+
+
+@contextmanager
+def _impostor(asks: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """A server of somebody else on a port that was Postgres', which asks so for a password; and all that it is sent."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        while said := connection.recv(8192):
+                            heard.append(said)
+                            if said[:1] != b"\0":  # no longer how a connection begins: it has answered
+                                break
+                            connection.sendall(b"N" if len(said) == 8 else asks)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], heard
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("asks", "sends"),
+    [
+        (b"R\0\0\0\x08\0\0\0\x03", b"p"),  # for the password as it is
+        (b"R\0\0\0\x0c\0\0\0\x05salt", b"p"),  # for its MD5
+        (b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", b"Q"),  # for none: then for whatever is stored
+    ],
+    ids=["password", "md5", "nothing"],
+)
+def test_whoever_has_taken_its_port_is_sent_no_password(postgres: Embedded, asks: bytes, sends: bytes) -> None:
+    with _impostor(asks) as (port, heard):
+        parts = urlsplit(postgres.app_url)
+        taken = parts._replace(netloc=parts.netloc.replace(f":{parts.port}", f":{port}"))
+        with pytest.raises(psycopg.OperationalError, match="authentication"):
+            _ask(taken.geturl(), "select 1")
+        assert heard and not any(said[:1] == sends for said in heard)
+        assert parts.password is not None and parts.password.encode() not in b"".join(heard)
+
+        with pytest.raises(psycopg.OperationalError):
+            _ask(taken._replace(query="").geturl(), "select 1")
+        assert any(said[:1] == sends for said in heard)  # as it would be

@@ -13,7 +13,8 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
 from fieldmark.api import agent, documents, exports, extractions, health, metrics, reference, runs, usage
-from fieldmark.api.body_limit import BodyLimit
+from fieldmark.api.connections import AT_ONCE, BoundedConfig, BoundedProtocol, ConnectionLimits, fitted
+from fieldmark.api.edge import FORM_BYTES, Edge
 from fieldmark.api.known_query import KnownQuery
 from fieldmark.api.problems import add_handlers, describe
 from fieldmark.api.request_log import RequestLog
@@ -70,9 +71,11 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         telemetry=_OWN_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
+    app.state.own_port = False
     add_handlers(app)
     describe(app, event_schemas())
-    app.add_middleware(BodyLimit, max_file_bytes=settings.max_file_mb * 1024 * 1024)
+    forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
+    app.add_middleware(Edge, forms=forms, seconds=settings.request_seconds)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -90,11 +93,13 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     return app
 
 
-def create_worker_app(runtime: Runtime, worker: asyncio.Task[None]) -> FastAPI:
-    """What a worker answers over HTTP, if it is told to: whether it lives and works, and what it has counted."""
-    app = FastAPI(title="Fieldmark worker", openapi_url=None, telemetry=_OWN_TELEMETRY)
+def create_watching_app(runtime: Runtime, worker: asyncio.Task[None] | None) -> FastAPI:
+    """What is answered at a port of its own, beside the API's or a worker's: whether it lives and works, and what it
+    has counted."""
+    app = FastAPI(title="Fieldmark, watched", openapi_url=None, telemetry=_OWN_TELEMETRY)
     app.state.runtime = runtime
     app.state.worker = worker
+    app.state.own_port = True
     add_handlers(app)
     app.add_middleware(RequestLog)
     for router in (health.router, metrics.router):
@@ -115,10 +120,20 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serve_app(app: FastAPI, listener: socket.socket) -> None:
+async def serve_app(app: FastAPI, listener: socket.socket, settings: Settings) -> None:
     """Answer at `listener` until cancelled; requests under way then get two seconds. The app's lifespan is the
     caller's to open, so what keeps it from starting reaches the caller as it is."""
-    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    config = BoundedConfig(
+        app,
+        http=BoundedProtocol,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        backlog=AT_ONCE,
+        timeout_graceful_shutdown=2,
+    )
+    limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_peer, settings.request_seconds)
+    config.connection_limits = fitted(limits)
     server = _Server(config)
     serving = asyncio.create_task(server.serve([listener]), name="server")
     try:

@@ -1,4 +1,4 @@
-"""From a request's token to its Scope, once a request."""
+"""From whom a request's token names (see `edge`) to its Scope, once a request."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import structlog
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from fieldmark.errors import Invalid, Unauthenticated
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
-from fieldmark.identity.tokens import Tokens
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations
 
@@ -25,16 +24,13 @@ def runtime_of(request: Request) -> Runtime:
 
 async def scope_of(
     request: Request,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],  # for the description: `edge` has checked it
     x_org_id: Annotated[
         str | None, Header(description="Which of the caller's organisations; the personal one if left out.")
     ] = None,
 ) -> Scope:
-    """Who asks, and in which organisation. Raises Unauthenticated, or NotFound for an organisation not theirs."""
-    if credentials is None:
-        raise Unauthenticated("Send a token: Authorization: Bearer <token>.")
-    tokens: Tokens = request.app.state.tokens
-    user_id = await tokens.user_of(credentials.credentials)
+    """Who asks, and in which organisation. Raises NotFound for an organisation not theirs."""
+    user_id: UUID = request.state.user_id
     scope = await organisations.enter(runtime_of(request).database, user_id, _asked_for(x_org_id))
     structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(user_id))
     return scope

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from fieldmark.api.auth import TheRuntime
 from fieldmark.api.problems import responses
 from fieldmark.errors import Unavailable
+
+log = structlog.get_logger()
 
 router = APIRouter(tags=["health"])
 
@@ -32,12 +35,16 @@ async def healthz() -> Health:
 
 @router.get("/readyz", summary="Can it work", responses=responses(503))
 async def readyz(request: Request, runtime: TheRuntime) -> Health:
-    """The database answers, and the worker (if this process has one) works."""
+    """The database answers, the worker (if this process has one) works, and no disk that it writes to is full."""
     try:
-        async with asyncio.timeout(READY_SECONDS), runtime.database.as_service() as conn:
-            await conn.execute("select 1")
+        async with asyncio.timeout(READY_SECONDS), runtime.database.as_service():
+            pass  # who is let in has been answered
     except TimeoutError:
         raise Unavailable(f"The database did not answer within {READY_SECONDS} seconds.") from None
+    full = await asyncio.to_thread(runtime.full_disk)
+    if full is not None:
+        log.warning("a disk is full", code="disk_full", folder=str(full))
+        raise Unavailable("A disk of the service is full, or nearly so; the service's log says which.")
     worker: asyncio.Task[None] | None = request.app.state.worker
     if worker is not None and worker.done():
         raise Unavailable("The worker has stopped; the service's log says why.")

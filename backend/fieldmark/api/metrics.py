@@ -20,7 +20,6 @@ router = APIRouter(tags=["health"])
 DATABASE_SECONDS = 2
 """How long the queue is asked for; without an answer the rest is told."""
 
-_BY_PROXIES = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 _MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -34,8 +33,8 @@ _MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
     },
 )
 async def get_metrics(request: Request, runtime: TheRuntime) -> Response:
-    """For Prometheus. With FIELDMARK_METRICS_TOKEN set, whoever sends it as the bearer token may ask; without, only the
-    machine that the service runs on."""
+    """For Prometheus, with FIELDMARK_METRICS_TOKEN as the bearer token. Without that setting only this machine may ask,
+    and only at the port of its own that FIELDMARK_METRICS_PORT names."""
     _check(request, runtime)
     await _look(runtime)
     return Response(runtime.metrics.text(), media_type=_MEDIA_TYPE)
@@ -48,10 +47,12 @@ def _check(request: Request, runtime: Runtime) -> None:
         if not secrets.compare_digest(given.encode(), f"Bearer {token.get_secret_value()}".encode()):
             raise Unauthenticated("Send the metrics' token: Authorization: Bearer <FIELDMARK_METRICS_TOKEN>.")
         return
-    # A proxy on the same machine makes the whole world come from here: what passed through one is not from here.
-    forwarded = any(name in request.headers for name in _BY_PROXIES)
-    if forwarded or request.client is None or not _is_loopback(request.client.host):
-        raise Unauthenticated("Only this machine may ask for metrics while FIELDMARK_METRICS_TOKEN is not set.")
+    # At the port of the API a proxy on the same machine makes the whole world come from here.
+    own_port: bool = request.app.state.own_port
+    if not own_port or request.client is None or not _is_loopback(request.client.host):
+        raise Unauthenticated(
+            "Set FIELDMARK_METRICS_TOKEN and send it, or ask this machine itself at FIELDMARK_METRICS_PORT."
+        )
 
 
 def _is_loopback(host: str) -> bool:

@@ -88,7 +88,11 @@ def describe(app: FastAPI, schemas: dict[str, Any]) -> None:
 
 async def _expected(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, FieldmarkError)  # what it is registered for
-    known = error
+    return problem_of(error)
+
+
+def problem_of(known: FieldmarkError) -> JSONResponse:
+    """An expected error as a response."""
     if isinstance(known, Misconfigured):
         log.error("misconfigured", reason=str(known))
         return problem(500, known.code, known.title, "The service is misconfigured; its log says how.")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
+import structlog
 import typer
 from rich.markup import escape
 
 from fieldmark.cli.process import CANNOT_WORK, LOCAL_USER, read_settings, run, sentences, stop
 from fieldmark.cli.terminal import err
+from fieldmark.isolation import shortcoming
 from fieldmark.settings import Settings
 
 
@@ -70,14 +74,22 @@ def token(
 
 
 async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:
-    from fieldmark.api.app import create_app, listen, serve_app
+    from fieldmark.api.app import create_app, create_watching_app, listen, serve_app
 
-    # Before anything is started: a port that is taken is the likeliest thing to be wrong.
-    with listen(host, port) as listener:
+    async with AsyncExitStack() as stack:
+        # Before anything is started: a port that is taken is the likeliest thing to be wrong.
+        listener = stack.enter_context(listen(host, port))
+        own = settings.metrics_port
+        watched = None if own is None else stack.enter_context(listen(host, own))
         app = create_app(settings, with_worker=with_worker)
-        async with app.router.lifespan_context(app):
-            _announce(settings, *listener.getsockname()[:2])
-            await serve_app(app, listener)
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        _announce(settings, *listener.getsockname()[:2])
+        async with asyncio.TaskGroup() as serving:
+            serving.create_task(serve_app(app, listener, settings))
+            if watched is not None:
+                err.print(f"/metrics, /healthz and /readyz at {_url(*watched.getsockname()[:2])}")
+                watching = create_watching_app(app.state.runtime, app.state.worker)
+                serving.create_task(serve_app(watching, watched, settings))
 
 
 def _announce(settings: Settings, host: str, port: int) -> None:
@@ -87,15 +99,26 @@ def _announce(settings: Settings, host: str, port: int) -> None:
         err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
     if settings.supabase_url:
         err.print(f"Tokens: Supabase Auth at {settings.supabase_url}")
-    else:
+    elif sys.stdout.isatty():
         from fieldmark.identity.tokens import LocalTokens
 
         err.print("Token of the local user, valid for 12 hours:")
         typer.echo(LocalTokens(settings.home).sign(LOCAL_USER))
+    else:  # most likely a log, which others read
+        err.print("`fieldmark token` prints a token of the local user.")
+    _say_what_is_shared()
+
+
+def _say_what_is_shared() -> None:
+    """That processes are not kept apart, if they are not: to who has started the service, and into its log."""
+    lacking = shortcoming()
+    if lacking is not None:
+        err.print(f"[yellow]{lacking}[/yellow]")
+        structlog.get_logger().warning("processes are not kept apart", code="shared_user", reason=lacking)
 
 
 async def _work(settings: Settings, port: int | None) -> None:
-    from fieldmark.api.app import create_worker_app, listen, serve_app
+    from fieldmark.api.app import create_watching_app, listen, serve_app
     from fieldmark.runtime import open_runtime
     from fieldmark.worker.jobs import working
 
@@ -104,11 +127,12 @@ async def _work(settings: Settings, port: int | None) -> None:
         runtime = await stack.enter_async_context(open_runtime(settings))
         task = await stack.enter_async_context(working(runtime))
         err.print("The worker works. Ctrl-C ends it.")
+        _say_what_is_shared()
         if listener is None:
             await task
         else:
             err.print(f"/healthz, /readyz and /metrics at {_url(*listener.getsockname()[:2])}")
-            await serve_app(create_worker_app(runtime, task), listener)
+            await serve_app(create_watching_app(runtime, task), listener, settings)
 
 
 def _url(host: str, port: int) -> str:

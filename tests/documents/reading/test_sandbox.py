@@ -21,6 +21,7 @@ from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox import _checked_page, read_file
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import Unreadable
+from fieldmark.isolation import users
 from living import children, command_line, is_alive
 from receipt import receipt, together
 from standing import PATIENCE
@@ -304,14 +305,15 @@ async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Pa
         await read_file(path, "a.txt", Limits(max_pages=1))
 
 
-async def test_the_reader_of_root_runs_as_nobody(tmp_path: Path) -> None:
+async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
     child = await started()
     assert child.environ().keys() <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
     child = await started(locked_down=True)
-    assert child.uids().real == child.uids().effective == 65_534
+    assert child.uids().real == child.uids().effective
+    assert users.is_ours(child.uids().real) and child.uids().real != users.of_postgres()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

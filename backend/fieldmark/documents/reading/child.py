@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.sandbox_lockdown import die_with_parent, lock_down, lower_limit
+from fieldmark.documents.reading.sandbox_lockdown import confine_early, die_with_parent, lock_down, lower_limit
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
 
 OCR_THREADS = 2
@@ -58,6 +58,7 @@ def main() -> None:
     """Do the job. The last line says how it ended; the exit code does not."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     die_with_parent(given["parent"])
+    confine_early()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the lines
     kind = ""
@@ -77,7 +78,7 @@ def main() -> None:
         by_ocr = isinstance(job, ReadJob) and (kind in sniff.IMAGES or bool(job.scans))
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
         cpu = limits.seconds + limits.seconds_per_page * limits.max_pages
-        lock_down(memory, OCR_THREADS * math.ceil(cpu), given["parent"])
+        lock_down(memory, OCR_THREADS * math.ceil(cpu), given["parent"], given["user"])
         task(data)
     except FieldmarkError as error:
         send({"error": str(error), "code": error.code})

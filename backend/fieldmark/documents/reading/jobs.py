@@ -34,10 +34,10 @@ class DrawJob:
 Job = ReadJob | DrawJob
 
 
-def job_to_json(job: Job, limits: Limits, parent: int) -> dict[str, Any]:
-    """The job with its limits and the id of the process that asks for it."""
+def job_to_json(job: Job, limits: Limits, parent: int, user: int | None) -> dict[str, Any]:
+    """The job with its limits, the id of the process that asks for it, and the user to do it as."""
     kind = "read" if isinstance(job, ReadJob) else "draw"
-    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "parent": parent}
+    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "parent": parent, "user": user}
 
 
 def job_from_json(value: dict[str, Any]) -> Job:

@@ -30,6 +30,7 @@ from fieldmark.errors import (
     Unreadable,
     Unsupported,
 )
+from fieldmark.isolation import users
 
 MAX_LINE = 64 * MIB
 MAX_PAGE_WARNINGS = 10
@@ -146,31 +147,32 @@ class _Deadline:
 @asynccontextmanager
 async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
     """The child process that works on the file, in a process group of its own. The group is killed at the end."""
-    argument = json.dumps(job_to_json(job, limits, os.getpid()))
-    # The file is handed over open: the child's user need not be able to reach it.
-    file = await asyncio.to_thread(_open_checked, path, limits)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-I", "-B", "-X", "utf8", "-c", _START, argument, str(_ROOT)),
-            stdin=file,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=_ENVIRONMENT,
-            cwd="/",
-            start_new_session=True,
-            limit=MAX_LINE,
-        )
-    finally:
-        os.close(file)
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # Until its pipe is read to the end, the transport stays open.
-        await _stdout(process).read()
-        await process.wait()
+    with users.taken() as user:
+        # The file is handed over open: the child's user need not be able to reach it.
+        file = await asyncio.to_thread(_open_checked, path, limits)
+        try:
+            argument = json.dumps(job_to_json(job, limits, os.getpid(), user))
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-I", "-B", "-X", "utf8", "-c", _START, argument, str(_ROOT)),
+                stdin=file,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+                limit=MAX_LINE,
+            )
+        finally:
+            os.close(file)
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            # Until its pipe is read to the end, the transport stays open.
+            await _stdout(process).read()
+            await process.wait()
 
 
 def _open_checked(path: Path, limits: Limits) -> int:

@@ -6,11 +6,13 @@ What holds after lockdown, also if the file takes the process over:
   raise again), so there is no network and no reading of other files; no core dump; bounded CPU time;
 - on Linux: bounded memory; no process or thread can be started; no set-user-id program gives privileges; the process
   dies with the one that started it;
-- on Linux as root: the process runs as nobody, in a network namespace without interfaces where the container allows
-  making one. It cannot touch what belongs to anybody.
+- on Linux with Landlock, from `confine_early` on: nothing is written, deleted or renamed, no process outside is looked
+  into or traced, and from Landlock's version 6 on none is signalled;
+- on Linux as root: the process has a user of its own, and a network namespace without interfaces where the container
+  allows making one. It cannot touch what belongs to anybody.
 
-Not prevented where the service does not run as root: system calls that need no descriptor, such as deleting or
-renaming the user's own files. Run the service as a user that owns little.
+Not prevented where the service does not run as root and Landlock is missing: system calls that need no descriptor, such
+as deleting the user's own files or ending their processes. The service says so when it starts.
 """
 
 from __future__ import annotations
@@ -22,13 +24,20 @@ import resource
 import signal
 import sys
 
-NOBODY = 65_534
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+from fieldmark.isolation import landlock
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CLONE_NEWNET = 0x4000_0000
 
 
-def lock_down(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
-    """Lock this process down for good. All that it needs must be imported, loaded and open already."""
+def confine_early() -> None:
+    """Give up what loading needs not: all but reading files. Before any thread begins, which would keep it."""
+    landlock.confine(readable=("/",))
+
+
+def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None = None) -> None:
+    """Lock this process down for good; as `user`, where it is root. All that it needs must be imported, loaded and
+    open already."""
     sys.meta_path.insert(0, _NoImports())
     linux = sys.platform == "linux"
     library = ctypes.CDLL(None, use_errno=True) if linux else None
@@ -40,14 +49,15 @@ def lock_down(memory_bytes: int, cpu_seconds: int, parent: int) -> None:
     lower_limit(resource.RLIMIT_CPU, cpu_seconds)
     if linux:
         lower_limit(resource.RLIMIT_AS, memory_bytes)
-    if linux and os.geteuid() == 0:
+    if linux and user is not None and os.geteuid() == 0:
         # A container may have taken root the right to change its user; then root is no more than a name in it.
         with contextlib.suppress(OSError):
             os.setgroups([])
         with contextlib.suppress(OSError):
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-    if linux:
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+    if library:
+        library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         lower_limit(resource.RLIMIT_NPROC, 0)
     lower_limit(resource.RLIMIT_NOFILE, 0)
     die_with_parent(parent)  # again: the change of user has taken it back

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,6 +16,7 @@ import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 from claude_agent_sdk.types import HookCallback, McpSdkServerConfig, SessionStore
 
+from fieldmark.isolation import landlock
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.session_store import Sessions
 
@@ -89,6 +91,9 @@ def agent_options(
         env={
             "FIELDMARK_CLI": str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"),
             "FIELDMARK_SEALED": str(folder),
+            "FIELDMARK_USER": str(folder.stat().st_uid),
+            "FIELDMARK_PYTHON": sys.executable,
+            "FIELDMARK_CONFINE": landlock.__file__,
             "FIELDMARK_SERVICE_PID": str(os.getpid()),
             # The SDK puts a folder of its own in its place when it resumes a conversation.
             "CLAUDE_CONFIG_DIR": str(folder / "config"),

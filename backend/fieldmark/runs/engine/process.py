@@ -26,6 +26,7 @@ from claude_agent_sdk import (
     SystemMessage,
 )
 
+from fieldmark.isolation import users
 from fieldmark.runs.engine.cli_attestation import SandboxViolation, check_init, sealed
 from fieldmark.runs.engine.model_stream import result_of
 from fieldmark.runs.outcome import outcome_of
@@ -36,7 +37,6 @@ log = structlog.get_logger()
 CONNECT_SECONDS = 30
 CLEAR_SECONDS = 10
 GOODBYE_SECONDS = 3
-NOBODY = 65534
 FOLDER = "fieldmark-agent-"
 
 _LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
@@ -62,7 +62,8 @@ class Process:
         self.ended_well = False
         self._toolkit = toolset
         self._commands = commands
-        self._folder = _make_folder()
+        self._user = users.take()
+        self._folder = _make_folder(self._user)
         self._client = ClaudeSDKClient(options_in(self._folder))
 
     async def connect(self, seconds: float = CONNECT_SECONDS) -> None:
@@ -103,7 +104,7 @@ class Process:
     async def end(self, in_order: bool) -> None:
         """Ask it to go, kill it if it stays (at once if not `in_order`), and remove its folder."""
         # In a task of its own: a second cancellation must not interrupt the goodbye and leave the CLI behind.
-        goodbye = asyncio.create_task(_say_goodbye(self._client, self._folder, in_order))
+        goodbye = asyncio.create_task(_say_goodbye(self._client, self._folder, in_order, self._user))
         try:
             await asyncio.shield(goodbye)
         except asyncio.CancelledError:
@@ -186,12 +187,12 @@ def _session_of(message: Message) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _make_folder() -> Path:
+def _make_folder(owner: users.Taken | None) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=FOLDER))
     (folder / "config").mkdir(mode=0o700)
-    if os.geteuid() == 0:
-        os.chown(folder / "config", NOBODY, NOBODY)
-        os.chown(folder, NOBODY, NOBODY)
+    if owner is not None:
+        os.chown(folder / "config", owner.user, owner.user)
+        os.chown(folder, owner.user, owner.user)
     return folder
 
 
@@ -210,7 +211,7 @@ def _tidy(folder: Path, session_id: UUID) -> None:
                     os.rmdir(name, dir_fd=descriptor)
 
 
-async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool) -> None:
+async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool, user: users.Taken | None) -> None:
     if not in_order:  # it may be waiting for a model that never answers
         _kill(folder)
     # Waited for and never cancelled: a cancelled goodbye leaves the process and its streams behind.
@@ -226,6 +227,8 @@ async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool) ->
     finally:
         _kill(folder)
         await asyncio.to_thread(shutil.rmtree, folder, True)
+        if user is not None:
+            user.give_back()
 
 
 def _pid(folder: Path) -> int | None:
@@ -239,8 +242,8 @@ def _pid(folder: Path) -> int | None:
         try:
             is_ours = str(folder).encode() in (its / "environ").read_bytes()
         except PermissionError:
-            # Root in a container has not CAP_SYS_PTRACE, and may not look into what belongs to nobody.
-            is_ours = os.geteuid() == 0 and its.stat().st_uid == NOBODY
+            # Root in a container has not CAP_SYS_PTRACE, and may not look into what belongs to others.
+            is_ours = os.geteuid() == 0 and its.stat().st_uid == folder.stat().st_uid
         return pid if is_ours else None
     return None
 

@@ -32,7 +32,7 @@ set -- env -i \
 
 # The conversation to go on with, where there is one, lies in a folder that the SDK has made for it.
 if [ "$(id -u)" = 0 ] && [ "$CLAUDE_CONFIG_DIR" != "$FIELDMARK_SEALED/config" ]; then
-  chown -R 65534:65534 "$CLAUDE_CONFIG_DIR"
+  chown -R "$FIELDMARK_USER:$FIELDMARK_USER" "$CLAUDE_CONFIG_DIR"
 fi
 
 # A service that dies takes its CLIs along: the kernel sees to it from setpriv on, and before it there is another parent.
@@ -44,15 +44,18 @@ if [ -x /usr/bin/setsid ]; then
   set -- /usr/bin/setsid "$@"
 fi
 
-# A service that is root does not lend them its rights.
-if [ -x /usr/bin/setpriv ]; then
-  if [ "$(id -u)" = 0 ]; then
-    exec /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --pdeathsig KILL "$@"
-  fi
-  exec /usr/bin/setpriv --no-new-privs --pdeathsig KILL "$@"
-fi
+# A service that is root does not lend them its rights: each has a user of its own.
 if [ "$(id -u)" = 0 ]; then
-  echo "sealed-cli.sh: setpriv (util-linux) is needed to start the agent without root's rights" >&2
-  exit 70
+  if [ ! -x /usr/bin/setpriv ] || [ "$FIELDMARK_USER" = 0 ]; then
+    echo "sealed-cli.sh: setpriv (util-linux) and a user are needed to start the agent without root's rights" >&2
+    exit 70
+  fi
+  set -- --reuid="$FIELDMARK_USER" --regid="$FIELDMARK_USER" --clear-groups "$@"
 fi
-exec "$@"
+if [ -x /usr/bin/setpriv ]; then
+  set -- /usr/bin/setpriv --no-new-privs --pdeathsig KILL "$@"
+fi
+
+# Of the system's files it has programs and settings to read, and its own folder to write. Where the kernel offers that,
+# it can signal nobody outside either. (First, while what lies in folders closed to its user can still be named.)
+exec "$FIELDMARK_PYTHON" -I -S -B "$FIELDMARK_CONFINE" "$FIELDMARK_SEALED" "$CLAUDE_CONFIG_DIR" "$FIELDMARK_CLI" "$@"

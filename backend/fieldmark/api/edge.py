@@ -1,0 +1,126 @@
+"""What a request must pass before anything of its body is read, in one place and in this order:
+
+1. Its token. Only the addresses in `OPEN` ask for none.
+2. The length that its body announces, against its route's limit. Open addresses take no body.
+3. Its body as it comes: counted, and no slower than it may be.
+
+Connections are limited before that, and the time for a request's head: see `connections`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fieldmark.api.problems import problem_of
+from fieldmark.errors import FieldmarkError, TooLarge, TooSlow, Unauthenticated
+from fieldmark.identity.tokens import Tokens
+
+OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"})
+
+JSON_BYTES = 2 * 1024 * 1024
+FORM_BYTES = 1024 * 1024
+"""What a multipart upload may have around its file."""
+
+BYTES_PER_SECOND = 16 * 1024
+"""A body may be waited for as long as a head, and one second more for so many bytes that have come."""
+
+
+class Edge:
+    """Refuses with 401, 413 or 408 what does not pass. `forms` are the routes that take multipart, by method and path,
+    each with the most bytes of its body; every other body may have 2 MB. `seconds` are what a body may take, see
+    `BYTES_PER_SECOND`."""
+
+    def __init__(self, app: ASGIApp, forms: Mapping[tuple[str, str], int], seconds: float) -> None:
+        self._app = app
+        self._seconds = seconds
+        self._forms = forms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            if scope["path"] not in OPEN:
+                request.state.user_id = await _user_of(request)
+            body = _Body(receive, self._limit(request), self._seconds)
+            body.check_announced(request.headers.get("content-length", "0"))
+        except FieldmarkError as error:
+            await problem_of(error)(scope, receive, send)
+            return
+        answering = False
+
+        async def watched(message: Message) -> None:
+            nonlocal answering
+            # Whoever reads the body may take the refusal for a fault of its own: then that answer is not sent.
+            if answering or body.refused is None:
+                answering = True
+                await send(message)
+
+        try:
+            await self._app(scope, body.receive, watched)
+        except (TooLarge, TooSlow):
+            if answering:
+                raise
+        if body.refused is not None and not answering:
+            await problem_of(body.refused)(scope, receive, send)
+
+    def _limit(self, request: Request) -> int:
+        if request.url.path in OPEN:
+            return 0
+        is_form = request.headers.get("content-type", "").startswith("multipart/form-data")
+        return self._forms.get((request.method, request.url.path), JSON_BYTES) if is_form else JSON_BYTES
+
+
+class _Body:
+    """A request's body, up to its limit. `refused` says why no more of it is taken."""
+
+    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._received = 0
+        self._seconds = seconds  # that are left to wait for more of it
+        self._ended = False
+        self.refused: FieldmarkError | None = None
+
+    def check_announced(self, length: str) -> None:
+        """Raises TooLarge if that is more than may come."""
+        if length.isdigit() and (len(length) > 18 or int(length) > self._limit):
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        if self._ended:  # what follows is the end of the connection, for which a stream waits as long as it likes
+            return await self._receive()
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        try:
+            async with asyncio.timeout(max(self._seconds, 0)):
+                message = await self._receive()
+        except TimeoutError:
+            self.refused = TooSlow("The request's body came too slowly.")
+            raise self.refused from None
+        came = len(message.get("body", b""))
+        self._received += came
+        self._seconds += came / BYTES_PER_SECOND - (clock() - begun)
+        self._ended = not message.get("more_body", False)
+        if self._received > self._limit:
+            self.refused = self._too_large()
+            raise self.refused
+        return message
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The request's body is larger than the {self._limit:,} bytes that are taken here.")
+
+
+async def _user_of(request: Request) -> UUID:
+    """Whose token the request bears. Raises Unauthenticated."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthenticated("Send a token: Authorization: Bearer <token>.")
+    tokens: Tokens = request.app.state.tokens
+    return await tokens.user_of(token.strip())

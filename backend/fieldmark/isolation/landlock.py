@@ -1,0 +1,102 @@
+"""Give up files, signals and other processes for good, by the kernel's Landlock. Any user may.
+
+A process that is confined reaches only the files that it names, and so do all that it starts. It cannot look into or
+trace a process outside, from Landlock's version 6 on it cannot signal one either.
+
+Run as a program it confines itself and becomes another one: `landlock.py FOLDER CONFIG PROGRAM COMMAND…`, for the
+agent's CLI. So it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SCOPES_SIGNALS = 6
+"""The version from which on a confined process can signal none outside."""
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture of ours
+_ASK_VERSION, _PATH_BENEATH = 1, 1
+_PR_SET_NO_NEW_PRIVS = 38
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = (1 << bit for bit in (0, 1, 2, 3, 14, 15))
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_ALL_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}  # how many rights on files there are; 16 from version 5 on
+_BIND, _CONNECT = 1, 2
+_SCOPED_SOCKETS, _SCOPED_SIGNALS = 1, 2
+
+# What a program needs of the system: to read and run, and to write. Names are looked up in the first.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/run/systemd/resolve")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
+def version() -> int:
+    """Landlock's version on this machine; 0 where the kernel or a container does not offer it."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
+
+
+def confine(readable: Sequence[str] = (), writable: Sequence[str] = (), *, may_connect: bool = False) -> bool:
+    """From now on this thread, and what it starts, can open only what lies below these, and listen nowhere. False,
+    and nothing has changed, where Landlock is not offered. A name that does not exist is left out."""
+    offered = version()
+    if not offered:
+        return False
+    everything = (1 << _ALL_OF_VERSION.get(offered, 16)) - 1
+    attributes = struct.pack("=Q", everything)
+    if offered >= 4:
+        attributes += struct.pack("=Q", _BIND if may_connect else _BIND | _CONNECT)
+    if offered >= SCOPES_SIGNALS:
+        attributes += struct.pack("=Q", _SCOPED_SOCKETS | _SCOPED_SIGNALS)
+    rules = _checked(_libc().syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)))
+    try:
+        for path in readable:
+            _allow(rules, path, everything & _READ)
+        for path in writable:
+            _allow(rules, path, everything)
+        _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        _checked(_libc().syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)))
+    finally:
+        os.close(rules)
+    return True
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not Path(path).is_dir():
+            rights &= _OF_FILES
+        beneath = struct.pack("=Qi", rights, place)
+        _checked(
+            _libc().syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
+        )
+    finally:
+        os.close(place)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(answer: int) -> int:
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return answer
+
+
+def _become(folder: str, config: str, program: str, *command: str) -> None:
+    confine((*_SYSTEM, program), (*_DEVICES, folder, config), may_connect=True)
+    os.execv(command[0], command)  # noqa: S606
+
+
+if __name__ == "__main__":
+    _become(*sys.argv[1:])

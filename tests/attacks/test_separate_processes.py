@@ -1,0 +1,238 @@
+"""A CLI or a reader that was taken over, beside Postgres and another CLI: what it cannot do to them, and what it could
+if it were not confined. Two guards hold, each alone: a user of its own (where the service is root), and Landlock."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fieldmark.documents.reading.jobs import ReadJob, job_to_json
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.isolation import landlock, shortcoming, users
+from fieldmark.runs.engine import pool
+
+AS_ROOT = os.geteuid() == 0
+LAUNCHER = Path(pool.__file__).with_name("sealed-cli.sh")
+BACKEND = Path(pool.__file__).parents[3]
+
+scoped = pytest.mark.skipif(
+    landlock.version() < landlock.SCOPES_SIGNALS, reason="Landlock, or its scope of signals, is not there"
+)
+root = pytest.mark.skipif(not AS_ROOT, reason="only root has other users to give")
+
+DEEDS = """
+kill -0 {pid} 2>/dev/null && echo signalled
+cat {folder}/secret 2>/dev/null
+tr '\\0' '\\n' < /proc/{pid}/environ 2>/dev/null | grep ^SECRET
+rm -f {folder}/doomed 2>/dev/null
+echo planted > {folder}/planted 2>/dev/null
+echo mine > "$HOME/mine" && cat "$HOME/mine"
+"""
+READER = f"""
+import ctypes, os, sys
+sys.path.insert(0, {str(BACKEND)!r})
+from fieldmark.documents.reading import sandbox_lockdown
+pid, folder, address, how, user = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+libc = ctypes.CDLL(None, use_errno=True)
+if how == "as it is started":
+    from fieldmark.documents.reading import child
+    sys.argv[1] = sys.argv[6]
+    child.main()  # reads what it is given, and would then end
+    sys.stdout = sys.stderr
+print("mine")
+if how == "landlock":
+    sandbox_lockdown.confine_early()
+if how == "as it is started":
+    pass
+elif how == "free":
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+else:
+    sandbox_lockdown.lock_down(1 << 30, 60, os.getppid(), user)
+def tried(deed, said):
+    try:
+        deed()
+    except OSError:
+        return
+    print(said)
+def read_memory():
+    class Piece(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+    into = ctypes.create_string_buffer(6)
+    here, there = Piece(ctypes.addressof(into), 6), Piece(address, 6)
+    if libc.process_vm_readv(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0) != 6:
+        raise OSError(ctypes.get_errno(), "it is not given")
+    print(into.value.decode())
+tried(lambda: os.kill(pid, 0), "signalled")
+tried(read_memory, "memory")
+tried(lambda: os.unlink(folder + "/doomed"), "unlinked")
+"""
+VICTIM = """
+import ctypes, os, sys, time
+if os.geteuid() == 0:
+    user = int(sys.argv[1])
+    os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as one that was started so: others of its user may look into it
+secret = ctypes.create_string_buffer(b"secret")
+print(ctypes.addressof(secret), flush=True)
+time.sleep(600)
+"""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A process of one user, with something in its memory, its environment and its folder."""
+
+    pid: int
+    address: int
+    user: int
+    folder: Path
+    home: Path
+
+
+@pytest.fixture
+def victim() -> Iterator[Victim]:
+    """It stands for Postgres and for another CLI: nothing of it is closed but by its user."""
+    user = 62_600 if AS_ROOT else os.geteuid()
+    place = Path(tempfile.mkdtemp(prefix="fieldmark-separate-"))
+    place.chmod(0o711)
+    folder, home = place / "theirs", place / "mine"
+    for made in (folder, home, home / "config"):
+        made.mkdir(mode=0o700)
+    for name in ("secret", "doomed"):
+        (folder / name).write_text("secret of a file\n")
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, user, -1)
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", VICTIM, str(user)],
+        stdout=subprocess.PIPE,
+        env={"SECRET": "of the environment"},
+        cwd="/",
+    )
+    try:
+        assert process.stdout is not None
+        yield Victim(process.pid, int(process.stdout.readline()), user, folder, home)
+    finally:
+        process.kill()
+        process.communicate()
+        shutil.rmtree(place)
+
+
+def as_cli(victim: Victim, user: int, confine: str) -> list[str]:
+    """What a CLI can say after it has tried everything."""
+    for path in (victim.home, victim.home / "config"):
+        os.chown(path, user, -1)
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "FIELDMARK_CLI": "/bin/sh",
+        "FIELDMARK_SEALED": str(victim.home),
+        "FIELDMARK_CPU_SECONDS": "60",
+        "FIELDMARK_SERVICE_PID": str(os.getpid()),
+        "FIELDMARK_USER": str(user),
+        "FIELDMARK_PYTHON": sys.executable,
+        "FIELDMARK_CONFINE": confine,
+        "FIELDMARK_MODEL_KEY": "",
+        "CLAUDE_CONFIG_DIR": str(victim.home / "config"),
+        "CLAUDE_CODE_ENTRYPOINT": "",
+        "FIELDMARK_MODEL_TOKEN": "",
+        "CLAUDE_AGENT_SDK_VERSION": "",
+        "CLAUDE_CODE_SDK_READS_SESSION_STATE": "",
+        "ANTHROPIC_BASE_URL": "",
+    }
+    deeds = DEEDS.format(pid=victim.pid, folder=victim.folder)
+    done = subprocess.run([LAUNCHER, "-c", deeds], env=environment, capture_output=True, text=True, cwd=victim.home)
+    return done.stdout.splitlines()
+
+
+def as_reader(victim: Victim, how: str, user: int) -> list[str]:
+    """What a reader can say after it has tried everything."""
+    job = json.dumps(job_to_json(ReadJob("a.txt"), Limits(), os.getpid(), user))
+    arguments = map(str, (victim.pid, victim.folder, victim.address, how, user, job))
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", READER, *arguments], input="Total: 1", capture_output=True, text=True, cwd="/"
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    if how == "as it is started":
+        assert '"done":true' in done.stdout
+        return done.stderr.split()
+    return done.stdout.split()
+
+
+@pytest.fixture
+def unconfined(victim: Victim) -> str:
+    """What stands in for landlock.py where the other guard is to hold alone."""
+    path = victim.home.parent / "nothing.py"
+    path.write_text("import os, sys; os.execv(sys.argv[4], sys.argv[4:])")
+    return str(path)
+
+
+def test_one_that_is_not_confined_can_do_all_of_it_to_its_own_user_s(victim: Victim, unconfined: str) -> None:
+    said = as_cli(victim, victim.user, unconfined)
+    assert said == ["signalled", "secret of a file", "SECRET=of the environment", "mine"]
+    assert not (victim.folder / "doomed").exists() and (victim.folder / "planted").exists()
+    (victim.folder / "doomed").touch()
+    assert as_reader(victim, "free", victim.user) == ["mine", "signalled", "secret", "memory", "unlinked"]
+
+
+@scoped
+def test_landlock_alone_keeps_a_cli_from_its_own_user_s(victim: Victim) -> None:
+    assert as_cli(victim, victim.user, landlock.__file__) == ["mine"]
+    assert (victim.folder / "doomed").exists() and not (victim.folder / "planted").exists()
+
+
+@root
+def test_a_user_of_its_own_alone_keeps_a_cli_from_others(victim: Victim, unconfined: str) -> None:
+    assert as_cli(victim, 62_601, unconfined) == ["mine"]
+    assert (victim.folder / "doomed").exists() and not (victim.folder / "planted").exists()
+
+
+@scoped
+@pytest.mark.parametrize("how", ["landlock", "as it is started"])
+def test_landlock_alone_keeps_a_reader_from_its_own_user_s(victim: Victim, how: str) -> None:
+    assert as_reader(victim, how, victim.user) == ["mine"]
+    assert (victim.folder / "doomed").exists()
+
+
+@root
+def test_a_user_of_its_own_alone_keeps_a_reader_from_others(victim: Victim) -> None:
+    assert as_reader(victim, "user", 62_601) == ["mine"]
+    assert (victim.folder / "doomed").exists()
+
+
+@root
+def test_users_are_given_to_one_process_each_and_postgres_has_its_own() -> None:
+    taking = "from fieldmark.isolation import users; print(users.take().user); input()"
+    others = [
+        subprocess.Popen([sys.executable, "-c", taking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    here = [users.take() for _ in range(20)]
+    try:
+        assert all(one is not None for one in here)
+        given = [one.user for one in here if one is not None]
+        given += [int(other.stdout.readline()) for other in others if other.stdout is not None]
+        assert len(set(given)) == 22 and users.of_postgres() not in given
+        assert all(users.is_ours(user) for user in given)
+    finally:
+        for one in here:
+            if one is not None:
+                one.give_back()
+        for other in others:
+            other.communicate("\n")
+
+
+def test_what_is_not_kept_apart_is_told() -> None:
+    """As root all is. As an ordinary user it is where the kernel has all of Landlock."""
+    apart = AS_ROOT or landlock.version() >= landlock.SCOPES_SIGNALS
+    assert (shortcoming() is None) is apart
