@@ -46,12 +46,13 @@ ROOT = Path(__file__).parents[1]
 KNOWN = Path(__file__).with_name("survivors.toml")
 COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
 PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
-SECONDS_EACH = 240
+SECONDS_EACH = 180
 
 # The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
 # with the files: it would notice everything and show nothing.)
 TESTS_OF_SQL = ("tests/sql/test_policies.py", "tests/sql", "tests/db", "tests/tools", "tests/agents/extraction")
 TESTS_BY_SUBJECT: dict[str, tuple[str, ...]] = {
+    "drop constraint": ("tests/sql/test_constraints.py",),
     "usage|credit|charge|reserve|price": ("tests/sql/test_credits.py", "tests/runs/billing", "tests/api/test_usage.py"),
     "journal|fields_at": ("tests/sql/test_journal.py", "tests/tools"),
     "proposal|lock|speak|spoken|author|binding|held": ("tests/sql/test_locks.py", "tests/sql/test_journal.py"),
@@ -166,7 +167,7 @@ def sql_mutants(server: Embedded) -> list[Mutant]:
 
 def _tests_of_sql(about: str) -> tuple[str, ...]:
     of_subject = [test for words, tests in TESTS_BY_SUBJECT.items() if re.search(words, about) for test in tests]
-    return tuple(dict.fromkeys([TESTS_OF_SQL[0], *of_subject, *TESTS_OF_SQL[1:]]))
+    return tuple(dict.fromkeys([*of_subject[:1], TESTS_OF_SQL[0], *of_subject, *TESTS_OF_SQL[1:]]))
 
 
 # Python ---------------------------------------------------------------------------------------------------------------
