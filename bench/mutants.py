@@ -19,6 +19,7 @@ import ast
 import asyncio
 import collections
 import difflib
+import itertools
 import json
 import os
 import queue
@@ -315,13 +316,14 @@ def _at(url: str, database: str) -> str:
 
 def drawn(kinds: list[str], server: Embedded, number: int, seed: int) -> list[Mutant]:
     """As many of each kind, in an order of the seed's; all of SQL's where fewer are not asked for."""
-    found: list[Mutant] = []
+    found: list[list[Mutant]] = []
     sources: dict[str, Callable[[], list[Mutant]]] = {"sql": lambda: sql_mutants(server), "python": python_mutants}
     for kind in kinds:
         of_kind = sources[kind]()
         random.Random(f"{seed} {kind}").shuffle(of_kind)
-        found += of_kind[:number]
-    return found
+        found.append(of_kind[:number])
+    # By turns, so that an hour has some of each.
+    return [mutant for turn in itertools.zip_longest(*found) for mutant in turn if mutant is not None]
 
 
 def known() -> dict[str, str]:
