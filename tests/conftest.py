@@ -53,6 +53,7 @@ _TEMPLATE = "fieldmark_template"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
+    parser.addoption("--home", help="a folder whose Postgres runs on after the tests, with a template of its own")
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
 
 
@@ -123,6 +124,8 @@ def postgres_major(pytestconfig: pytest.Config) -> int:
 
 @pytest.fixture(scope="session")
 def _home(pytestconfig: pytest.Config) -> Path:
+    if chosen := pytestconfig.getoption("--home"):
+        return Path(chosen)
     worker = getattr(pytestconfig, "workerinput", None)
     return Path(worker["fieldmark_home"] if worker else pytestconfig.stash[_HOME].name)
 

@@ -3,15 +3,15 @@
 Each task of each agent has a route of its own, made from its spec: `POST /api/agent/<task>`.
 """
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.agents.spec import Task
+from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
@@ -25,6 +25,18 @@ from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions
+
+
+def _to_a_millionth(amount: Decimal) -> Decimal:
+    return amount.quantize(Decimal("0.000001"), ROUND_CEILING)
+
+
+Dollars = Annotated[
+    Decimal,
+    Field(gt=0, le=100_000),
+    AfterValidator(_to_a_millionth),  # what is kept of it; never nothing
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100_000}),
+]
 
 
 class RunRequest(BaseModel):
@@ -42,7 +54,7 @@ class RunRequest(BaseModel):
         Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None
     ) = Field(None, description="Another model than the service's.")
     background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
-    max_cost_usd: Annotated[Decimal, Field(gt=0, le=100_000, max_digits=12, decimal_places=6)] | None = Field(
+    max_cost_usd: Dollars | None = Field(
         None,
         description="The run ends as soon as it and its child runs have cost that much. Refused for a model whose "
         "price is not known.",
@@ -110,15 +122,21 @@ def make_router() -> APIRouter:
     router = APIRouter(prefix="/api/agent", tags=["agent"])
     for agent in AGENTS.values():
         for task in agent.tasks.values():
-            _add_task(router, task)
+            _add_task(router, agent, task)
     router.add_api_route("/approve", approve, methods=["POST"], responses=ANSWERS, response_model=None)
-    router.add_api_route("/tools", list_tools, methods=["GET"], responses=responses(401, 404))
+    router.add_api_route("/tools", list_tools, methods=["GET"], responses=responses(401, 404, 422))
     return router
 
 
-def _add_task(router: APIRouter, task: Task[Any, Any, Any]) -> None:
+def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any]) -> None:
     # One flat object: what the task is given, and what every run may be asked for.
-    body_type = create_model(task.request.__name__, __base__=(RunRequest, task.request), __doc__=task.request.__doc__)
+    told = Field(max_length=100, json_schema_extra={"enum": list(agent.toolset.tools)})
+    body_type = create_model(
+        task.request.__name__,
+        __base__=(RunRequest, task.request),
+        __doc__=task.request.__doc__,
+        auto_approved_tools=(list[Annotated[str, told]], Field([], max_length=100)),
+    )
 
     async def start(
         body: RunRequest,

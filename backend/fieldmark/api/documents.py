@@ -77,13 +77,22 @@ class DocumentList(BaseModel):
     next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
 
+# Told to clients: names that every storage takes, of those that are taken here.
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
 class StoredObject(BaseModel):
     """An object that a front end has put into the bucket `documents` already."""
 
     model_config = ConfigDict(extra="forbid")
 
     storage_path: Annotated[
-        str, Field(max_length=500, description="<your organisation's id>/<a new document id>/<name>")
+        str,
+        Field(
+            max_length=500,
+            description="<your organisation's id>/<a new document id>/<name>",
+            json_schema_extra={"pattern": rf"^{_UUID}/{_UUID}/(?!\.+$)[A-Za-z0-9_!'()*&$@=;:+,? .-]{{1,200}}$"},
+        ),
     ]
 
 
@@ -158,7 +167,7 @@ async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime
             return Document.of(await runtime.documents.upload(scope, Path(copy.name), file.filename or "document"))
 
 
-@router.get("", responses=responses(401, 422))
+@router.get("", responses=responses(401, 404, 422))
 async def list_documents(
     scope: TheScope,
     runtime: TheRuntime,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
@@ -180,12 +180,19 @@ class History(BaseModel):
     next: int | None = Field(description="Give it as `before` to get those that came before. null at the end.")
 
 
+# Told and not checked here: `paths.parse` says what is wrong, and where.
+_AS_PATH: dict[str, Any] = {"pattern": paths.PATTERN}
+
+
 class FieldValue(BaseModel):
     """A value for a field."""
 
     model_config = ConfigDict(extra="forbid")
 
-    path: Annotated[str, Field(min_length=1, max_length=1000, examples=["vendor.name", "items[2].price"])]
+    path: Annotated[
+        str,
+        Field(min_length=1, max_length=1000, examples=["vendor.name", "items[2].price"], json_schema_extra=_AS_PATH),
+    ]
     value: Any = Field(description="Any JSON.")
 
 
@@ -197,12 +204,17 @@ class DocumentType(BaseModel):
     document_type: Annotated[str, Field(min_length=1, max_length=200)]
 
 
+def _whole(number: Any) -> Any:
+    """To JSON 7.0 is an integer."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 class RestoreRequest(BaseModel):
     """The version to go back to."""
 
     model_config = ConfigDict(extra="forbid")
 
-    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
+    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True), BeforeValidator(_whole)]
 
 
 class Decision(BaseModel):
@@ -224,16 +236,25 @@ class DecisionsRequest(BaseModel):
 
 FieldPath = Annotated[
     str,
-    Query(min_length=1, max_length=1000, description='Where the field stands: vendor.name, items[2].price, ["a.b"].c.'),
+    Query(
+        min_length=1,
+        max_length=1000,
+        description='Where the field stands: vendor.name, items[2].price, ["a.b"].c.',
+        json_schema_extra=_AS_PATH,
+    ),
 ]
 IfMatch = Annotated[
     str | None,
-    Header(max_length=100, description='The version that you saw, such as "7": 409 if the fields changed since.'),
+    Header(
+        max_length=100,
+        description='The version that you saw, such as "7": 409 if the fields changed since.',
+        json_schema_extra={"pattern": r'^(\*|"?[0-9]{1,10}"?)$'},
+    ),
 ]
 _CHANGES = responses(401, 404, 409, 422)
 
 
-@router.get("", responses=responses(401, 422))
+@router.get("", responses=responses(401, 404, 422))
 async def list_extractions(
     scope: TheScope,
     runtime: TheRuntime,
@@ -291,7 +312,13 @@ async def get_history(
     scope: TheScope,
     runtime: TheRuntime,
     path: Annotated[
-        str | None, Query(min_length=1, max_length=1000, description="Only what stood there or below it.")
+        str | None,
+        Query(
+            min_length=1,
+            max_length=1000,
+            description="Only what stood there or below it.",
+            json_schema_extra=_AS_PATH,
+        ),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the last answer.")] = None,

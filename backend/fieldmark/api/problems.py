@@ -81,9 +81,21 @@ def describe(app: FastAPI, schemas: dict[str, Any]) -> None:
     def openapi() -> dict[str, Any]:
         description = generate()
         description["components"]["schemas"] |= schemas
+        for item in description["paths"].values():
+            for operation in item.values():
+                for parameter in operation.get("parameters", []):
+                    _without_null(parameter["schema"])
         return description
 
     app.openapi = openapi
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    """What comes in a header or an address is text: it may be left out, but is never null."""
+    kinds: list[dict[str, Any]] = schema.get("anyOf", [])
+    if (said := [kind for kind in kinds if kind != {"type": "null"}]) != kinds:
+        del schema["anyOf"]
+        schema |= said[0] if len(said) == 1 else {"anyOf": said}
 
 
 async def _expected(request: Request, error: Exception) -> JSONResponse:
@@ -125,6 +137,8 @@ def _in_words(fault: dict[str, Any]) -> str:
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     known = error
+    if known.status_code == 400:  # the framework's, for a body that it cannot take apart: as for any other such body
+        return problem(422, "invalid", "Invalid request", _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail)))
     phrase = HTTPStatus(known.status_code).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     detail = _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail))
@@ -132,9 +146,11 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 
 _OF_THE_FRAMEWORK = {
+    "There was an error parsing the body": "body: it is no JSON in UTF-8, is nested too deep, or a number in it is too "
+    "long.",
+    "Invalid multipart data.": "body: it is no form (multipart/form-data) as its Content-Type says.",
     "Not Found": "There is nothing at this address.",
     "Method Not Allowed": "This address does not take this method; the header Allow says which it takes.",
-    "There was an error parsing the body": "The body's JSON is nested too deep, or a number in it is too long.",
 }
 
 

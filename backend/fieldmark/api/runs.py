@@ -31,7 +31,7 @@ class RunList(BaseModel):
     next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
 
-@router.get("", responses=responses(401, 422))
+@router.get("", responses=responses(401, 404, 422))
 async def list_runs(
     scope: TheScope,
     runtime: TheRuntime,
@@ -46,7 +46,7 @@ async def list_runs(
     return RunList(items=listed(page.items), next=page.next)
 
 
-@router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410))
+@router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410, 422))
 async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
     await decisions.cancel(runtime.database, scope, run_id)
@@ -72,7 +72,10 @@ async def get_run_events(
     run_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
-    last_event_id: Annotated[str | None, Header(description="The number of the last event you saw.")] = None,
+    last_event_id: Annotated[
+        str | None,
+        Header(description="The number of the last event you saw.", json_schema_extra={"pattern": "^[0-9]{0,9}$"}),
+    ] = None,
     deltas: Deltas = False,
 ) -> EventSourceResponse:
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has

@@ -49,7 +49,7 @@ class Usage(BaseModel):
     credit: Credit | None = Field(description="null where the organisation has no limits.")
 
 
-@router.get("", responses=responses(401, 422))
+@router.get("", responses=responses(401, 404, 422))
 async def get_usage(
     scope: TheScope,
     runtime: TheRuntime,

@@ -217,14 +217,9 @@ class Database:
         except Error as error:
             if isinstance(error, errors.IdleInTransactionSessionTimeout):
                 raise Unavailable("The database took a transaction for abandoned: nothing came for a while.") from error
-            if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
-                # psycopg's own word: it never came to the database.
-                raise Invalid("A text holds a NUL character, which cannot be stored.") from error
-            # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
-            refusal = _REFUSALS.get(error.sqlstate or "")
-            if refusal is None:
+            if (refusal := _refusal(error)) is None:
                 raise
-            raise refusal(error.diag.message_primary or refusal.title) from error
+            raise refusal from error
 
     async def _tell(self, news: frozenset[tuple[str, str]]) -> None:
         channels, payloads = [channel for channel, _ in news], [payload for _, payload in news]
@@ -275,6 +270,29 @@ class Database:
                 f"DATABASE_URL logs in as {role['name']!r}, which may not act as 'authenticated'. Run "
                 "`fieldmark migrate`, and log in as 'fieldmark_app'."
             )
+
+
+@asynccontextmanager
+async def savepoint(conn: Connection) -> AsyncGenerator[None]:
+    """A part of a transaction that can be undone by itself: what the database refuses in it is raised as `as_user`
+    raises it, and the transaction goes on."""
+    try:
+        async with conn.transaction():
+            yield
+    except Error as error:
+        if (refusal := _refusal(error)) is None:
+            raise
+        raise refusal from error
+
+
+def _refusal(error: Error) -> FieldmarkError | None:
+    """What the database refuses, in words for the caller; None where it failed otherwise."""
+    if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
+        # psycopg's own word: it never came to the database.
+        return Invalid("A text holds a NUL character, which cannot be stored.")
+    # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
+    refusal = _REFUSALS.get(error.sqlstate or "")
+    return None if refusal is None else refusal(error.diag.message_primary or refusal.title)
 
 
 _REFUSALS: Final[dict[str, type[FieldmarkError]]] = {

@@ -24,6 +24,15 @@ MAX_INDEX: Final = 999_999_999
 _PLAIN_CHARACTER: Final = r'[^\].\["\\\x00-\x20\x7f]'
 _PLAIN: Final = re.compile(rf"{_PLAIN_CHARACTER}+(?: {_PLAIN_CHARACTER}+)*")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+_QUOTED: Final = (
+    r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r'|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*"'
+)
+_FIRST: Final = rf"(?:{_PLAIN.pattern}|\[{_QUOTED}\])"
+_NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
+PATTERN: Final = rf"^{_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
+"""What `parse` takes, for those who describe it to others."""
+
 _UNTIL_NEXT: Final = re.compile(r"[^.\[]*")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _JSON: Final = json.JSONDecoder()

@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.db.pool import Connection, Database
+from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ShownChange
@@ -220,7 +220,7 @@ async def _perform(
     outcome = prepared.refusal
     if outcome is None:
         try:
-            async with conn.transaction():  # a savepoint: what the tool refuses is undone, the decision stands
+            async with savepoint(conn):  # what the tool refuses is undone, the decision stands
                 return await perform(conn, context, prepared, call.id)
         except Stale:
             raise

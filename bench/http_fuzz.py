@@ -1,0 +1,454 @@
+"""Requests drawn from the API's own description, sent to the real service: what does it answer?
+
+The application runs over a real Postgres. In the place of the workers somebody cancels each run that comes.
+Schemathesis draws requests for every operation, those that the description allows and those that it does not; ids,
+cursors and paths are exchanged for ones that exist, most of the time. Found and counted are:
+
+    broken        an answer of 500 or more, or none within ten seconds
+    rejected      a request that the description allows, refused for its form
+    undocumented  a status that the operation does not name
+    undescribed   a body or content type that is not as the description has it
+    taken         a request that the description forbids, answered with success
+
+    pip install '.[test]' && python bench/http_fuzz.py --requests 20000 --seed 1
+
+Ends with 1 if any of these is not 0. What a request is refused for that was well-formed (a path at which nothing
+stands, a schema that is none) stands in REFUSED_FOR_CAUSE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import functools
+import json
+import logging
+import random
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import hypothesis
+import requests
+import schemathesis
+import structlog
+import uvicorn
+from hypothesis.errors import Unsatisfiable
+from pydantic import ValidationError
+from schemathesis.core import NOT_SET
+from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.generation.feedback import NO_FEEDBACK
+from schemathesis.generation.modes import GenerationMode
+
+from fieldmark.api.app import create_app
+from fieldmark.domain.events import EVENT
+from fieldmark.domain.statuses import RunStatus
+from fieldmark.errors import NotFound
+from fieldmark.identity.tokens import LocalTokens
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.runtime import Runtime
+from fieldmark.services.organisations import enter
+from fieldmark.settings import Settings
+from fieldmark.stores import runs
+from furnished import TEXT, a_desk
+
+AT_ONCE = 10
+FRESH_EVERY = 100
+PATIENCE = 10
+
+# Statuses that tell of the request's form. 404, 409, 410 and 402 tell of what there is.
+OF_FORM = {400, 405, 406, 411, 413, 414, 415, 422, 428, 431}
+
+# What a well-formed request may be refused for, by operation: how the problem's sentence begins or what stands in it.
+AT_A_PATH = ("Path ", "Nothing stands at", "Nothing at path", "The path of a field may", "A path may have at most")
+TOO_MUCH = (
+    "number may have at most",
+    "nested at most",
+    "may not exceed",
+    "hold at most",
+    "are allowed",
+    "NUL",
+    "surrogate",
+)
+REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
+    # What a call may be given, its tool knows.
+    "approve": ("needs no input", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
+    "set_field": (*AT_A_PATH, *TOO_MUCH),
+    "remove_field": AT_A_PATH,
+    "unlock_field": AT_A_PATH,
+    "restore_version": ("There is no version",),
+    "get_usage": ("`since` must not be later",),
+    "extract": ("The schema cannot be used", "keeps the schema that it was begun with", *TOO_MUCH),
+    "correct": TOO_MUCH,
+    "export_extraction": ("Nothing stands at", "is no list", "has no list", "There is no list", "as CSV"),
+}
+
+
+@dataclass
+class Report:
+    """What was sent, and what was wrong with the answers: an example and a number each."""
+
+    sent: int = 0
+    statuses: collections.Counter[tuple[str, int]] = field(default_factory=collections.Counter)
+    faults: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict)
+    operations: int = 0
+
+    def found(self, what: str, operation: str, why: str, example: str) -> None:
+        entry = self.faults.setdefault((what, operation, why[:160]), [0, example])
+        entry[0] += 1
+
+    def lines(self) -> Iterator[str]:
+        for operation in sorted({name for name, _ in self.statuses}):
+            told = {status: n for (name, status), n in sorted(self.statuses.items()) if name == operation}
+            yield f"{operation:26} {' '.join(f'{status}:{n}' for status, n in told.items())}"
+        for (what, operation, why), (number, example) in sorted(self.faults.items()):
+            yield f"{what} {number} × {operation}: {why}\n    {example}"
+        total: collections.Counter[str] = collections.Counter()
+        for (what, _, _), (number, _) in self.faults.items():
+            total[what] += number
+        yield f"sent {self.sent} to {self.operations} operations; " + (
+            " ".join(f"{what} {n}" for what, n in sorted(total.items())) or "nothing found"
+        )
+
+
+@dataclass
+class Known:
+    """Ids that exist, to be put into requests."""
+
+    org_id: UUID
+    documents: list[str] = field(default_factory=list)
+    extractions: list[str] = field(default_factory=list)
+    ended_runs: list[str] = field(default_factory=list)
+    waiting: list[tuple[str, str]] = field(default_factory=list)
+    proposals: list[tuple[str, str]] = field(default_factory=list)
+
+
+class House:
+    """The application in a thread of its own: reached over HTTP, furnished past it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._up = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._server: uvicorn.Server | None = None
+        self._furnishing = asyncio.Lock()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="house", daemon=True)
+        self.openapi: dict[str, Any] = {}
+        self.base_url = ""
+
+    def __enter__(self) -> House:
+        self._thread.start()
+        self._up.wait()
+        if self._failed is not None:
+            raise self._failed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:  # noqa: BLE001  raised where it is waited for
+            self._failed = error
+        finally:
+            self._up.set()
+
+    async def _serve(self) -> None:
+        app = create_app(self._settings, with_worker=False)
+        self.openapi = app.openapi()
+        self._server = server = uvicorn.Server(
+            uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
+        )
+        serving = asyncio.create_task(server._serve())  # not serve(): that takes the process's signals
+        while not server.started:
+            if serving.done():
+                return serving.result()
+            await asyncio.sleep(0.01)
+        self.base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        self._runtime: Runtime = app.state.runtime
+        user_id = uuid4()
+        self._scope = await enter(self._runtime.database, user_id)
+        self.token = LocalTokens(self._settings.home).sign(user_id)
+        self.known = Known(self._scope.org_id)
+        in_their_place = asyncio.create_task(self._cancel_what_comes())
+        self._up.set()
+        try:
+            await serving
+        finally:
+            in_their_place.cancel()
+            await asyncio.wait({in_their_place})
+
+    async def _cancel_what_comes(self) -> None:
+        """Instead of workers: nothing is read, nothing is run, and nobody waits for long."""
+        while True:
+            async with self._furnishing:
+                async with self._runtime.database.as_user(self._scope) as conn:
+                    queued = await runs.list_runs(conn, self._scope, status=RunStatus.QUEUED, limit=50, after=None)
+                for run in queued:
+                    with contextlib.suppress(NotFound):  # its document was deleted just now
+                        await decisions.cancel(self._runtime.database, self._scope, run.id)
+            await asyncio.sleep(0.01)
+
+    def furnish(self) -> None:
+        """Fresh things to ask for: others may be deleted by now."""
+        asyncio.run_coroutine_threadsafe(self._furnish_alone(), self._loop).result()
+
+    async def _furnish_alone(self) -> None:
+        async with self._furnishing:
+            await self._furnish()
+
+    async def _furnish(self) -> None:
+        database, known = self._runtime.database, self.known
+        with tempfile.NamedTemporaryFile() as file:
+            Path(file.name).write_text(TEXT)
+            row = await self._runtime.documents.upload(self._scope, Path(file.name), "invoice.txt")
+        desk = await a_desk(database, self._scope, row.id)
+        extraction_id = await desk.extraction({"type": "object", "properties": {"total": {"type": "number"}}})
+        context = await desk.claimed(await desk.run(extraction_id))
+        fields = {"vendor": {"name": "Acme GmbH"}, "items": [{"n": "A", "p": 7}, {"n": "B", "p": 3}], "total": 10}
+        await desk.call(context, "extract_fields", "c1", {"fields": fields, "confidences": {"total": 0.9}})
+        async with database.as_user(self._scope) as conn:
+            await conn.execute(
+                "select public.update_extraction_field(%s, %s, %s)", (extraction_id, ["vendor", "name"], '"Acme"')
+            )
+        for number, value in enumerate(("Acne", "Akme")):
+            arguments = {"path": "vendor.name", "value": value, "confidence": 0.5}
+            await desk.call(context, "update_field", f"c{number + 2}", arguments)
+        async with database.as_user(self._scope) as conn:
+            cursor = await conn.execute(
+                "select id from public.extraction_proposals where extraction_id = %s", (extraction_id,)
+            )
+            known.proposals += [(str(extraction_id), str(found["id"])) for found in await cursor.fetchall()]
+        await decisions.cancel(database, self._scope, context.run_id)
+        for number in range(3):
+            waits = await desk.extraction()
+            asking = await desk.claimed(await desk.run(waits, approval="ask"))
+            arguments = {"path": "total", "value": number, "confidence": 0.5}
+            await desk.enter(asking, "update_field", "asked", arguments, ask=True)
+            known.waiting.append((str(asking.run_id), "asked"))
+        known.documents.append(str(desk.document_id))
+        known.extractions += [str(extraction_id), str(extraction_id), str(waits)]
+        known.ended_runs.append(str(context.run_id))
+        for pool in (known.documents, known.extractions, known.ended_runs, known.waiting, known.proposals):
+            del pool[:-12]
+
+
+class Draw:
+    """Draws requests, sends them, and judges the answers."""
+
+    def __init__(self, house: House, seed: int) -> None:
+        self._house = house
+        self._random = random.Random(seed)
+        self._session = requests.Session()
+        self.report = Report()
+
+    def send(self, operation: Any, case: Any, *, allowed: bool) -> None:
+        if self.report.sent % FRESH_EVERY == 0:
+            self._house.furnish()
+        name = operation.definition.raw["operationId"]
+        if "headers" not in (() if allowed else _broken_places(case)):
+            case.headers["Authorization"] = f"Bearer {self._house.token}"
+        if allowed or self._random.random() < 0.7:
+            self._settle(name, case, allowed=allowed)
+        self.report.sent += 1
+        began = time.monotonic()
+        try:
+            answer = case.call(
+                base_url=self._house.base_url, session=self._session, timeout=PATIENCE, allow_redirects=False
+            )
+        except (requests.Timeout, requests.ConnectionError) as error:
+            self.report.found("broken", name, type(error).__name__, f"{time.monotonic() - began:.1f} s {_shown(case)}")
+            return
+        except (requests.RequestException, UnicodeError, ValueError):
+            return  # no client can send this
+        self.report.statuses[name, answer.status_code] += 1
+        self._judge(name, operation, case, answer, allowed=allowed)
+
+    def _judge(self, name: str, operation: Any, case: Any, answer: Any, *, allowed: bool) -> None:
+        status, found = answer.status_code, self.report.found
+        said = _sentence(answer)
+        if status >= 500:
+            found("broken", name, f"{status} {said}", _shown(case))
+        elif allowed and status in OF_FORM and not _for_cause(name, said):
+            found("rejected", name, f"{status} {said}", _shown(case))
+        elif not allowed and status < 300:
+            found("taken", name, f"{status} {_negated(case)}", _shown(case))
+        if str(status) not in operation.definition.raw["responses"] and status != 405:
+            found("undocumented", name, str(status), f"{said} {_shown(case)}")
+        if answer.headers.get("content-type", [""])[0].startswith("text/event-stream"):
+            return self._judge_stream(name, answer, case)
+        try:
+            operation.validate_response(answer)
+        except (FailureGroup, Failure) as group:
+            faults = group.exceptions if isinstance(group, FailureGroup) else [group]
+            for fault in faults:
+                found("undescribed", name, f"{status} {fault.title}: {str(fault)[:300]}", _shown(case))
+
+    def _judge_stream(self, name: str, answer: Any, case: Any) -> None:
+        for line in answer.text.splitlines():
+            if line.startswith("data: "):
+                try:
+                    EVENT.validate_json(line.removeprefix("data: "))
+                except ValidationError as error:
+                    self.report.found("undescribed", name, f"event: {str(error)[:200]}", _shown(case))
+
+    def _settle(self, name: str, case: Any, *, allowed: bool) -> None:
+        """Put what exists into a request, and what no description can tell: cursors, whose run an event is of."""
+        known, pick = self._house.known, self._random.choice
+        often = self._random.random() < 0.85
+        broken_at = () if allowed else _broken_places(case)
+        given = case.path_parameters or {}
+        if often and "path_parameters" not in broken_at:
+            pools: dict[str, Callable[[], str]] = {
+                "document_id": lambda: pick(known.documents),
+                "extraction_id": lambda: pick(known.extractions),
+                "run_id": lambda: pick(known.ended_runs),
+            }
+            for key in given.keys() & pools.keys():
+                given[key] = pools[key]()
+            if "number" in given:
+                given["number"] = pick([1, 1, 1, 2])
+        headers = case.headers
+        if "headers" not in broken_at and headers:
+            if "X-Org-Id" in headers or "x-org-id" in headers:
+                headers["x-org-id"] = str(known.org_id if often else uuid4())
+            if "last-event-id" in headers:
+                headers["last-event-id"] = pick(["0", "1", ""])
+        if "query" not in broken_at and case.query:
+            if "before" in case.query and name != "get_history":
+                del case.query["before"]
+            if often and "path" in case.query:
+                case.query["path"] = pick(["vendor.name", "vendor", "items[0]", "items[0].p", "total", "gone"])
+            if often and "document_id" in case.query:
+                case.query["document_id"] = pick(known.documents)
+        body = case.body
+        if often and isinstance(body, dict) and "body" not in broken_at:
+            self._settle_body(name, given, body)
+
+    def _settle_body(self, name: str, given: dict[str, Any], body: dict[str, Any]) -> None:
+        known, pick = self._house.known, self._random.choice
+        if name in ("extract", "correct"):
+            if "document_id" in body:
+                body["document_id"] = pick(known.documents)
+            if body.get("extraction_id") is not None:
+                body["extraction_id"] = pick(known.extractions)
+        elif name == "approve" and known.waiting and body.get("approvals"):
+            body["run_id"], body["approvals"][0]["call_id"] = pick(known.waiting)
+        elif name == "decide_proposals" and known.proposals:
+            given["extraction_id"], body["decisions"][0]["id"] = pick(known.proposals)
+        elif name == "set_field":
+            body["path"] = pick(["vendor.name", "items[0].p", "items[2]", "total", "a.b", '["a.b"]', body["path"]])
+        elif name == "restore_version":
+            body["version"] = pick([0, 1, body["version"]])
+
+
+def fuzz(settings: Settings, *, wanted: int, seed: int = 0, deadline: float = 3600) -> Report:
+    """Send that many requests, evenly over the operations, and answer what was found."""
+    with House(settings) as house:
+        until = time.monotonic() + deadline
+        draw = Draw(house, seed)
+        schema = schemathesis.openapi.from_dict(house.openapi)
+        operations = [found.ok() for found in schema.get_all_operations()]
+        draw.report.operations = len(operations)
+
+        @functools.cache  # making one takes longer than a request
+        def drawn(number: int, mode: GenerationMode) -> Any:
+            return operations[number].as_strategy(generation_mode=mode, feedback=NO_FEEDBACK)
+
+        each = max(1, min(AT_ONCE, wanted // (3 * len(operations))))
+        for round_ in range(wanted):
+            for number, operation in enumerate(operations):
+                for mode in (GenerationMode.POSITIVE, GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+                    if draw.report.sent >= wanted or time.monotonic() > until:
+                        return draw.report
+                    this = random.Random(f"{seed} {round_} {operation.label} {mode}").getrandbits(32)
+                    _some(draw, operation, drawn(number, mode), mode, each, this)
+        return draw.report
+
+
+def _some(draw: Draw, operation: Any, drawn: Any, mode: GenerationMode, number: int, seed: int) -> None:
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=number,
+        database=None,
+        derandomize=False,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(case=drawn)
+    def each(case: Any) -> None:
+        draw.send(operation, case, allowed=mode is GenerationMode.POSITIVE)
+
+    with contextlib.suppress(Unsatisfiable, unittest.SkipTest):  # some operations have nothing to be wrong about
+        each()
+
+
+def _for_cause(name: str, said: str) -> bool:
+    return any(cause in said for cause in REFUSED_FOR_CAUSE.get(name, ()))
+
+
+def _sentence(answer: Any) -> str:
+    try:
+        return str(answer.json().get("detail", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _shown(case: Any) -> str:
+    body = "" if case.body is NOT_SET else repr(case.body)[:300]
+    return f"{case.method} {case.formatted_path} {dict(case.query or {})} {dict(case.headers or {})} {body}"[:700]
+
+
+def _negated(case: Any) -> str:
+    return ", ".join(f"{where} {_why(case)}" for where in _broken_places(case))
+
+
+def _why(case: Any) -> str:
+    data = case.meta.phase.data if case.meta is not None else None
+    return str(getattr(data, "description", "") or "")
+
+
+def _broken_places(case: Any) -> tuple[str, ...]:
+    """Which parts of a request are not as the description has them."""
+    if case.meta is None:
+        return ()
+    return tuple(where.container_name for where, told in case.meta.components.items() if told.mode.is_negative)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=3600, help="it ends then, however many were sent")
+    parser.add_argument("--json", type=Path, help="where to write what was found")
+    said = parser.parse_args()
+    logging.disable()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    with tempfile.TemporaryDirectory(prefix="fieldmark-fuzz-", ignore_cleanup_errors=True) as home:
+        settings = Settings(_env_file=None, home=Path(home), log_level="error", warm_processes=0)
+        began = time.monotonic()
+        report = fuzz(settings, wanted=said.requests, seed=said.seed, deadline=said.seconds)
+    print(*report.lines(), sep="\n")
+    print(f"{time.monotonic() - began:.0f} s")
+    if said.json:
+        told = [[*key, *value] for key, value in report.faults.items()]
+        said.json.write_text(json.dumps({"sent": report.sent, "faults": told}, indent=1))
+    sys.exit(1 if report.faults else 0)
+
+
+if __name__ == "__main__":
+    main()

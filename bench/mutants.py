@@ -1,0 +1,425 @@
+"""Do the tests see it when a guard goes? Takes them away one by one, and runs the tests that cover the place.
+
+    sql       each policy dropped, and its conditions made true; each grant taken away, and rights given that nobody
+              has; each constraint and trigger dropped; row security switched off; each refusal of a function left out.
+              In a copy of the migrated database, which the tests' clones are made of.
+    python    comparisons, conditions, constants, raises, returns and calls, drawn at random over what runs, decides and
+              lets in. In a copy of the tree.
+
+    pip install '.[test]' && python bench/mutants.py sql python --number 300 --seed 1 --into mutants.json
+
+A mutant that no test notices has survived. Those that change nothing stand in bench/survivors.toml with the reason. Run
+again with the same `--into`, it goes on where it was. Ends with 1 if one survived that is not known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import collections
+import difflib
+import itertools
+import json
+import os
+import queue
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+
+from fieldmark.db.embedded import Embedded, running
+from fieldmark.db.migrate import migrate
+
+ROOT = Path(__file__).parents[1]
+KNOWN = Path(__file__).with_name("survivors.toml")
+COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
+PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
+SECONDS_EACH = 180
+
+# The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
+# with the files: it would notice everything and show nothing.)
+TESTS_OF_SQL = ("tests/sql/test_policies.py", "tests/sql", "tests/db", "tests/tools", "tests/agents/extraction")
+TESTS_BY_SUBJECT: dict[str, tuple[str, ...]] = {
+    "drop constraint": ("tests/sql/test_constraints.py",),
+    "usage|credit|charge|reserve|price": ("tests/sql/test_credits.py", "tests/runs/billing", "tests/api/test_usage.py"),
+    "journal|fields_at": ("tests/sql/test_journal.py", "tests/tools"),
+    "proposal|lock|speak|spoken|author|binding|held": ("tests/sql/test_locks.py", "tests/sql/test_journal.py"),
+    "decision|decide": ("tests/sql/test_decisions.py", "tests/runs/lifecycle"),
+    "session": ("tests/runs/engine/test_session_store.py",),
+    "event|watch": ("tests/runs/events", "tests/api/test_events.py"),
+    "child|await_runs|parent": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
+    "run|thread|fence|call": ("tests/sql/test_runs.py", "tests/runs/lifecycle", "tests/runs/test_recovery.py"),
+    "document|storage|page": (
+        "tests/services/test_documents_taken_in.py",
+        "tests/files",
+        "tests/api/test_documents.py",
+    ),
+    "json|path|put|merge|name_at": ("tests/sql/test_functions.py", "tests/sql/test_names.py"),
+}
+TESTS_OF_PYTHON: dict[str, tuple[str, ...]] = {
+    "identity": ("tests/identity", "tests/api/test_scope.py"),
+    "tools": ("tests/tools", "tests/agents/extraction", "tests/toy_agent", "tests/runs/lifecycle"),
+    "services/exports": ("tests/services/exports", "tests/api/test_exports.py"),
+    "services": ("tests/services", "tests/agents/extraction", "tests/api/test_extractions.py", "tests/api"),
+    "runs/billing": ("tests/runs/billing", "tests/sql/test_credits.py", "tests/runs/test_ends.py"),
+    "runs/events": ("tests/runs/events", "tests/api/test_events.py", "tests/acceptance/test_approval.py"),
+    "runs/engine": (
+        "tests/runs/engine",
+        "tests/attacks",
+        "tests/runs/test_ends.py",
+        "tests/acceptance/test_kept_clis.py",
+    ),
+    "runs/lifecycle": ("tests/runs/lifecycle", "tests/runs", "tests/api/test_agent.py", "tests/acceptance"),
+    "runs": ("tests/runs", "tests/api/test_agent.py"),
+    "api": ("tests/api", "tests/cli/test_serve.py"),
+}
+DRAWN_FROM = ("identity", "tools", "services", "runs", "api")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One guard that is gone. `name` is the same in every run."""
+
+    kind: str
+    name: str
+    tests: tuple[str, ...]
+    statement: str = ""  # sql
+    file: str = ""  # python
+    text: str = ""
+    diff: str = ""
+
+
+# SQL ------------------------------------------------------------------------------------------------------------------
+
+_OURS = "any ('{public,private}'::regnamespace[])"
+_CATALOG = f"""
+select 'policy', format('drop policy %I on %s', polname, polrelid::regclass) from pg_policy
+  where polrelid in (select oid from pg_class where relnamespace = {_OURS})
+union all select 'policy', format('alter policy %I on %s using (true)', polname, polrelid::regclass) from pg_policy
+  where polqual is not null and polrelid in (select oid from pg_class where relnamespace = {_OURS})
+union all select 'policy', format('alter policy %I on %s with check (true)', polname, polrelid::regclass) from pg_policy
+  where polwithcheck is not null and polrelid in (select oid from pg_class where relnamespace = {_OURS})
+union all select 'constraint', format('alter table %s drop constraint %I cascade', conrelid::regclass, conname)
+  from pg_constraint where contype in ('c', 'f', 'u') and connamespace = {_OURS} and conrelid <> 0
+  and conparentid = 0
+union all select 'trigger', format('drop trigger %I on %s', tgname, tgrelid::regclass) from pg_trigger
+  where not tgisinternal and tgparentid = 0
+  and tgrelid in (select oid from pg_class where relnamespace = {_OURS})
+union all select 'security', format('alter table %s disable row level security', oid::regclass) from pg_class
+  where relrowsecurity and relnamespace = {_OURS}
+union all select 'security', format('alter table %s no force row level security', oid::regclass) from pg_class
+  where relforcerowsecurity and relnamespace = {_OURS}
+union all select 'right', format('grant %s on %s to %s', what, c.oid::regclass, who) from pg_class as c,
+  (values ('insert, update, delete', 'authenticated'), ('truncate', 'authenticated'), ('select', 'anon'))
+  as v (what, who)
+  where relkind in ('r', 'p') and relnamespace = {_OURS}
+union all select 'right', format('revoke %s on %s from %s', lower(a.privilege_type), c.oid::regclass,
+    a.grantee::regrole)
+  from pg_class as c, aclexplode(c.relacl) as a
+  where relnamespace = {_OURS} and a.grantee <> c.relowner and a.grantee <> 0
+union all select 'right', format('revoke %s (%I) on %s from %s', lower(a.privilege_type), t.attname,
+    t.attrelid::regclass, a.grantee::regrole)
+  from pg_attribute as t join pg_class as c on c.oid = t.attrelid, aclexplode(t.attacl) as a
+  where relnamespace = {_OURS} and not attisdropped
+union all select 'right', format('grant execute on function %s to public', oid::regprocedure) from pg_proc
+  where pronamespace = {_OURS} and prokind = 'f' and not exists (
+    select from aclexplode(proacl) where grantee = 0 and privilege_type = 'EXECUTE')
+union all select 'right', format('revoke execute on function %s from %s', p.oid::regprocedure, a.grantee::regrole)
+  from pg_proc as p, aclexplode(p.proacl) as a
+  where pronamespace = {_OURS} and prokind = 'f' and a.grantee <> p.proowner and a.grantee <> 0
+"""
+# What is refused, to the end of its statement: texts may hold semicolons.
+_REFUSAL = re.compile(r"raise exception\s(?:'(?:[^']|'')*'|[^;'])*;", re.IGNORECASE)
+
+
+def sql_mutants(server: Embedded) -> list[Mutant]:
+    """All of them, each a statement or a few."""
+    with psycopg.connect(_at(server.owner_url, PRISTINE), autocommit=True) as conn:
+        conn.execute("set search_path = pg_catalog")
+        found = [
+            Mutant("sql", f"{kind}: {statement}", _tests_of_sql(statement), statement)
+            for kind, statement in conn.execute(_CATALOG.encode()).fetchall()
+        ]
+        functions = conn.execute(
+            f"""select p.oid::regprocedure::text, pg_get_functiondef(p.oid) from pg_proc as p
+                where pronamespace = {_OURS} and prokind = 'f' and pg_get_functiondef(p.oid) ~* 'raise exception'"""
+        ).fetchall()
+    for name, text in functions:
+        for number, refusal in enumerate(_REFUSAL.finditer(text), 1):
+            changed = text[: refusal.start()] + "null;" + text[refusal.end() :]
+            said = " ".join(refusal[0].split())[:120]
+            tests = _tests_of_sql(f"{name} {said}")
+            found.append(Mutant("sql", f"refusal {number} of {name}: {said}", tests, changed))
+    return sorted(found, key=lambda one: one.name)
+
+
+def _tests_of_sql(about: str) -> tuple[str, ...]:
+    of_subject = [test for words, tests in TESTS_BY_SUBJECT.items() if re.search(words, about) for test in tests]
+    return tuple(dict.fromkeys([*of_subject[:1], TESTS_OF_SQL[0], *of_subject, *TESTS_OF_SQL[1:]]))
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+
+_SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+
+
+def python_mutants() -> list[Mutant]:
+    """All that could be drawn."""
+    files = [path for folder in DRAWN_FROM for path in sorted((ROOT / "backend/fieldmark" / folder).rglob("*.py"))]
+    return [mutant for path in files for mutant in _of_file(path)]
+
+
+def _of_file(path: Path) -> Iterator[Mutant]:
+    source = path.read_text("utf-8")
+    file = str(path.relative_to(ROOT))
+    place = path.relative_to(ROOT / "backend/fieldmark").as_posix()
+    tests = next(tests for folder, tests in TESTS_OF_PYTHON.items() if place.startswith(folder))
+    mirrored = [f"tests/{Path(place).parent}/test_{path.stem}.py", f"tests/test_{path.stem}.py"]
+    tests = tuple(dict.fromkeys([*(one for one in mirrored if (ROOT / one).exists()), *tests]))
+    lines = source.encode().splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    seen: collections.Counter[str] = collections.Counter()
+    for node, new in _changes(ast.parse(source)):
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        text = (source.encode()[:begin] + new.encode() + source.encode()[end:]).decode()
+        diff = [
+            line
+            for line in difflib.unified_diff(source.splitlines(), text.splitlines(), lineterm="", n=0)
+            if line[0] in "+-" and line[:3] not in ("+++", "---")
+        ]
+        key = " ".join(" ".join(line.split()) for line in diff)
+        seen[key] += 1
+        name = f"{file} {key}" + (f" ({seen[key]})" if seen[key] > 1 else "")
+        yield Mutant("python", name, tests, file=file, text=text, diff=f"{file}:{node.lineno}\n" + "\n".join(diff))
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """(node, what stands in its place) for each place that decides something."""
+    told = {
+        id(below) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) for below in ast.walk(node.annotation)
+    }
+    for node in ast.walk(tree):
+        if id(node) in told:
+            continue
+        match node:
+            case ast.Compare(ops=[op]) if type(op) in _SWAPPED:
+                yield node, f"({ast.unparse(ast.Compare(node.left, [_SWAPPED[type(op)]()], node.comparators))})"
+            case ast.BoolOp(op=op, values=values):
+                other = ast.And() if isinstance(op, ast.Or) else ast.Or()
+                yield node, f"({ast.unparse(ast.BoolOp(other, values))})"
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield node, f"({ast.unparse(operand)})"
+            case ast.Constant(value=bool() as value):
+                yield node, str(not value)
+            case ast.Constant(value=int() as value):
+                yield node, str(value + 1)
+            case ast.Raise():
+                yield node, "pass"
+            case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+                yield node, "return None"
+            case ast.If(test=test) if not isinstance(test, (ast.Compare, ast.UnaryOp, ast.BoolOp)):
+                yield test, f"(not ({ast.unparse(test)}))"
+            case ast.Expr(value=ast.Await() | ast.Call()):
+                yield node, "pass"
+            case _:
+                pass
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A Postgres and a copy of the tree, in which one mutant after the other is tried."""
+
+    def __init__(self, folder: Path, server: Embedded) -> None:
+        self._tree = folder / "tree"
+        self._home = folder / "home"
+        self._server = server
+        for name in COPIED:
+            source = ROOT / name
+            skipped = shutil.ignore_patterns("__pycache__", "node_modules")
+            if source.is_dir():
+                shutil.copytree(source, self._tree / name, ignore=skipped)
+            elif source.exists():
+                shutil.copy(source, self._tree / name)
+
+    def try_(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
+        """(killed, survived, undecided or impossible; by which test)"""
+        statement = mutant.statement
+        try:
+            self._template(statement)
+        except psycopg.Error as error:  # what else stands on it keeps it there
+            return "impossible", str(error).strip().splitlines()[0]
+        target = self._tree / mutant.file if mutant.file else None
+        before = target.read_text("utf-8") if target else ""
+        try:
+            if target:
+                target.write_text(mutant.text, "utf-8")
+            return self._tests(mutant.tests, seconds)
+        finally:
+            if target:
+                target.write_text(before, "utf-8")
+
+    def _template(self, statement: str) -> None:
+        with psycopg.connect(self._server.owner_url, autocommit=True) as conn:
+            conn.execute(f"drop database if exists {TEMPLATE} with (force)")
+            conn.execute(f"create database {TEMPLATE} template {PRISTINE} strategy wal_log")
+        if statement:
+            with psycopg.connect(_at(self._server.owner_url, TEMPLATE), autocommit=True) as conn:
+                conn.execute(statement.encode())
+
+    def _tests(self, tests: tuple[str, ...], seconds: float) -> tuple[str, str]:
+        there = [test for test in tests if (self._tree / test).exists()]
+        command = [
+            sys.executable, "-m", "pytest", "-x", "-n0", "--no-header", "--tb=no", "--timeout=60",
+            f"--home={self._home}", "--deselect=tests/sql/test_schemas.py", "-p", "no:cacheprovider", *there,
+        ]  # fmt: skip
+        path = os.pathsep.join([f"{self._tree}/backend", f"{self._tree}/tests", os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        with subprocess.Popen(
+            command, cwd=self._tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                return "undecided", f"after {seconds:.0f} s no test had failed"
+        if process.returncode == 0:
+            return "survived", ""
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+        return "killed", failed[1] if failed else said.strip()[-200:]
+
+
+def _at(url: str, database: str) -> str:
+    return urlsplit(url)._replace(path=f"/{database}").geturl()
+
+
+def drawn(kinds: list[str], server: Embedded, number: int, seed: int) -> list[Mutant]:
+    """As many of each kind, in an order of the seed's; all of SQL's where fewer are not asked for."""
+    found: list[list[Mutant]] = []
+    sources: dict[str, Callable[[], list[Mutant]]] = {"sql": lambda: sql_mutants(server), "python": python_mutants}
+    for kind in kinds:
+        of_kind = sources[kind]()
+        random.Random(f"{seed} {kind}").shuffle(of_kind)
+        found.append(of_kind[:number])
+    # By turns, so that an hour has some of each.
+    return [mutant for turn in itertools.zip_longest(*found) for mutant in turn if mutant is not None]
+
+
+def known() -> dict[str, str]:
+    """Why a mutant may survive, by its name."""
+    return {one["mutant"]: one["why"] for one in tomllib.loads(KNOWN.read_text("utf-8")).get("known", [])}
+
+
+def run(kinds: list[str], *, number: int, seed: int, into: Path, workers: int, seconds: float, postgres: int) -> int:
+    results: dict[str, Any] = json.loads(into.read_text("utf-8")) if into.exists() else {}
+    until = time.monotonic() + seconds
+    writing = threading.Lock()
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+
+    def work(bench: Bench) -> None:
+        while time.monotonic() < until:
+            try:
+                mutant = waiting.get_nowait()
+            except queue.Empty:
+                return
+            began = time.monotonic()
+            verdict, by = bench.try_(mutant, min(SECONDS_EACH, max(1, until - began)))
+            with writing:
+                told = {
+                    "kind": mutant.kind,
+                    "verdict": verdict,
+                    "by": by,
+                    "seconds": round(time.monotonic() - began, 1),
+                }
+                results[mutant.name] = told | ({"diff": mutant.diff} if mutant.diff else {})
+                into.write_text(json.dumps(results, indent=1, ensure_ascii=False), "utf-8")
+                print(f"{verdict:10} {told['seconds']:6.1f} s  {mutant.name[:150]}  {by[:100]}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="fieldmark-mutants-", ignore_cleanup_errors=True) as place:
+        place_ = Path(place)
+        place_.chmod(0o755)
+        servers = [running(place_ / str(n) / "home", postgres) for n in range(workers)]
+        entered = [server.__enter__() for server in servers]
+        try:
+            for server in entered:
+                with psycopg.connect(server.owner_url, autocommit=True) as conn:
+                    conn.execute(f"create database {PRISTINE}")
+                asyncio.run(migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password))
+            of_all = drawn(kinds, entered[0], number, seed)
+            for mutant in of_all:
+                if results.get(mutant.name, {}).get("verdict", "undecided") == "undecided":
+                    waiting.put(mutant)
+            threads = [
+                threading.Thread(target=work, args=[Bench(place_ / str(n), server)]) for n, server in enumerate(entered)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            for server in servers:
+                server.__exit__(None, None, None)
+    return _told(results, [mutant.name for mutant in of_all])
+
+
+def _told(results: dict[str, Any], wanted: list[str]) -> int:
+    expected = known()
+    counted = collections.Counter(results.get(name, {"verdict": "not tried"})["verdict"] for name in wanted)
+    left = [name for name in wanted if results.get(name, {}).get("verdict") == "survived"]
+    for name in left:
+        print(f"survived: {name}\n    {expected.get(name, 'NOT KNOWN')}")
+        print("".join(f"    {line}\n" for line in results[name].get("diff", "").splitlines()), end="")
+    print(" ".join(f"{verdict} {n}" for verdict, n in sorted(counted.items())))
+    return 1 if set(left) - expected.keys() else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="+", choices=["sql", "python"])
+    parser.add_argument("--number", type=int, default=100_000, help="of each kind at the most")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--into", type=Path, default=Path("mutants.json"))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=3600, help="it ends then; what was not tried is said")
+    parser.add_argument("--postgres", type=int, default=18)
+    parser.add_argument("--list", action="store_true", help="only say which there are")
+    said = parser.parse_args()
+    if said.list:
+        print(*(mutant.name for mutant in python_mutants()), sep="\n")
+        return
+    sys.exit(
+        run(
+            said.kinds,
+            number=said.number,
+            seed=said.seed,
+            into=said.into,
+            workers=said.workers,
+            seconds=said.seconds,
+            postgres=said.postgres,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,621 @@
+"""Calls drawn at random, made as an agent and as a person, with crashes in between: is what was acknowledged there?
+
+An agent's calls go through the ledger, as in a run; a person's through the services, as over HTTP. Now and then the
+caller dies right after it was answered, right before its transaction commits, or in the middle; the same call comes
+again, another worker takes the run up, two write at once. After each step the database is asked:
+
+    lost        an acknowledged write that does not stand, or an acknowledged removal of what still does
+    invented    a write that was refused, or that died before its commit, and stands all the same
+    unexplained a version that the journal does not lead to, or a stored extraction that is another than it says
+    unrecorded  a call whose ledger entry says otherwise than its answer
+    unlocked    a leaf that a person set and that an agent changed
+
+    pip install '.[test]' && python bench/tool_calls.py --calls 100000 --seed 1
+
+Ends with 1 if any of these is not 0, and prints the steps that led there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import json
+import logging
+import random
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import hypothesis
+import psycopg
+import structlog
+from hypothesis import strategies as st
+from psycopg.rows import dict_row
+
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.db.embedded import running
+from fieldmark.db.migrate import migrate
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain import paths
+from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.errors import FieldmarkError
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.services import extractions
+from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite
+from fieldmark.services.organisations import enter
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import ToolOutcome, run_call
+from furnished import Desk, a_desk
+
+STEPS = 40
+"""Of one extraction. Then comes a fresh one."""
+
+SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}, "vendor": {"type": "object"}}}
+
+# What is drawn --------------------------------------------------------------------------------------------------------
+
+# Few keys and small lists, so that one call meets what another did; and what is hard to write down.
+_KEYS = st.sampled_from(["a", "b", "vendor", "name", "total", "a.b", "0", "ä", "x y", '"', "[", "\\", "é́"])
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "Acme GmbH", "10.00", "EUR", "\u2028", "𝐓", "a\nb", "1e5", " ", "\x00", "\ud800"]),
+    st.text(max_size=12),
+)
+_VALUES = st.recursive(
+    _SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(_KEYS, below, max_size=3), max_leaves=6
+)
+_STEPS_OF_PATHS = st.lists(_KEYS | st.integers(0, 3), min_size=1, max_size=4)
+_PATHS = st.one_of(
+    _STEPS_OF_PATHS.map(paths.name),
+    st.sampled_from(["vendor.name", "a", "b", "items", "items[0]", "total"]),
+    st.sampled_from(["vendor.name", "items[0]", "items[1].a", "total", "a", "b.a", '["a.b"]', "items", "vendor"]),
+    st.text(max_size=6),
+)
+_CONFIDENCES = st.sampled_from([0.0, 0.5, 1.0, 1, 2, "1", None])
+_FIELDS = st.dictionaries(_KEYS | st.just("items"), _VALUES, min_size=0, max_size=3)
+# How a call ends: well; its answer is lost and the call comes again; it dies before its commit; another worker has it.
+_ENDS = st.sampled_from(["well"] * 8 + ["again", "dies", "dies", "fenced"])
+_CALLS = st.one_of(
+    st.tuples(
+        st.just("update_field"), st.fixed_dictionaries({"path": _PATHS, "value": _VALUES, "confidence": _CONFIDENCES})
+    ),
+    st.tuples(
+        st.just("update_field"),
+        st.fixed_dictionaries({"path": _PATHS, "value": _VALUES, "confidence": st.just(0.5)}),
+    ),
+    st.tuples(st.just("extract_fields"), st.fixed_dictionaries({"fields": _FIELDS, "confidences": st.just({})})),
+    st.tuples(st.just("remove_field"), st.fixed_dictionaries({"path": _PATHS})),
+    st.tuples(st.just("complete_extraction"), st.just({})),
+    st.tuples(
+        st.just("identify_document"),
+        st.fixed_dictionaries({"document_type": st.text(max_size=5), "confidence": _CONFIDENCES}),
+    ),
+)
+_ACTS = st.one_of(
+    st.tuples(st.just("agent"), _CALLS, _ENDS),
+    st.tuples(st.just("agent"), _CALLS, _ENDS),
+    st.tuples(st.just("agent"), _CALLS, _ENDS),
+    st.tuples(st.just("ask"), _CALLS, st.sampled_from(["approve", "approve", "reject", "dies", "moved"])),
+    st.tuples(st.just("set"), _PATHS, _VALUES, _ENDS),
+    st.tuples(st.just("remove"), _PATHS, _ENDS),
+    st.tuples(st.just("restore"), st.integers(0, 12), _ENDS),
+    st.tuples(st.just("unlock"), _PATHS),
+    st.tuples(st.just("complete")),
+    st.tuples(st.just("proposals"), st.booleans(), _ENDS),
+    st.tuples(st.just("at_once"), _CALLS, _PATHS, _VALUES),
+    st.tuples(st.just("correction"), _CALLS, _ENDS),
+)
+PLANS = st.tuples(st.booleans(), st.lists(_ACTS, min_size=STEPS, max_size=STEPS))
+
+
+class Died(BaseException):
+    """The process that made the call is no more: nobody catches that."""
+
+
+class Dying(Database):
+    """A database whose caller may die right before a commit. Armed, the second transaction from then on ends so:
+    `armed` counts the transactions until then."""
+
+    armed: int | None = None
+
+    @asynccontextmanager
+    async def as_user(self, scope: Scope) -> AsyncIterator[Connection]:
+        async with super().as_user(scope) as conn:
+            yield conn
+            if self.armed is not None:
+                self.armed -= 1
+                if self.armed < 0:
+                    self.armed = None
+                    raise Died
+
+
+@dataclass
+class Report:
+    calls: int = 0
+    done: collections.Counter[str] = field(default_factory=collections.Counter)
+    faults: list[tuple[str, str, list[str]]] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        told = [f"{n:8} {what}" for what, n in sorted(self.done.items(), key=lambda item: -item[1])]
+        for what, why, steps in self.faults[:20]:
+            told += [f"{what}: {why}", *(f"    {step[:400]}" for step in steps[-6:])]
+        counted = collections.Counter(what for what, _, _ in self.faults)
+        found = " ".join(f"{what} {n}" for what, n in sorted(counted.items())) or "nothing found"
+        return [*told, f"{self.calls} calls: {found}"]
+
+
+class Play:
+    """One extraction, what is done to it, and what must then stand."""
+
+    def __init__(self, desk: Desk, owner: psycopg.AsyncConnection[Any], report: Report) -> None:
+        self._desk = desk
+        self._database: Dying = desk.database  # type: ignore[assignment]
+        self._owner = owner
+        self._report = report
+        self._steps: list[str] = []
+        self._versions: dict[int, Any] = {0: {}}
+        self._context: RunContext[Any] | None = None
+
+    async def begin(self, *, with_schema: bool) -> None:
+        self._extraction = await self._desk.extraction(SCHEMA if with_schema else None)
+        self._context = await self._desk.claimed(await self._desk.run(self._extraction))
+
+    async def act(self, act: tuple[Any, ...]) -> None:
+        what, *rest = act
+        self._steps.append(repr(act))
+        before = await self._row()
+        self._report.calls += 1
+        await getattr(self, f"_{what}")(before, *rest)
+        self._database.armed = None
+        await self._look()
+
+    # Acts ----------------------------------------------------------------------------------------------------------
+
+    async def _agent(self, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
+        assert self._context is not None
+        await self._call(self._context, before, call, end)
+        if call[0] == "complete_extraction":  # a run that has completed writes no more
+            self._context = await self._desk.claimed(await self._desk.run(self._extraction))
+
+    async def _correction(self, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
+        # Its own run waits in a queue that nobody serves here: it is taken up at once, as if it were alone.
+        context = await self._desk.claimed(await self._desk.run(self._extraction, "correct"))
+        await self._call(context, before, call, end)
+
+    async def _call(self, context: RunContext[Any], before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
+        name, arguments = call
+        call_id = str(uuid4())
+        try:
+            EXTRACTION.toolset.check(name, arguments)
+        except Exception:  # noqa: BLE001  the permission hook lets nothing else in
+            self._report.done["not admitted"] += 1
+            return
+        await self._desk.enter(context, name, call_id, arguments)
+        if end == "dies":
+            # The claim, or whatever comes before it: reading the row, and at last the write itself.
+            self._database.armed = random.Random(call_id).randrange(3)
+        if end == "fenced":
+            await self._desk.claimed(context.run_id)  # another worker
+        try:
+            outcome = await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+        except Died:
+            self._report.done["died"] += 1
+            self._database.armed = None
+            after = await self._row()
+            if after["extracted_fields"] != before["extracted_fields"] or after["version"] != before["version"]:
+                self._fault("invented", f"{name} died before its commit and stands")
+            outcome = await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+        except FieldmarkError as error:
+            if end != "fenced":
+                raise
+            self._report.done["fenced"] += 1
+            after = await self._row()
+            if after["version"] != before["version"]:
+                self._fault("invented", f"a worker that lost the run wrote: {error}")
+            if context is self._context:
+                self._context = await self._desk.claimed(context.run_id)
+            return
+        if end == "fenced" and outcome.code not in ("already_completed",):
+            self._fault("invented", f"a worker that lost the run was answered {outcome.code}")
+        self._database.armed = None
+        after = await self._row()
+        if end == "again":
+            again = await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+            if again != outcome:
+                self._fault("unrecorded", f"{name} was answered {outcome} and then {again}")
+            if (await self._row())["version"] != after["version"]:
+                self._fault("invented", f"{name} was done twice")
+        self._acknowledged(before, after, name, arguments, outcome, spoken=context is not self._context)
+        await self._recorded(context.run_id, call_id, outcome)
+
+    async def _ask(self, before: Any, call: tuple[str, dict[str, Any]], how: str) -> None:
+        name, arguments = call
+        context = await self._desk.claimed(await self._desk.run(self._extraction, approval="ask"))
+        try:
+            await self._desk.enter(context, name, "asked", arguments, ask=True)
+        except Exception:  # noqa: BLE001  nothing that could be shown
+            await decisions.cancel(self._database, self._desk.scope, context.run_id)
+            self._report.done["not admitted"] += 1
+            return
+        if how == "moved":
+            write = FieldWrite(("moved",), self._report.calls)
+            await self._write(write)
+            before = await self._row()
+        if how == "dies":
+            self._database.armed = random.Random(str(context.run_id)).randrange(3)
+        decision = decisions.Decision("asked", how != "reject")
+        try:
+            await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
+        except Died:
+            self._database.armed = None
+            if (await self._row())["version"] != before["version"]:
+                self._fault("invented", f"a decision on {name} died before its commit and stands")
+            self._report.done["died"] += 1
+            await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
+        except FieldmarkError as error:
+            self._database.armed = None
+            self._report.done[f"ask: {error.code}"] += 1
+            if (await self._row())["version"] != before["version"]:
+                self._fault("invented", f"a decision on {name} was refused ({error.code}) and stands")
+            await decisions.cancel(self._database, self._desk.scope, context.run_id)
+            return
+        self._database.armed = None
+        after = await self._row()
+        entry = await self._one(
+            "select status, code, result, data from public.tool_calls where run_id = %s", context.run_id
+        )
+        if how == "reject":
+            if after["version"] != before["version"] or entry["status"] != "refused":
+                self._fault("invented", f"{name} was rejected and is {entry['status']}")
+        else:
+            outcome = ToolOutcome(entry["result"], entry["code"], entry["data"], entry["status"] == "failed")
+            self._acknowledged(before, after, name, arguments, outcome, spoken=True)
+        self._report.done["decided"] += 1
+        await decisions.cancel(self._database, self._desk.scope, context.run_id)
+
+    async def _set(self, before: Any, path: str, value: Any, end: str) -> None:
+        try:
+            steps = paths.parse(path)
+        except FieldmarkError:
+            return
+        if await self._as_person(before, end, lambda: self._write(FieldWrite(steps, value))):
+            self._stands(await self._row(), steps, value, "a person's write")
+
+    async def _remove(self, before: Any, path: str, end: str) -> None:
+        try:
+            steps = paths.parse(path)
+        except FieldmarkError:
+            return
+        if await self._as_person(before, end, lambda: self._write(FieldRemoval(steps))):
+            self._gone(before, await self._row(), steps)
+
+    async def _restore(self, before: Any, version: int, end: str) -> None:
+        async def restore() -> None:
+            prepared = await extractions.prepare_restore(
+                self._database, self._desk.scope, DocumentIndexes(), self._extraction, version
+            )
+            async with self._database.as_user(self._desk.scope) as conn:
+                await extractions.restore(conn, prepared)
+
+        if await self._as_person(before, end, restore):
+            after = await self._row()
+            if version in self._versions and _text(after["extracted_fields"]) != _text(self._versions[version]):
+                self._fault("lost", f"version {version} was restored, and something else stands")
+
+    async def _unlock(self, before: Any, path: str) -> None:
+        try:
+            steps = paths.parse(path)
+            async with self._database.as_user(self._desk.scope) as conn:
+                await extractions.unlock(conn, self._extraction, steps)
+        except FieldmarkError:
+            return
+        self._report.done["unlocked"] += 1
+        if any(name == paths.name(steps) for name in (await self._row())["locks"]):
+            self._fault("lost", f"{path} was unlocked and is locked")
+
+    async def _complete(self, before: Any) -> None:
+        async with self._database.as_user(self._desk.scope) as conn:
+            await extractions.complete(conn, self._extraction)
+        if (await self._row())["status"] != "completed":
+            self._fault("lost", "it was completed, and is not")
+
+    async def _proposals(self, before: Any, accepted: bool, end: str) -> None:
+        if not before["proposals"]:
+            return
+        proposal = before["proposals"][-1]
+
+        async def decide() -> None:
+            async with self._database.as_user(self._desk.scope) as conn:
+                await extractions.decide_proposals(conn, self._extraction, [(proposal["id"], accepted)])
+
+        if await self._as_person(before, end, decide):
+            after = await self._row()
+            now = await self._one("select status from public.extraction_proposals where id = %s", proposal["id"])
+            if now["status"] != ("accepted" if accepted else "rejected"):
+                self._fault("lost", f"a proposal was decided and is {now['status']}")
+            if accepted and proposal["new"] is not None:
+                self._stands(after, paths.parse(proposal["name"]), proposal["new"], "an accepted proposal")
+            if not accepted and after["version"] != before["version"]:
+                self._fault("invented", "a rejected proposal was written")
+            self._report.done[f"proposal {now['status']}"] += 1
+
+    async def _at_once(self, before: Any, call: tuple[str, dict[str, Any]], path: str, value: Any) -> None:
+        """An agent's call and a person's write at the same moment: both are answered, in one order or the other."""
+        assert self._context is not None
+        name, arguments = call
+        try:
+            steps = paths.parse(path)
+            EXTRACTION.toolset.check(name, arguments)
+        except Exception:  # noqa: BLE001  the permission hook lets nothing else in
+            return
+        call_id = str(uuid4())
+        await self._desk.enter(self._context, name, call_id, arguments)
+        outcome, written = await asyncio.gather(
+            run_call(EXTRACTION.toolset, self._context, name, call_id, arguments),
+            self._write(FieldWrite(steps, value)),
+            return_exceptions=True,
+        )
+        if isinstance(outcome, BaseException):
+            raise outcome
+        await self._recorded(self._context.run_id, call_id, outcome)
+        if written is None:
+            # Whatever the agent did before or after: what the person set is theirs.
+            self._stands(await self._row(), steps, value, "a person's write beside an agent's")
+        elif not isinstance(written, FieldmarkError):
+            raise written
+        self._report.done["at once"] += 1
+
+    # How --------------------------------------------------------------------------------------------------------------
+
+    async def _write(self, write: Any) -> None:
+        prepared = await extractions.prepare_write(
+            self._database, self._desk.scope, DocumentIndexes(), self._extraction, write, PERSON
+        )
+        async with self._database.as_user(self._desk.scope) as conn:
+            await extractions.apply(conn, prepared)
+
+    async def _as_person(self, before: Any, end: str, act: Callable[[], Any]) -> bool:
+        """Whether it was done. One that dies is not, and is tried again."""
+        if end == "dies":
+            self._database.armed = 2  # reads the row, reads the words, writes
+        try:
+            await act()
+        except Died:
+            after = await self._row()
+            if after["version"] != before["version"] or after["locks"] != before["locks"]:
+                self._fault("invented", "a person's change died before its commit and stands")
+            self._report.done["died"] += 1
+            return False
+        except FieldmarkError as error:
+            self._report.done[f"person: {error.code}"] += 1
+            after = await self._row()
+            if after["version"] != before["version"]:
+                self._fault("invented", f"a person's change was refused ({error.code}) and stands")
+            return False
+        finally:
+            self._database.armed = None
+        self._report.done["person: ok"] += 1
+        return True
+
+    # What must stand ------------------------------------------------------------------------------------------------
+
+    def _acknowledged(
+        self, before: Any, after: Any, name: str, arguments: dict[str, Any], outcome: ToolOutcome, *, spoken: bool
+    ) -> None:
+        self._report.done[f"{name}: {outcome.code}"] += 1
+        if outcome.code == "internal":
+            self._fault("unrecorded", f"{name} had an internal error")
+        changed = after["version"] != before["version"]
+        if outcome.is_error or outcome.code in ("not_stored", "not_removed"):
+            if changed:
+                self._fault("invented", f"{name} was answered {outcome.code}, and version {after['version']} stands")
+            return
+        data = outcome.data if isinstance(outcome.data, dict) else {}
+        if "version" in data and data["version"] != after["version"]:
+            self._fault("lost", f"{name} was answered version {data['version']}, and {after['version']} stands")
+        kept = set(data.get("proposed", []))
+        if not spoken:
+            self._kept(before, after)
+        match name:
+            case "update_field" if outcome.code == "stored":
+                self._stands(after, paths.parse(arguments["path"]), arguments["value"], name)
+            case "extract_fields" if outcome.code == "stored" and not kept:
+                for key, value in arguments["fields"].items():
+                    if not isinstance(value, dict):
+                        self._stands(after, (key,), value, name)
+            case "remove_field":
+                self._gone(before, after, paths.parse(arguments["path"]))
+            case "complete_extraction":
+                if after["status"] != "completed":
+                    self._fault("lost", "it was completed, and is not")
+            case "identify_document":
+                if after["document_type"] != data.get("document_type"):
+                    self._fault("lost", "its type was acknowledged, and is another")
+
+    def _kept(self, before: Any, after: Any) -> None:
+        """What a person set is as it was, whatever an agent did without that person's word."""
+        now = dict(leaves(after["extracted_fields"]))
+        for name, value in leaves(before["extracted_fields"]):
+            moved = "[" in name and _text(value) in {_text(other) for other in now.values()}  # its list has closed up
+            if name in before["locks"] and not moved and (name not in now or _text(now[name]) != _text(value)):
+                self._fault("unlocked", f"{name} was {value!r}, set by a person, and is {now.get(name)!r}")
+
+    def _stands(self, row: Any, path: paths.Path, value: Any, what: str) -> None:
+        # The database tells keys from indexes by what stands there: `a[0]` where `a` is an object is its key "0".
+        found = _found(row["extracted_fields"], path)
+        if isinstance(found, Nothing) or _text(found) != _text(value):
+            self._fault("lost", f"{what} of {value!r} at {paths.name(path)} was acknowledged, and {found!r} stands")
+
+    def _gone(self, before: Any, after: Any, path: paths.Path) -> None:
+        parent = _found(before["extracted_fields"], path[:-1])
+        now = _found(after["extracted_fields"], path[:-1])
+        if isinstance(parent, list):
+            index = int(path[-1])
+            if _text(now) != _text(parent[:index] + parent[index + 1 :]):
+                self._fault("lost", f"{paths.name(path)} was removed, and {now!r} stands")
+        elif isinstance(now, dict) and str(path[-1]) in now:
+            self._fault("lost", f"{paths.name(path)} was removed, and stands")
+
+    async def _recorded(self, run_id: UUID, call_id: str, outcome: ToolOutcome) -> None:
+        entry = await self._one(
+            "select status, code, result, data from public.tool_calls where run_id = %s and id = %s", run_id, call_id
+        )
+        said = (entry["status"], entry["code"], entry["result"], entry["data"])
+        if said != ("failed" if outcome.is_error else "done", outcome.code, outcome.sentence, outcome.data):
+            self._fault("unrecorded", f"answered {outcome}, and the ledger has {said}")
+
+    async def _look(self) -> None:
+        """What stands is what the journal leads to, at this version and at each one before."""
+        row = await self._row()
+        was = self._versions.get(row["version"])
+        if was is not None and _text(was) != _text(row["extracted_fields"]):
+            self._fault("unexplained", f"version {row['version']} was {was!r} and is {row['extracted_fields']!r}")
+        self._versions[row["version"]] = row["extracted_fields"]
+        asked = {row["version"], *random.Random(len(self._steps)).sample(sorted(self._versions), 1)}
+        for version in asked:
+            found = await self._one("select private.fields_at(%s, %s) as f", self._extraction, version)
+            if version in self._versions and _text(found["f"]) != _text(self._versions[version]):
+                self._fault(
+                    "unexplained", f"version {version} was {self._versions[version]!r}; the journal says {found['f']!r}"
+                )
+        named = {name for name, _ in leaves(row["extracted_fields"])}
+        for what in ("locks", "evidence", "confidence_scores"):
+            if left := row[what].keys() - named - _containers(row["extracted_fields"]):
+                self._fault("unexplained", f"{what} of what does not stand: {sorted(left)[:3]}")
+
+    async def _row(self) -> dict[str, Any]:
+        return await self._one(
+            """select e.*, (
+                   select coalesce(json_agg(p order by p.created_at), '[]') from public.extraction_proposals as p
+                   where p.extraction_id = e.id and p.status = 'pending') as proposals
+               from public.extractions as e where id = %s""",
+            self._extraction,
+        )
+
+    async def _one(self, query: str, *parameters: Any) -> dict[str, Any]:
+        row = await (await self._owner.execute(query.encode(), parameters)).fetchone()
+        assert row is not None
+        return row
+
+    def _fault(self, what: str, why: str) -> None:
+        self._report.faults.append((what, why, list(self._steps)))
+
+
+def _found(fields: Any, path: tuple[Any, ...]) -> Any:
+    """As the database finds it: a step is a key in an object and an index in a list, however it was written."""
+    for step in path:
+        if isinstance(fields, list) and str(step).isdigit():
+            fields = value_at(fields, (int(step),))
+        elif isinstance(fields, dict):
+            fields = value_at(fields, (str(step),))
+        else:
+            return Nothing()
+    return fields
+
+
+def _containers(fields: Any, above: tuple[Any, ...] = ()) -> set[str]:
+    items = fields.items() if isinstance(fields, dict) else enumerate(fields) if isinstance(fields, list) else ()
+    found = {paths.name(above)} if above else set()
+    for step, value in items:
+        found |= _containers(value, (*above, step))
+    return found
+
+
+def _text(value: Any) -> str:
+    """As jsonb has it: 1.0 and 1 are one number to Python, and 1e20 is no integer."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(below) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_plain(below) for below in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+async def play(
+    owner_url: str, app_url: str, *, calls: int, seed: int = 0, deadline: float = 36_000, wanted: str | None = None
+) -> Report:
+    """Make that many calls, or fewer if a fault of the `wanted` kind is found, and answer what was found."""
+    report = Report()
+    until = time.monotonic() + deadline
+    drawn = _plans(seed, -(-calls // STEPS))
+    async with (
+        Dying(app_url, size=4) as database,
+        await psycopg.AsyncConnection.connect(owner_url, autocommit=True, row_factory=dict_row) as owner,
+    ):
+        desk = await a_desk(database, await enter(database, uuid4()))
+        for with_schema, acts in drawn:
+            one = Play(desk, owner, report)
+            await one.begin(with_schema=with_schema)
+            for act in acts:
+                if report.calls >= calls or time.monotonic() > until:
+                    return report
+                await one.act(act)
+                if wanted in {what for what, _, _ in report.faults}:
+                    return report
+    return report
+
+
+def _plans(seed: int, number: int) -> Any:
+    """Drawn a hundred at a time."""
+    plans: list[Any] = []
+    for part in range(-(-number // 100)):
+
+        @hypothesis.seed(seed * 1_000_003 + part)
+        @hypothesis.settings(
+            max_examples=min(100, number - 100 * part),
+            database=None,
+            derandomize=False,
+            deadline=None,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        @hypothesis.given(PLANS)
+        def draw(plan: Any) -> None:
+            plans.append(plan)
+
+        draw()
+        yield from plans
+        plans.clear()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=7200, help="it ends then, however many were made")
+    parser.add_argument("--postgres", type=int, default=18)
+    said = parser.parse_args()
+    began = time.monotonic()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    with (
+        tempfile.TemporaryDirectory(prefix="fieldmark-calls-", ignore_cleanup_errors=True) as home,
+        running(Path(home), said.postgres) as server,
+    ):
+        asyncio.run(migrate(server.owner_url, app_password=server.app_password))
+        report = asyncio.run(
+            play(server.owner_url, server.app_url, calls=said.calls, seed=said.seed, deadline=said.seconds)
+        )
+    print(*report.lines(), sep="\n")
+    print(f"{time.monotonic() - began:.0f} s")
+    sys.exit(1 if report.faults else 0)
+
+
+if __name__ == "__main__":
+    main()

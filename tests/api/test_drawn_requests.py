@@ -1,0 +1,96 @@
+"""A short run of bench/http_fuzz.py: requests drawn from the description, and what it would find."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmark.domain import paths
+from fieldmark.errors import InvalidPath
+from fieldmark.settings import Settings
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.fixture
+def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCH)
+    return importlib.import_module("http_fuzz")
+
+
+@pytest.mark.long
+def test_every_answer_is_as_described(fuzz, clone, tmp_path):
+    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error", warm_processes=0)
+    # Few, so that it is quick; on a busy machine fewer.
+    report = fuzz.fuzz(settings, wanted=150, seed=3, deadline=15)
+    assert report.sent >= 10, list(report.lines())
+    assert not report.faults, "\n".join(report.lines())
+
+
+def answer(status: int, body: object) -> httpx.Response:
+    return httpx.Response(status, json=body)
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed", "said", "found"),
+    [
+        (500, True, "", ["broken", "undocumented"]),
+        (422, True, "limit: Input should be an integer.", ["rejected"]),
+        (422, True, "Nothing stands at path a.", []),
+        (422, False, "limit: Input should be an integer.", []),
+        (204, False, "", ["taken"]),
+        (418, False, "", ["undocumented"]),
+    ],
+)
+def test_what_is_wrong_would_be_found(fuzz, status, allowed, said, found):
+    class Operation:
+        definition = type("Raw", (), {"raw": {"operationId": "remove_field", "responses": {"204": {}, "422": {}}}})
+
+        def validate_response(self, answer: object) -> None: ...
+
+    case = type("Case", (), {"body": fuzz.NOT_SET, "method": "DELETE", "formatted_path": "/", "query": {}})
+    case.headers, case.meta = {}, None
+    draw = fuzz.Draw.__new__(fuzz.Draw)
+    draw.report = fuzz.Report()
+    draw._judge("remove_field", Operation(), case, answer(status, {"detail": said}), allowed=allowed)
+    assert sorted(what for what, _, _ in draw.report.faults) == found
+
+
+STEPS = st.lists(st.one_of(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.integers(0, 10**10)))
+
+
+@given(st.one_of(st.text(max_size=20), STEPS.map(paths.name), st.from_regex(paths.PATTERN)))
+def test_a_path_is_taken_where_it_is_as_described(text):
+    described = re.search(paths.PATTERN.removesuffix("$") + r"\Z", text) is not None
+    try:
+        taken = bool(paths.parse(text))
+    except InvalidPath as refused:
+        taken = "1,000" in str(refused)
+    assert taken == described
+
+
+@pytest.mark.anyio
+async def test_a_body_that_is_none_is_invalid_whoever_says_so(serve):
+    async with serve(None) as served:
+        for body, kind in ((b"\xff", "application/json"), (b"[" * 100_000, "application/json"), (b"x", "multipart/x")):
+            path = f"/api/extractions/{served.scope.org_id}/restore"
+            told = await served.http.post(path, content=body, headers={"content-type": kind})
+            assert (told.status_code, told.json()["code"]) == (422, "invalid"), told.text
+        form = {"content-type": "multipart/form-data; boundary=limit"}
+        told = await served.http.post("/api/documents", content=b"nothing", headers=form)
+        assert (told.status_code, told.json()["code"]) == (422, "invalid"), told.text
+
+
+def test_no_parameter_is_described_as_null(openapi):
+    for path, item in openapi["paths"].items():
+        for operation in item.values():
+            for parameter in operation.get("parameters", []):
+                kinds = parameter["schema"].get("anyOf", [parameter["schema"]])
+                assert all(kind.get("type") != "null" for kind in kinds), (path, parameter["name"])

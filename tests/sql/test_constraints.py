@@ -1,0 +1,171 @@
+"""Every constraint refuses: a value that it is there for, with all triggers out of the way."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from doors import Doors, House
+
+_LONG = "repeat('x', 501)"
+_ODD = "'odd'"
+
+# For each table what none of its rows may be made into.
+BAD: dict[str, list[str]] = {
+    "public.agent_sessions": ["project = ''", "session_id = ''", f"subpath = {_LONG}"],
+    "private.agents": ["name = 'A'", f"approval = {_ODD}"],
+    "private.agent_tasks": ["task = 'A'", "needs = '{odd}'", "may_have = '{odd}'"],
+    "public.documents": [
+        "filename = ''",
+        "storage_path = 'a.pdf'",
+        "media_type = ''",
+        "byte_size = -1",
+        f"status = {_ODD}",
+        "page_count = 0",
+        "status = 'failed', error = null",
+        "status = 'ready', error = null, media_type = null",
+    ],
+    "public.document_pages": [
+        "number = 0",
+        "width = 0",
+        "height = 'Infinity'",
+        "words = '{}'",
+        "hidden_words = -1",
+        f"hidden_excerpt = {_LONG}",
+    ],
+    "public.extraction_journal": ["steps = 'x'", f"actor = {_ODD}"],
+    "public.extraction_proposals": [f"status = {_ODD}"],
+    "public.extractions": [
+        "document_type = ''",
+        f"status = {_ODD}",
+        "schema = '[]'",
+        "extracted_fields = '[]'",
+        "confidence_scores = '[]'",
+        "evidence = '[]'",
+        "locks = '[]'",
+    ],
+    "public.organisations": ["name = ''"],
+    "public.memberships": [f"role = {_ODD}"],
+    "public.run_events": ["number = 0", "body = '[]'"],
+    "public.run_watchers": ["channel = ''"],
+    "public.runs": [
+        "input = '[]'",
+        "parent_call_id = '', parent_run_id = id",
+        f"approval = {_ODD}",
+        "auto_approved_tools = array_fill('x'::text, '{101}')",
+        "model = ''",
+        "max_cost_usd = 0",
+        "max_turns = 0",
+        "idempotency_key = ''",
+        f"status = {_ODD}",
+        "reserved_usd = -1",
+        "document_id = null, extraction_id = gen_random_uuid()",
+        "parent_run_id = null, parent_call_id = 'a'",
+        "status = 'failed', error = null",
+        "status = 'completed', error = 'x'",
+        "status = 'awaiting_approval', waiting_call = null",
+        "status = 'running', attached = true",
+    ],
+    "public.threads": ["title = ''", "working_state = '[]'", "summary = repeat('x', 100001)"],
+    "public.tool_calls": [
+        "id = ''",
+        "arguments_hash = 'x'",
+        f"status = {_ODD}, admitted_by = 'policy', result = null",
+        f"admitted_by = {_ODD}",
+        "target_hash = 'x'",
+        "code = ''",
+        "status = 'pending', admitted_by = 'policy', result = null",
+        "status = 'done', admitted_by = 'policy', result = null",
+    ],
+    "public.usage": [
+        "message_id = ''",
+        "model = ''",
+        "input_tokens = -1",
+        "output_tokens = -1",
+        "cache_write_5m_tokens = -1",
+        "cache_write_1h_tokens = -1",
+        "cache_read_tokens = -1",
+        "cost_usd = -1",
+    ],
+    "public.credit_limits": ["max_usd = -1", "max_concurrent_runs = 0"],
+}
+
+# For each table the columns that name another row: the keys carry the organisation along. A row is refused that has all
+# of a key and names nothing there is.
+KEYS: dict[str, list[tuple[str, ...]]] = {
+    "public.agent_sessions": [("org_id",)],
+    "private.agent_tasks": [("agent",)],
+    "public.documents": [("org_id",)],
+    "public.document_pages": [("document_id", "org_id")],
+    "public.extraction_journal": [("extraction_id", "org_id")],
+    "public.extraction_proposals": [("extraction_id", "org_id")],
+    "public.extractions": [("document_id", "org_id")],
+    "public.memberships": [("org_id",), ("user_id",)],
+    "public.run_events": [("run_id", "org_id")],
+    "public.run_watchers": [("run_id", "org_id")],
+    "public.runs": [
+        ("org_id",),
+        ("agent", "task"),
+        ("thread_id", "org_id"),
+        ("document_id", "org_id"),
+        ("extraction_id", "document_id", "org_id"),
+        ("parent_run_id", "org_id"),
+    ],
+    "public.threads": [("org_id",), ("agent",), ("document_id", "org_id")],
+    "public.tool_calls": [("run_id", "org_id")],
+    "public.usage": [("org_id",)],
+    "public.credit_limits": [("org_id",)],
+}
+
+
+def constraints(connection: psycopg.Connection, kind: str) -> set[str]:
+    rows = connection.execute(
+        """select conname from pg_constraint where contype = %s and conrelid <> 0 and conparentid = 0
+           and connamespace = any ('{public,private}'::regnamespace[])""",
+        [kind],
+    )
+    return {name for (name,) in rows.fetchall()}
+
+
+def test_every_check_refuses(doors: Doors, house: House) -> None:
+    refused: set[str] = set()
+    for table, assignments in BAD.items():
+        for assignment in assignments:
+            with doors.as_owner() as owner:
+                owner.execute("set local session_replication_role = replica")  # no trigger comes before
+                with pytest.raises(psycopg.errors.CheckViolation) as error:
+                    changed = owner.execute(f"update {table} set {assignment}".encode()).rowcount
+                    pytest.fail(f"{table}: {assignment} was taken ({changed} rows)")
+            refused.add(str(error.value.diag.constraint_name))
+    with doors.as_owner() as owner:
+        assert constraints(owner, "c") == refused, "each has a row in BAD"
+
+
+def test_every_key_refuses_what_there_is_not(doors: Doors, house: House) -> None:
+    refused: set[str] = set()
+    for table, keys in KEYS.items():
+        for key in keys:
+            first, *rest = key
+            with doors.as_owner() as owner:
+                owner.execute(f"alter table {table} disable trigger user".encode())
+                # What would be looked at first: its checks, and what hangs on its rows.
+                others = owner.execute(
+                    """select format('alter table %%s drop constraint %%I', conrelid::regclass, conname)
+                       from pg_constraint
+                       where (contype = 'c' and conrelid = to_regclass(%(table)s))
+                         or (contype = 'f' and confrelid = to_regclass(%(table)s) and conrelid <> confrelid)""",
+                    {"table": table},
+                )
+                for (statement,) in others.fetchall():
+                    owner.execute(statement.encode())
+                value = "'nobody'" if first == "agent" else "gen_random_uuid()"
+                given = " and ".join(f"{column} is not null" for column in rest) or "true"
+                with pytest.raises(psycopg.errors.ForeignKeyViolation) as error:
+                    changed = owner.execute(
+                        f"update {table} set {first} = {value} where ctid = "
+                        f"(select ctid from {table} where {given} limit 1)".encode()
+                    ).rowcount
+                    owner.execute("set constraints all immediate")
+                    pytest.fail(f"{table}: {key} was taken ({changed} rows)")
+                refused.add(str(error.value.diag.constraint_name))
+    with doors.as_owner() as owner:
+        assert constraints(owner, "f") == refused, "each has a row in KEYS"
