@@ -29,6 +29,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -544,7 +545,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(below) for below in value]
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        return int(Decimal(repr(value)))  # as it is written: a large one has digits that a float has not
     return value
 
 

@@ -162,7 +162,7 @@ async def test_where_listening_is_not_possible_there_is_a_gap_each_second_until_
 
 
 async def test_through_a_transaction_pooler_alone_there_is_a_gap_each_second(clone: Clone) -> None:
-    async with Database(f"{clone.app_url}?pgbouncer=true") as database:
+    async with Database(f"{clone.app_url}&pgbouncer=true") as database:
         async with database.listen("a") as notifications:
             await _notify(clone, ("a", "1"))
             assert [await _next(notifications), await _next(notifications)] == [None, None]

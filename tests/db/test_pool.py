@@ -235,7 +235,7 @@ async def test_a_transaction_pooler_is_known_by_its_url(url: str, plain: str, po
 
 
 async def test_nothing_is_prepared_behind_a_pooler(clone: Clone) -> None:
-    async with Database(f"{clone.app_url}?pgbouncer=true", clone.app_url) as database:
+    async with Database(f"{clone.app_url}&pgbouncer=true", clone.app_url) as database:
         for _ in range(8):  # past psycopg's threshold for preparing a statement
             async with database.as_service() as connection:
                 row = await _one(connection, "select count(*) as prepared from pg_prepared_statements")

@@ -26,7 +26,7 @@ async def test_a_stream_follows_by_asking(on_hosts, clone):
         await goes_on.wait()
         return [text("Done.")]
 
-    pooler = f"{clone.app_url}?pgbouncer=true"
+    pooler = f"{clone.app_url}&pgbouncer=true"
     async with on_hosts(Script([[call("update_field", TOTAL)], answers])) as hosts:
         none, unreachable, _ = await asyncio.gather(
             hosts.api(DATABASE_URL=pooler),
@@ -59,7 +59,7 @@ async def test_a_run_is_cancelled_and_followed_by_asking(clone, make_user):
         return [text("Done.")]
 
     async with (
-        Database(f"{clone.app_url}?pgbouncer=true") as database,
+        Database(f"{clone.app_url}&pgbouncer=true") as database,
         laid_out(database, clone.owner_url, await make_user(), ["Total: 10"]) as desk,
     ):
         run_id = await desk.run()
@@ -80,7 +80,7 @@ async def _last_event(events) -> str:
 
 async def test_a_worker_says_that_it_needs_a_direct_connection(on_hosts, clone):
     async with on_hosts(Script([[text("Done.")]])) as hosts:
-        none = hosts.start("worker", DATABASE_URL=f"{clone.app_url}?pgbouncer=true")
+        none = hosts.start("worker", DATABASE_URL=f"{clone.app_url}&pgbouncer=true")
         unreachable = hosts.start("worker", DATABASE_DIRECT_URL="postgresql://fieldmark_app@127.0.0.1:1/postgres")
         assert await none.ended() == 3 and "Set DATABASE_DIRECT_URL" in none.says
         assert await unreachable.ended() == 3 and "(DATABASE_DIRECT_URL) cannot be reached" in unreachable.says

@@ -794,7 +794,7 @@ def test_no_field_holds_what_nobody_sees(doors: Doors, house: House, fields: dic
 def test_the_files_of_documents_that_go_are_queued_whoever_deletes_them(doors: Doors, house: House) -> None:
     path = f"{house.org}/{house.document}/a.pdf"
     for who, statement, what in (
-        ("authenticated", "delete from documents where id = %s", house.document),
+        ("authenticated", "select public.delete_document(%s)", house.document),
         (None, "delete from organisations where id = %s", house.org),
     ):
         with doors.as_owner() as connection:

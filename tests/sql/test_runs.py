@@ -209,7 +209,7 @@ def test_a_thread_is_about_a_document_of_its_organisation_and_goes_with_it(doors
         with pytest.raises(psycopg.errors.ForeignKeyViolation), owner.transaction():
             owner.execute(insert, [house.org, house.other_document])
         (thread,) = owner.execute(insert, [house.org, house.document]).fetchone() or (None,)
-        owner.execute("delete from documents where id = %s", [house.document])
+        owner.execute("select delete_document(%s)", [house.document])
         assert owner.execute("select from threads where id = %s", [thread]).fetchall() == []
 
 

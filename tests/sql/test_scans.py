@@ -107,7 +107,6 @@ STATEMENTS: dict[str, Statement] = {
     "documents.pages": lambda c, f: documents.pages(c, f.document),
     "documents.words": lambda c, f: documents.words(c, f.document),
     "documents.page": lambda c, f: documents.page(c, f.document, 1),
-    "documents.hidden": lambda c, f: documents.hidden(c, f.document),
     "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
     "documents.remove": lambda c, f: documents.remove(c, f.document),
     "extractions.get": lambda c, f: extractions.get(c, f.extraction),

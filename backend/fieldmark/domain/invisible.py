@@ -19,7 +19,9 @@ _JOINED: Final = (
     r"\p{Kannada}\p{Malayalam}\p{Sinhala}\p{Khmer}\p{Myanmar}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f]"
 )
 _IN_A_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINED})[\u200c\u200d]|[\u200c\u200d](?!{_JOINED})")
-_IN_A_KEY = regex.compile(rf"[{_INVISIBLE}\u200c\u200d]")
+IN_A_KEY: Final = f"[{_INVISIBLE}\u200c\u200d]"
+"""A regular expression for what no key may hold."""
+_IN_A_KEY = regex.compile(IN_A_KEY)
 
 
 def invisible_in(text: str, *, key: bool = False) -> str | None:

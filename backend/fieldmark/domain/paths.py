@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from fieldmark.domain.invisible import invisible_in
+from fieldmark.domain.invisible import IN_A_KEY, invisible_in
 from fieldmark.errors import InvalidPath
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -30,8 +30,8 @@ _QUOTED: Final = (
 )
 _FIRST: Final = rf"(?:{_PLAIN.pattern}|\[{_QUOTED}\])"
 _NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
-PATTERN: Final = rf"^{_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
-"""What `parse` takes, for those who describe it to others."""
+PATTERN: Final = rf"^(?!.*{IN_A_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
+"""What `parse` takes, for those who describe it to others. Besides, it matches invisible characters written as \\uXXXX."""
 
 _UNTIL_NEXT: Final = re.compile(r"[^.\[]*")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
