@@ -31,7 +31,7 @@ _QUOTED: Final = (
 _FIRST: Final = rf"(?:{_PLAIN.pattern}|\[{_QUOTED}\])"
 _NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
 PATTERN: Final = rf"^(?!.*{IN_A_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
-"""What `parse` takes, for those who describe it to others; and invisible characters, where they are written as \\uXXXX."""
+"""What `parse` takes, for those who describe it to others; also invisible characters that are written as \\uXXXX."""
 
 _UNTIL_NEXT: Final = re.compile(r"[^.\[]*")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
