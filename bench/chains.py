@@ -43,6 +43,8 @@ from processes import bounded, heed_signals
 
 LENGTH = 5
 DEADLINE_SECONDS = 3000
+# Not what the CLI makes of a call whose worker died before anybody was asked: a model would propose that one again.
+ANSWERED = re.compile(r"Stored, version|A person refused")
 TOLD = re.compile(r'- update_field \{"path": "(p\d)"')
 
 
@@ -56,7 +58,7 @@ def model(body: Body) -> list[Any]:
             match block["type"]:
                 case "tool_use":
                     asked[block["id"]] = block["input"]["path"]
-                case "tool_result":
+                case "tool_result" if ANSWERED.search(json.dumps(block["content"])):
                     decided.add(asked[block["tool_use_id"]])
                 case "text":
                     decided.update(TOLD.findall(block["text"]))
