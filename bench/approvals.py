@@ -3,7 +3,8 @@
 1. Races: two API processes are told two things about the same waiting call at the same moment: approve against approve,
    against reject, against cancel. The rows must tell of one decision, and of one job at most.
 2. Ten thousand runs wait: how much memory the API and a worker take before and after, and how many CLIs live.
-3. From the request that approves to the first event that follows, with the real CLI and a model without delay.
+3. From the request that approves until the write is told, and until the agent's next event, with the real CLI and a
+   model without delay: where the CLI has stayed, and where it has to be resumed.
 4. Some of the ten thousand are approved, and must run to their ends.
 
 One run comes to wait by itself; those that wait beside it are copies of its rows.
@@ -20,6 +21,7 @@ import argparse
 import asyncio
 import collections
 import contextlib
+import json
 import random
 import statistics
 import sys
@@ -162,21 +164,40 @@ async def come_to_wait(http: httpx.AsyncClient, label: str) -> tuple[str, str]:
     return run["id"], run["waiting_call"]
 
 
-async def latency(http: httpx.AsyncClient, count: int) -> list[float]:
-    """Seconds from the request that approves to the first event behind it."""
-    seconds: list[float] = []
+async def latency(http: httpx.AsyncClient, count: int) -> list[tuple[float, float]]:
+    """Seconds from the request that approves until the person is told that the write is there, and until the agent is
+    heard again."""
+    seconds: list[tuple[float, float]] = []
     for number in range(count):
         run_id, call_id = await come_to_wait(http, f"l{number}")
         request = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}]}
         begin = time.perf_counter()
-        first: float | None = None
+        told: float | None = None
+        heard: float | None = None
         async with http.stream("POST", "/api/agent/approve", json=request, headers=SSE) as answer:
             async for line in answer.aiter_lines():
-                if line.startswith("data: ") and first is None:
-                    first = time.perf_counter() - begin
-        assert first is not None
-        seconds.append(first)
+                if not line.startswith("data: "):
+                    continue
+                event = json.loads(line[6:])
+                if told is None:
+                    told = time.perf_counter() - begin
+                if heard is None and event["type"] in ("text", "tool") and event.get("call_id") != call_id:
+                    heard = time.perf_counter() - begin
+        assert told is not None and heard is not None
+        seconds.append((told, heard))
     return seconds
+
+
+def show_latency(what: str, seconds: list[tuple[float, float]]) -> None:
+    for moment, found in (
+        ("the write told", [one for one, _ in seconds]),
+        ("the agent's next event", [one for _, one in seconds]),
+    ):
+        found = sorted(found)
+        print(
+            f"latency     approve -> {moment}, {what}: p50 {statistics.median(found) * 1000:.0f} ms, "
+            f"p95 {found[int(len(found) * 0.95)] * 1000:.0f} ms of {len(found)}"
+        )
 
 
 async def approve_sample(http: httpx.AsyncClient, ids: list[str], call_id: str) -> list[str]:
@@ -201,11 +222,14 @@ async def measure(options: argparse.Namespace, folder: Path) -> int:
         owner_url, model_url = database.owner_url, said(answering)
 
         @contextlib.asynccontextmanager
-        async def service(name: str, **counts: int) -> AsyncIterator[tuple[chaos.Processes, list[httpx.AsyncClient]]]:
+        async def service(
+            name: str, wait: float = 10, **counts: int
+        ) -> AsyncIterator[tuple[chaos.Processes, list[httpx.AsyncClient]]]:
             own = folder / name
             own.mkdir()
             (own / "home").symlink_to(home)
             processes = chaos.Processes(own, model_url, **counts)
+            processes._environment["FIELDMARK_APPROVAL_WAIT_SECONDS"] = str(wait)
             async with contextlib.AsyncExitStack() as stack:
                 stack.callback(processes.end)
                 clients = [httpx.AsyncClient(base_url=url, headers=headers, timeout=120) for url in processes.urls]
@@ -235,17 +259,15 @@ async def measure(options: argparse.Namespace, folder: Path) -> int:
             )
             if clis > clis_before or after[0] - before[0] > MORE_MB:
                 wrong.append("what waits costs too much")
-            seconds = sorted(await latency(http, options.latencies))
-            print(
-                f"latency     approve -> first event: p50 {statistics.median(seconds) * 1000:.0f} ms, p95 "
-                f"{seconds[int(len(seconds) * 0.95)] * 1000:.0f} ms of {len(seconds)}, with all of these waiting"
-            )
+            show_latency("its CLI there", await latency(http, options.latencies))
             sample = random.Random(options.seed).sample(ids, min(options.sample, len(ids)))
             failed = await approve_sample(http, sample, call_id)
             print(
                 f"sample      {len(sample)} of those that waited approved, {len(sample) - len(failed)} ran to their end"
             )
             wrong += failed
+        async with service("deferred", wait=0, workers=1) as (_, [http]):
+            show_latency("its CLI gone", await latency(http, options.latencies))
     for fault in wrong[:10]:
         print(fault, file=sys.stderr)
     return 1 if wrong else 0
