@@ -227,7 +227,7 @@ class Watched:
             time.sleep(0.05)
 
 
-def _wait_for(address: str) -> None:
+def wait_for(address: str) -> None:
     import httpx
 
     until = time.monotonic() + DEADLINE_SECONDS
@@ -263,7 +263,7 @@ def main(runs: int, at_once: int) -> None:
             child(me, "bare", base_url) as bare_process,
             child(me, "raw", base_url) as raw_process,
         ):
-            _wait_for(f"http://127.0.0.1:{port}/readyz")
+            wait_for(f"http://127.0.0.1:{port}/readyz")
             token = LocalTokens(Path(home)).sign(LOCAL_USER)
             with child(me, "ours", f"http://127.0.0.1:{port}", token) as ours_process:
                 database = int((Path(home) / "postgres" / "data" / "postmaster.pid").read_text().split()[0])

@@ -43,7 +43,7 @@ from fieldmark.services.organisations import enter
 from fieldmark.stores import documents
 from fieldmark.stores.rows import NewPage
 from fieldmark.testing.script import answers_so_far
-from processes import bounded, child, free_port, heed_signals, said
+from processes import bounded, child, free_port, heed_signals
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
 SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
@@ -122,8 +122,8 @@ async def first_words(home: str, times: int) -> None:
     async with OfflineModel(answer) as model:
         with running(Path(home), 18) as embedded:
             port = free_port()
-            with child(*SERVE, **settings(home, model.base_url, port)) as server:
-                await asyncio.to_thread(said, server)
+            with child(*SERVE, **settings(home, model.base_url, port)):
+                await asyncio.to_thread(extraction.wait_for, f"http://127.0.0.1:{port}/readyz")
                 async with Database(embedded.app_url, size=2) as database:
                     for who in await customers(database, home, f"http://127.0.0.1:{port}", times + 1):
                         body = {"document_id": str(await who.document(database, "Total: 1"))}
@@ -194,7 +194,7 @@ async def canaries(home: str, runs: int, seed: int) -> int:
                 "FIELDMARK_MODEL_PRICE": "3/15",
             }
             with child(*SERVE, **settings(home, model.base_url, port, **more)) as server:
-                await asyncio.to_thread(said, server)
+                await asyncio.to_thread(extraction.wait_for, f"http://127.0.0.1:{port}/readyz")
                 memory = Memory(server.pid)
                 async with Database(embedded.app_url, size=CUSTOMERS + 2) as database:
                     people = await customers(database, home, f"http://127.0.0.1:{port}", ORGANISATIONS)

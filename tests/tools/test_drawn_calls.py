@@ -21,13 +21,13 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("tool_calls")
 
 
-async def play(drawn, clone, seconds=10, wanted=None):
-    return await drawn.play(clone.owner_url, clone.app_url, calls=400, seed=1, deadline=seconds, wanted=wanted)
+async def play(drawn, clone, calls: int = 400, wanted=None):
+    return await drawn.play(clone.owner_url, clone.app_url, calls=calls, seed=1, deadline=240, wanted=wanted)
 
 
 async def test_no_acknowledged_write_is_lost(drawn, clone):
-    report = await play(drawn, clone)
-    assert report.calls >= 20, report.lines()
+    report = await play(drawn, clone, calls=200)
+    assert report.calls >= 200, report.lines()
     assert not report.faults, "\n".join(report.lines())
 
 
@@ -49,5 +49,5 @@ BROKEN = {
 @pytest.mark.parametrize("what", BROKEN)
 async def test_what_is_wrong_would_be_found(drawn, clone, what):
     sql(clone.owner_url, BROKEN[what])
-    report = await play(drawn, clone, seconds=60, wanted=what)
+    report = await play(drawn, clone, wanted=what)
     assert what in {found for found, _, _ in report.faults}, report.lines()
