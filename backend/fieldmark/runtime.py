@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -66,6 +67,9 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
     """
     users.use(settings.users_of_processes)
+    # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
+    # soon as Python has it.
+    sys.setswitchinterval(0.001)
     if settings.otel_endpoint is not None:
         export_to(settings.otel_endpoint)
     async with AsyncExitStack() as stack:

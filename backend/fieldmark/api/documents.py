@@ -17,16 +17,16 @@ from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
+from fieldmark.api.shapes import json_of
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.services import documents
-from fieldmark.stores.rows import DocumentRow
+from fieldmark.services.turns import DRAWING
+from fieldmark.stores.rows import DocumentRow, PageRow
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
-
-_rendering = asyncio.Semaphore(2)
 
 
 class Document(BaseModel):
@@ -196,18 +196,18 @@ async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntim
     await runtime.documents.remove(scope, document_id)
 
 
-@router.get("/{document_id}/text", responses=responses(401, 404, 409, 422))
+@router.get("/{document_id}/text", response_model=list[PageText], responses=responses(401, 404, 409, 422))
 async def get_document_text(
     document_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
     first: Annotated[int, Query(ge=1, description="The first page, counted from 1.")] = 1,
     last: Annotated[int | None, Query(ge=1, description="The last page; all that follow if left out.")] = None,
-) -> list[PageText]:
+) -> Response:
     """The text of pages `first` to `last`, of all pages without them."""
     async with runtime.database.as_user(scope) as conn:
         rows = await documents.get_texts(conn, document_id, first, last)
-    return [PageText.model_validate(row, from_attributes=True) for row in rows]
+    return await json_of(lambda: [PageText.model_validate(row, from_attributes=True) for row in rows])
 
 
 @router.get(
@@ -221,17 +221,21 @@ async def get_page_image(document_id: UUID, number: int, scope: TheScope, runtim
         document = await documents.get_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
-    async with _rendering, runtime.files.local(document.storage_path) as path:
+    async with DRAWING.of(scope.org_id), runtime.files.local(document.storage_path) as path:
         image = await render_page(path, document.media_type or "", number, runtime.reading_limits)
     # A document's content never changes under its id.
     return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
 
 
-@router.get("/{document_id}/pages/{number}", responses=responses(401, 404, 409, 422))
-async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Page:
+@router.get("/{document_id}/pages/{number}", response_model=Page, responses=responses(401, 404, 409, 422))
+async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
     """One page: its text, size, and words with boxes."""
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get_page(conn, document_id, number)
+    return await json_of(_page, row)
+
+
+def _page(row: PageRow) -> Page:
     words = [
         Word(text=w[0], x0=w[1], y0=w[2], x1=w[3], y1=w[4], confidence=w[5] if len(w) > 5 else None) for w in row.words
     ]

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
-from fieldmark.api.shapes import ShownAs
+from fieldmark.api.shapes import ShownAs, json_of
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
@@ -24,7 +24,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
-from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.rows import ExtractionRow, PastExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
@@ -117,6 +117,11 @@ class ChangedExtraction(Extraction):
         "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
     )
 
+    @classmethod
+    def with_problems(cls, row: ExtractionRow, problems: list[str]) -> Self:
+        """An extraction and what the schema says against it."""
+        return cls.model_validate({**row.shown(), "problems": problems})
+
 
 class Problems(BaseModel):
     """What the schema says against the fields."""
@@ -134,6 +139,11 @@ class PastExtraction(BaseModel):
     latest_version: int
     extracted_fields: dict[str, Any]
     changed_at: datetime = Field(description="When this version came about.")
+
+    @classmethod
+    def of(cls, row: PastExtractionRow) -> Self:
+        """The fields of a version as the service answers them."""
+        return cls.model_validate(row, from_attributes=True)
 
 
 class ExtractionSummary(BaseModel):
@@ -269,25 +279,24 @@ async def list_extractions(
     return ExtractionList(items=items, next=page.next)
 
 
-@router.get("/{extraction_id}", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}", response_model=Extraction | PastExtraction, responses=responses(401, 404, 422))
 async def get_extraction(
     extraction_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
     version: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The fields as they stood then.")] = None,
-) -> Extraction | PastExtraction:
+) -> Response:
     """One extraction as it stands now, or its fields as they stood at a version."""
     async with runtime.database.as_user(scope) as conn:
         if version is None:
-            return Extraction.of(await extractions.get(conn, extraction_id))
-        past = await extractions.get_version(conn, extraction_id, version)
-        return PastExtraction.model_validate(past, from_attributes=True)
+            return await json_of(Extraction.of, await extractions.get(conn, extraction_id))
+        return await json_of(PastExtraction.of, await extractions.get_version(conn, extraction_id, version))
 
 
-@router.patch("/{extraction_id}", responses=_CHANGES)
+@router.patch("/{extraction_id}", response_model=ChangedExtraction, responses=_CHANGES)
 async def set_document_type(
     extraction_id: UUID, body: DocumentType, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
     return await _change(
         runtime,
@@ -303,7 +312,7 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    return Problems(version=row.version, problems=await _problems(row))
+    return Problems(version=row.version, problems=await _problems(scope, row))
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
@@ -330,10 +339,10 @@ async def get_history(
     return History(items=[Change.model_validate(row, from_attributes=True) for row in rows], next=following)
 
 
-@router.patch("/{extraction_id}/fields", responses=_CHANGES)
+@router.patch("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
 async def set_field(
     extraction_id: UUID, body: FieldValue, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Set one field, to another value or to the one that stands there because it is right: then it is locked, and
     agents propose another value instead of writing it. Missing objects on the way are made, a list grows at its end. A
     value that breaks the schema is stored, since the document may say so, and `problems` names it. Where the value
@@ -341,19 +350,17 @@ async def set_field(
     return await _write(runtime, scope, extraction_id, if_match, FieldWrite(paths.parse(body.path), body.value))
 
 
-@router.delete("/{extraction_id}/fields", responses=_CHANGES)
+@router.delete("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
 async def remove_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
     locks."""
     return await _write(runtime, scope, extraction_id, if_match, FieldRemoval(paths.parse(path)))
 
 
-@router.post("/{extraction_id}/complete", responses=_CHANGES)
-async def complete(
-    extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+@router.post("/{extraction_id}/complete", response_model=ChangedExtraction, responses=_CHANGES)
+async def complete(extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None) -> Response:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
     rule of the schema, say. `problems` lists what it is complete in spite of."""
     return await _change(
@@ -361,25 +368,25 @@ async def complete(
     )
 
 
-@router.post("/{extraction_id}/restore", responses=_CHANGES)
+@router.post("/{extraction_id}/restore", response_model=ChangedExtraction, responses=_CHANGES)
 async def restore_version(
     extraction_id: UUID, body: RestoreRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
     indexes = DocumentIndexes()
 
-    async def attempt() -> ChangedExtraction:
+    async def attempt() -> Response:
         prepared = await extractions.prepare_restore(runtime.database, scope, indexes, extraction_id, body.version)
         return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.restore(conn, prepared))
 
     return await again_while_stale(attempt)
 
 
-@router.delete("/{extraction_id}/locks", responses=_CHANGES)
+@router.delete("/{extraction_id}/locks", response_model=ChangedExtraction, responses=_CHANGES)
 async def unlock_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
     return await _change(
@@ -387,10 +394,10 @@ async def unlock_field(
     )
 
 
-@router.post("/{extraction_id}/proposals", responses=_CHANGES)
+@router.post("/{extraction_id}/proposals", response_model=ChangedExtraction, responses=_CHANGES)
 async def decide_proposals(
     extraction_id: UUID, body: DecisionsRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
     proposed again while the same value stands."""
     decisions = [(decision.id, decision.accepted) for decision in body.decisions]
@@ -403,13 +410,11 @@ async def decide_proposals(
     )
 
 
-async def _write(
-    runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write
-) -> ChangedExtraction:
+async def _write(runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write) -> Response:
     """A person's write of fields: its evidence is looked for before anything is locked."""
     indexes = DocumentIndexes()
 
-    async def attempt() -> ChangedExtraction:
+    async def attempt() -> Response:
         prepared = await extractions.prepare_write(runtime.database, scope, indexes, extraction_id, write, PERSON)
         return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.apply(conn, prepared))
 
@@ -422,14 +427,14 @@ async def _change(
     extraction_id: UUID,
     if_match: str | None,
     act: Callable[[Connection], Awaitable[object]],
-) -> ChangedExtraction:
+) -> Response:
     """Change, read back, answer: one transaction, at the version that the caller saw."""
     seen = _version_in(if_match)
     async with runtime.database.as_user(scope) as conn:
         await extractions.lock(conn, extraction_id, seen)
         await act(conn)
         row = await extractions.get(conn, extraction_id)
-    return ChangedExtraction(**dict(Extraction.of(row)), problems=await _problems(row))
+    return await json_of(ChangedExtraction.with_problems, row, await _problems(scope, row))
 
 
 def _version_in(if_match: str | None) -> int | None:
@@ -441,5 +446,5 @@ def _version_in(if_match: str | None) -> int | None:
     return int(found[1])
 
 
-async def _problems(row: ExtractionRow) -> list[str]:
-    return [violation.message for violation in await extractions.problems(row)]
+async def _problems(scope: Scope, row: ExtractionRow) -> list[str]:
+    return [violation.message for violation in await extractions.problems(scope.org_id, row)]

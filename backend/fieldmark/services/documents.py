@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
 import structlog
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
@@ -103,7 +105,7 @@ class DocumentService:
         async with self._database.as_user(scope) as conn:
             if await documents.begin_reading(conn, document_id) is None:
                 return  # another worker was faster, or it was deleted meanwhile
-            rows = [_row(page) for page in reading.pages]
+            rows = await aside(_rows, reading.pages)
             for start in range(0, len(rows), PAGES_A_STATEMENT):
                 await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_A_STATEMENT])
             await documents.finish_reading(
@@ -187,6 +189,10 @@ async def list_page(conn: Connection, scope: Scope, *, limit: int, before: str |
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
     """What of a document was not read, or not read well, in the order of its pages."""
     return await documents.warnings(conn, document_id)
+
+
+def _rows(pages: Sequence[ReadPage]) -> list[NewPage]:
+    return [_row(page) for page in pages]
 
 
 def _row(page: ReadPage) -> NewPage:

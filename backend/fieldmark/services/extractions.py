@@ -16,6 +16,7 @@ from uuid import UUID
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
@@ -31,7 +32,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
 from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
 from fieldmark.services.paging import Cursor, Page, page_of
-from fieldmark.services.turns import in_turn
+from fieldmark.services.turns import in_turn, in_turn_at_last
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
@@ -168,11 +169,13 @@ async def history(
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
 
-async def problems(row: ExtractionRow) -> list[Violation]:
+async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
     """What keeps the fields from following the schema and its rules, as a person is told: the first 200. Called without
     a transaction, since a schema or a document may make it long."""
-    # Not on the event loop, for the same reason.
-    return await asyncio.to_thread(violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
+    if row.schema is None:
+        return []
+    # Not on the event loop, for the same reason; and never refused, since it may tell of what is written already.
+    return await in_turn_at_last(org_id, violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -198,10 +201,7 @@ async def prepare_write(
         row = await get(conn, extraction_id)
     index = await indexes.get(database, scope, row.document_id)
     if not isinstance(write, FieldRemoval):
-        if problem := problem_with(write.value):
-            raise Invalid(problem)
-        if unseen := invisible_character(write.value):
-            raise Invisible(unseen)
+        await in_turn(scope.org_id, _check, write.value)
         if faults := await quotes_elsewhere(scope.org_id, index, write.claims):
             raise QuoteNotPrinted(
                 "Nothing was stored: a quote must be what the page prints, word for word.\n"
@@ -214,6 +214,14 @@ async def prepare_write(
         spoken = await in_turn(scope.org_id, _spoken, author.message, row, write)
     shown = await _evidence(scope, index, row, write, author, spoken)
     return PreparedWrite(row, write, author, shown, spoken)
+
+
+def _check(value: JsonValue) -> None:
+    """Refuse what cannot be stored, and what nobody would see."""
+    if problem := problem_with(value):
+        raise Invalid(problem)
+    if unseen := invisible_character(value):
+        raise Invisible(unseen)
 
 
 async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
@@ -389,7 +397,7 @@ async def _news(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:
     # (Not on the event loop, as all that a document may make long.)
     if not prepared.author.is_person or isinstance(prepared.write, FieldRemoval):
         return prepared.shown
-    return await asyncio.to_thread(_without_what_stands, prepared.shown, row, prepared.write)
+    return await aside(_without_what_stands, prepared.shown, row, prepared.write)
 
 
 def _without_what_stands(shown: Evidence, row: ExtractionRow, write: FieldWrite | FieldsWrite) -> Evidence:
@@ -417,20 +425,21 @@ async def _as_it_stands(conn: Connection, prepared: PreparedWrite) -> Extraction
     if (standing.version, standing.locks) == (prepared.row.version, prepared.row.locks):
         return replace(prepared.row, status=standing.status)
     row = await get(conn, prepared.row.id)
-    if _hangs_on(prepared, row) != _hangs_on(prepared, prepared.row):
+    if await aside(_hang_on_other, prepared, row):
         raise Stale("The fields changed while it was looked for where the new values stand: try again.")
     return row
 
 
-def _hangs_on(prepared: PreparedWrite, row: ExtractionRow) -> object:
-    """All of an extraction that the preparation of a write looks at."""
-    write = prepared.write
+def _hang_on_other(prepared: PreparedWrite, row: ExtractionRow) -> bool:
+    """Whether the extraction stands otherwise now in anything that the preparation looked at."""
+    write, then = prepared.write, prepared.row
     if prepared.author.message is not None:
-        return row.extracted_fields, row.locks
-    if isinstance(write, FieldRemoval):
-        return None
-    at = write.path if isinstance(write, FieldWrite) else ()
-    return list(rest_of_row(at, row.extracted_fields, dict(leaves(write.value, at))))
+        return (row.extracted_fields, row.locks) != (then.extracted_fields, then.locks)
+    if not isinstance(write, FieldWrite):
+        return False  # it has no row of a list, whose rest could tell its line
+    written = dict(leaves(write.value, write.path)) if any(isinstance(step, int) for step in write.path) else {}
+    now, before = (list(rest_of_row(write.path, one.extracted_fields, written)) for one in (row, then))
+    return now != before
 
 
 async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> None:

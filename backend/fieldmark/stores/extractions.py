@@ -23,6 +23,8 @@ from fieldmark.stores.rows import (
     PastExtractionRow,
     Position,
     cursor_of,
+    large_json,
+    large_rows,
 )
 
 _COLUMNS = """
@@ -63,32 +65,32 @@ async def add(conn: Connection, *, org_id: UUID, document_id: UUID, schema: Mapp
 
 async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     """One extraction as it stands."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn, ExtractionRow, f"select {_COLUMNS} from public.extractions as e where id = %s", (extraction_id,)
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def locked(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     """One extraction, which nobody else changes until this transaction ends."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         ExtractionRow,
         f"select {_COLUMNS} from public.extractions as e where id = %s for no key update of e",
         (extraction_id,),
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def lock(conn: Connection, extraction_id: UUID) -> LockedRow | None:
     """What tells whether an extraction is as it was. Nobody else changes it until this transaction ends."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         LockedRow,
         "select version, status, locks from public.extractions where id = %s for no key update",
         (extraction_id,),
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def list_extractions(
@@ -119,7 +121,7 @@ async def list_extractions(
 
 async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow | None:
     """The fields as they stood at a version. None if there is no such extraction."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         PastExtractionRow,
         """select id, document_id, %(version)s::integer as version, version as latest_version,
@@ -131,7 +133,7 @@ async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtr
             from public.extractions as e where id = %(id)s""",
         {"id": extraction_id, "version": version},
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def history(
@@ -202,7 +204,12 @@ async def save_fields(
     return await _call(
         conn,
         "select public.save_extraction_fields(%s, %s, %s, %s) as answer",
-        (extraction_id, Jsonb(dict(fields)), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+        (
+            extraction_id,
+            await large_json(dict(fields)),
+            await large_json(dict(confidences)),
+            await large_json(dict(evidence)),
+        ),
     )
 
 
@@ -218,7 +225,13 @@ async def update_field(
     return await _call(
         conn,
         "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer",
-        (extraction_id, list(path), Jsonb(value), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+        (
+            extraction_id,
+            list(path),
+            await large_json(value),
+            await large_json(dict(confidences)),
+            await large_json(dict(evidence)),
+        ),
     )
 
 
@@ -241,7 +254,7 @@ async def restore(
     return await _call(
         conn,
         "select public.restore_extraction(%s, %s, %s, %s) as answer",
-        (extraction_id, version, Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+        (extraction_id, version, await large_json(dict(confidences)), await large_json(dict(evidence))),
     )
 
 
@@ -266,7 +279,9 @@ async def complete(conn: Connection, extraction_id: UUID) -> Stored:
 
 
 async def _call(conn: Connection, query: Any, parameters: tuple[Any, ...]) -> Stored:
-    cursor = await conn.execute(query, parameters)
-    row = await cursor.fetchone()
-    assert row is not None
-    return Stored(**row["answer"])
+    (answer,) = await large_rows(conn, _answered, query, parameters)
+    return answer
+
+
+def _answered(answer: dict[str, Any]) -> Stored:
+    return Stored(**answer)
