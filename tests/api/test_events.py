@@ -93,14 +93,15 @@ async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
             assert "Last-Event-ID" in problem(answer, 400), garbage
 
 
-async def test_a_run_whose_events_are_kept_no_longer_says_so(serve):
+async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
     async with serve(Script(TURNS)) as served:
         body = {"document_id": str(await served.document())}
         live = events((await served.http.post("/api/agent/extract", json=body, headers=SSE)).text)
         at = f"/api/runs/{live[0][1]['run_id']}/events"
-        for keep, status in ((1, 200), (1e-9, 410)):
+        for ended_days_ago, status in ((0.5, 200), (2, 410)):
+            await as_owner(clone, "update public.runs set finished_at = now() - %s * interval '1 day'", ended_days_ago)
             nothing_else = dict.fromkeys(("keep_calls", "keep_conversations", "keep_jobs"), 0)
-            await clear_up(served.service.database, Settings(_env_file=None, **nothing_else, keep_events=keep))
+            await clear_up(served.service.database, Settings(_env_file=None, **nothing_else, keep_events=1))
             for headers in ({}, {"last-event-id": "1"}, {"last-event-id": str(len(live))}):
                 answer = await served.http.get(at, headers=headers)
                 assert answer.status_code == status

@@ -239,20 +239,14 @@ HOLDER = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[3])
 from fieldmark.isolation import close_memory
-if sys.argv[1] == "closed":
-    close_memory()
 if os.geteuid() == 0:
     user = int(sys.argv[2])
-    ctypes.CDLL(None).prctl(8, 1, 0, 0, 0)  # its capabilities stay, as a service's may
     os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
-    if sys.argv[1] == "open":
-        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as one that was started so
-    else:
-        close_memory()
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as one that was started so
+if sys.argv[1] == "closed":
+    close_memory()
 secret = ctypes.create_string_buffer(b"secret")
-with open("/proc/self/environ", "rb") as own, open("/proc/self/mem", "rb") as memory:
-    memory.seek(ctypes.addressof(secret))
-    assert b"SECRET" in own.read() and memory.read(6) == b"secret"  # it must, and can
+os.listdir("/proc/self/fd"), open("/proc/self/status").close()  # what it must it can
 child = os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", "cat /proc/self/environ > /dev/null"])
 print(ctypes.addressof(secret), child, flush=True)
 sys.stdin.read()

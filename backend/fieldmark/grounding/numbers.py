@@ -260,9 +260,9 @@ def readings_at(
         return []
     if _RANGE_BEFORE.search(head):
         pass  # "10 - 15"
-    elif _CURRENCY_MINUS.search(head) and (before != "\n" or near(start - 1)):
-        values = minus
-    elif negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
+    elif (_CURRENCY_MINUS.search(head) and (before != "\n" or near(start - 1))) or (
+        negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace())
+    ):
         values = minus
     elif negative or head.endswith("\n-\n"):
         values = (*values, *minus)  # a dash with spaces around it may be a minus

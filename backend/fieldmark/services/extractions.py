@@ -7,7 +7,6 @@ raises Stale, and its caller does both anew: nothing is looked for while anythin
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
@@ -32,7 +31,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
 from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
 from fieldmark.services.paging import Cursor, Page, page_of
-from fieldmark.services.turns import in_turn, in_turn_at_last
+from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
@@ -259,7 +258,7 @@ async def preview(conn: Connection, extraction_id: UUID, write: Write) -> Previe
     and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
     NotFound."""
     row = await get_locked(conn, extraction_id)
-    return await asyncio.to_thread(preview_of, row, write)
+    return await without_turn(preview_of, row, write)
 
 
 def preview_of(row: ExtractionRow, write: Write) -> Preview:
@@ -316,7 +315,7 @@ async def incomplete(row: ExtractionRow) -> list[Violation]:
     """What keeps an agent from declaring the extraction complete: the first twenty."""
     if row.schema is None:
         return []
-    return await asyncio.to_thread(violations, row.schema, row.extracted_fields, row.evidence, row.locks)
+    return await without_turn(violations, row.schema, row.extracted_fields, row.evidence, row.locks)
 
 
 def not_yet(found: Sequence[Violation]) -> str:
@@ -449,7 +448,7 @@ async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> Non
     now = await get(conn, before.id)
     written = {paths.parse(str(change["path"])) for change in stored.changed}
     # Not on the event loop, as all that a schema or a document may make long.
-    found = await asyncio.to_thread(
+    found = await without_turn(
         violations_of_write, before.schema, before.extracted_fields, now.extracted_fields, written
     )
     if found:

@@ -74,6 +74,7 @@ _computing: Final = Turns(AT_ONCE)
 # Threads of its own: those that files are read and written with are never all taken by long computing, and what goes on
 # when whoever asked has gone is counted too.
 _threads: Final = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="turn")
+_others: Final = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="without a turn")
 
 
 async def in_turn(org_id: UUID, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -89,6 +90,12 @@ async def in_turn_at_last(org_id: UUID, compute: Callable[P, T], *args: P.args, 
         return await _in_thread(partial(compute, *args, **kwargs))
 
 
-async def _in_thread(compute: Callable[[], T]) -> T:
+async def without_turn(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a computation answers that cannot wait for its turn: inside a transaction, or where nobody is known yet.
+    Its threads are none of those that turns, or files, are waited for with."""
+    return await _in_thread(partial(compute, *args, **kwargs), _others)
+
+
+async def _in_thread(compute: Callable[[], T], threads: ThreadPoolExecutor = _threads) -> T:
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(_threads, partial(context.run, compute))
+    return await asyncio.get_running_loop().run_in_executor(threads, partial(context.run, compute))

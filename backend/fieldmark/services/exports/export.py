@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import as_csv, as_xlsx
+from fieldmark.services.turns import DRAWING, in_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import DocumentRow
 
@@ -34,8 +34,6 @@ MEDIA_TYPES: Mapping[Format, str] = {
 MAX_PAGES = 20
 MAX_IMAGE_BYTES = 24 * MIB
 DPI, LONGEST_SIDE = 110, 1800
-
-_drawing = asyncio.Semaphore(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +67,14 @@ async def export(
         raise NotFound("There is no such extraction.")
     extraction = row.shown()
     if wanted == "json":
-        content = await asyncio.to_thread(_as_json, extraction, document)
+        content = await in_turn(scope.org_id, _as_json, extraction, document)
     elif wanted == "csv":
-        content = await asyncio.to_thread(as_csv, extraction, list_name)
+        content = await in_turn(scope.org_id, as_csv, extraction, list_name)
     elif wanted == "xlsx":
-        content = await asyncio.to_thread(as_xlsx, extraction)
+        content = await in_turn(scope.org_id, as_xlsx, extraction)
     else:
         sheets = await _sheets(database, files, limits, scope, extraction, document)
-        content = await asyncio.to_thread(as_html, extraction, asdict(document), sheets)
+        content = await in_turn(scope.org_id, as_html, extraction, asdict(document), sheets)
     stem = document.filename.rsplit(".", 1)[0] or "extraction"
     return Exported(content, MEDIA_TYPES[wanted], f"{stem}.{wanted}")
 
@@ -109,7 +107,7 @@ async def _sheets(
     images: list[bytes] = []
     if rows:
         try:
-            async with _drawing, files.local(document.storage_path) as path:
+            async with DRAWING.of(scope.org_id), files.local(document.storage_path) as path:
                 images = await render_pages(
                     path,
                     document.media_type or "",
