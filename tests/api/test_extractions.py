@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from secrets import token_hex
 from uuid import uuid4
 
 import pytest
@@ -207,6 +208,19 @@ async def test_who_has_seen_an_older_version_changes_nothing(serve):
         problem(await one.set("total", 5, **{"if-match": "yesterday"}), 422)
         assert (await one.set("total", 5, **{"if-match": '"2"'})).json()["version"] == 3
         assert (await one.set("total", 6, **{"if-match": "*"})).json()["version"] == 4
+
+
+async def test_a_part_of_a_history_of_large_values_is_shorter(serve):
+    async with edited(serve) as one:
+        for _ in range(6):
+            await one.as_agent({"note": token_hex(150_000)})
+        first = await one.history(path="note")
+        assert 1 <= len(first["items"]) < 6 and len(str(first)) < 3_000_000
+        found, following = first["items"], first["next"]
+        while following is not None:
+            part = await one.history(path="note", before=following)
+            found, following = found + part["items"], part["next"]
+        assert [item["version"] for item in found] == [7, 6, 5, 4, 3, 2]
 
 
 async def test_the_history_is_read_in_parts_and_every_version_again(serve):

@@ -160,12 +160,12 @@ async def list_page(
 async def history(
     conn: Connection, extraction_id: UUID, *, path: Path | None, limit: int, before: int | None
 ) -> tuple[list[JournalRow], int | None]:
-    """The newest entries of the journal, or those before an entry; and before which the next ones are. Raises
-    NotFound."""
-    rows = await extractions.history(conn, extraction_id, path=path, limit=limit + 1, before=before)
+    """The newest entries of the journal, or those before an entry, fewer where they are large; and before which the
+    next ones are. Raises NotFound."""
+    rows, has_more = await extractions.history(conn, extraction_id, path=path, limit=limit, before=before)
     if not rows:
         await get(conn, extraction_id)
-    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+    return rows, rows[-1].id if has_more else None
 
 
 async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:

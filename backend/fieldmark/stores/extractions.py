@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -136,13 +136,17 @@ async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtr
     return rows[0] if rows else None
 
 
+_MOST_STORED: Final = 1024 * 1024
+"""Of a page of the journal, as Postgres keeps it: a text of megabytes may be kept in a hundredth of them."""
+
+
 async def history(
     conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
-) -> list[JournalRow]:
+) -> tuple[list[JournalRow], bool]:
     """The journal's newest `limit` entries, or those before the entry `before`; of what stood at a path or below it, if
-    one is given."""
+    one is given. Fewer where they are large, but one at least. And whether there are more."""
     where: list[LiteralString] = ["extraction_id = %(id)s"]
-    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit}
+    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit, "most": _MOST_STORED}
     if before is not None:
         where.append("id < %(before)s")
         parameters |= {"before": before}
@@ -151,12 +155,25 @@ async def history(
         parameters |= {"path": paths.to_sql(path), "steps": paths.steps_of(path), "depth": len(path)}
     cursor = await conn.execute(
         f"""select id, version, path, steps, old, new, old is null as added, new is null as removed, actor,
-                created_by as user_id, run_id, call_id, created_at
-            from public.extraction_journal
-            where {" and ".join(where)} order by version desc, id desc limit %(limit)s""",
+                created_by as user_id, run_id, call_id, created_at, is_last
+            from (
+              select *, row_number() over newest = count(*) over () as is_last, row_number() over newest as place,
+                sum(coalesce(pg_column_size(old), 0) + coalesce(pg_column_size(new), 0)) over newest as stored
+              from (
+                select * from public.extraction_journal
+                where {" and ".join(where)} order by version desc, id desc limit %(limit)s + 1) as entry
+              window newest as (order by version desc, id desc)) as entry
+            where place <= %(limit)s and (stored <= %(most)s or place = 1)
+            order by version desc, id desc""",
         parameters,
     )
-    return [JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) async for row in cursor]
+    rows = await cursor.fetchall()
+    is_last = all(row.pop("is_last") for row in rows[-1:])
+    for row in rows[:-1]:
+        row.pop("is_last")
+    return [
+        JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows
+    ], not is_last
 
 
 async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
