@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from answers import INVOICE, as_owner, form, problem
 
+from fieldmark.api.documents import PAGES_AT_ONCE
+
 pytestmark = pytest.mark.anyio
 
 SHAPE = ["id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code", "created_at"]
@@ -336,3 +338,17 @@ async def test_a_hostile_filename_stays_a_name(serve, clone):
         body, headers = form(b"a.txt\0.exe", b"Total: 1")
         answer = await served.http.post("/api/documents", content=body, headers=headers)
         assert answer.status_code == 422 or answer.json()["filename"] == "a.txt_.exe"
+
+
+async def test_the_text_of_many_pages_is_whole(serve):
+    lines = [f"Item {n}" for n in range(4000)]
+    async with serve() as served:
+        at = f"/api/documents/{await served.document(chr(10).join(lines))}"
+        count = (await served.http.get(at)).json()["page_count"]
+        assert count > 2 * PAGES_AT_ONCE
+        pages = (await served.http.get(f"{at}/text")).json()
+        assert [page["number"] for page in pages] == list(range(1, count + 1))
+        assert [line for page in pages for line in page["text"].splitlines()] == lines
+        for first, last in ((2, 26), (2, 27), (count, count + 40), (count - 25, count), (7, 5)):
+            part = await served.http.get(f"{at}/text", params={"first": first, "last": last})
+            assert part.json() == pages[first - 1 : last]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,21 +13,27 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
+from fieldmark.api.problems import log, responses
 from fieldmark.api.shapes import json_of
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import FieldmarkError, Invalid, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.runtime import Runtime
 from fieldmark.services import documents
 from fieldmark.services.turns import DRAWING
 from fieldmark.stores.rows import DocumentRow, PageRow
+from fieldmark.stores.rows import PageText as PageTextRow
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
+
+PAGES_AT_ONCE = 25
 
 
 class Document(BaseModel):
@@ -205,9 +212,39 @@ async def get_document_text(
     last: Annotated[int | None, Query(ge=1, description="The last page; all that follow if left out.")] = None,
 ) -> Response:
     """The text of pages `first` to `last`, of all pages without them."""
-    async with runtime.database.as_user(scope) as conn:
-        rows = await documents.get_texts(conn, document_id, first, last)
-    return await json_of(lambda: [PageText.model_validate(row, from_attributes=True) for row in rows])
+    pages = _texts(runtime, scope, document_id, first, last)
+    begun = await anext(pages)  # what is refused is refused before the answer begins
+    return StreamingResponse(_as_list(begun, pages), media_type="application/json")
+
+
+async def _texts(
+    runtime: Runtime, scope: Scope, document_id: UUID, first: int, last: int | None
+) -> AsyncGenerator[list[PageTextRow]]:
+    """The pages a few at a time: all of a document may have hundreds of megabytes."""
+    while True:
+        until = first + PAGES_AT_ONCE - 1 if last is None else min(last, first + PAGES_AT_ONCE - 1)
+        async with runtime.database.as_user(scope) as conn:
+            rows = await documents.get_texts(conn, document_id, first, until)
+        yield rows
+        if until == last or len(rows) < PAGES_AT_ONCE:
+            return
+        first = until + 1
+
+
+async def _as_list(rows: list[PageTextRow], others: AsyncGenerator[list[PageTextRow]]) -> AsyncGenerator[bytes]:
+    before = b"["
+    try:
+        while True:
+            for row in rows:
+                yield before + PageText(number=row.number, text=row.text).model_dump_json().encode()
+                before = b","
+            if (following := await anext(others, None)) is None:
+                break
+            rows = following
+    except FieldmarkError as error:  # deleted meanwhile, say: the list is never closed
+        log.warning("text broke off", reason=error.code)
+        return
+    yield b"[]" if before == b"[" else b"]"
 
 
 @router.get(
