@@ -18,7 +18,7 @@ import pytest
 
 from fieldmark.documents.reading.jobs import ReadJob, job_to_json
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.isolation import landlock, shortcoming, users
+from fieldmark.isolation import landlock, shortcoming, shortcoming_of, users
 from fieldmark.runs.engine import pool
 from fieldmark.testing.script import Script
 from standing import Serve
@@ -294,6 +294,15 @@ async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
             assert libc.prctl(3, 0, 0, 0, 0) == 0
     finally:
         libc.prctl(4, 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("is_root", "version", "said"),
+    [(True, 0, ""), (False, 6, ""), (False, 5, "end each other"), (False, 0, "no Landlock")],
+)
+def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
+    told = shortcoming_of(is_root, version)
+    assert (told is None) is (said == "") and said in (told or "")
 
 
 def test_what_is_not_kept_apart_is_told() -> None:
