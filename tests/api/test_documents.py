@@ -341,7 +341,7 @@ async def test_a_hostile_filename_stays_a_name(serve, clone):
 
 
 async def test_the_text_of_many_pages_is_whole(serve):
-    lines = [f"Item {n}" for n in range(4000)]
+    lines = [f"Item {n}" for n in range(9000)]
     async with serve() as served:
         at = f"/api/documents/{await served.document(chr(10).join(lines))}"
         count = (await served.http.get(at)).json()["page_count"]
