@@ -79,18 +79,20 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page."""
+    """The text of a page. One `is_for_machines` holds an invoice as paths and values, which nobody sees printed."""
 
     number: int
     text: str
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PageWordsRow:
-    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence."""
+    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence. `is_for_machines`: see PageText."""
 
     number: int
     words: list[list[Any]]
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
