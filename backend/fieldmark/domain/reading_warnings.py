@@ -18,8 +18,8 @@ class WarningCode(StrEnum):
     NOTHING_READ            the page shows something, and no text was found on it
     FORMULAS_WITHOUT_VALUES cells hold a formula whose value was never stored
     ATTACHMENTS_NOT_READ    the file has other files attached, which were not read
-    MACHINE_READABLE        the page is an invoice for machines, which no printed page shows
-    INVOICE_DISAGREES       that invoice holds a number or sums that no printed page shows
+    MACHINE_READABLE        with the page begins an invoice for machines, which is not printed
+    INVOICE_DISAGREES       that invoice holds a number, sum, day, currency or account that no printed page shows
     """
 
     HIDDEN_TEXT = "hidden_text"
@@ -91,10 +91,10 @@ def _said(code: WarningCode, count: int) -> str:
                 return "comes with 1 attachment that was not read: upload it as a document of its own."
             return f"comes with {count:,} attachments that were not read: upload them as documents of their own."
         case WarningCode.MACHINE_READABLE:
-            return "is the invoice for machines inside the file: it is not printed, and the printed pages count."
+            behind = "" if count < 2 else f", {count:,} pages long"
+            return f"begins the invoice for machines inside the file{behind}: it is not printed, and what is counts."
         case WarningCode.INVOICE_DISAGREES:
-            values = "1 value (its number or a sum)" if count == 1 else f"{count:,} values (its number or sums)"
-            return f"is the invoice for machines, with {values} that no printed page shows: the printed pages count."
+            return "is the invoice for machines, with a value that no printed page shows: what is printed counts."
 
 
 OCR_SCRIPTS = "Latin, Greek, Chinese and Japanese script"

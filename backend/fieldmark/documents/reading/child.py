@@ -146,16 +146,13 @@ def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[i
             attachments = Attachments(pdf, limits)
             begin(pdf.page_count + len(attachments.pages()))
             left: list[int] = []
-            printed: list[Page] = []
             for number in range(1, pdf.page_count + 1):
                 page = pdf.read_page(number)
                 if page is None:
                     left.append(number)
                 else:
-                    printed.append(attachments.told_on(page))
-                    send({"page": printed[-1].to_json()})
-            # What is not read yet cannot be compared with.
-            for page in attachments.pages([] if left else printed):
+                    send({"page": attachments.told_on(page).to_json()})
+            for page in attachments.pages():
                 send({"page": page.to_json()})
             send({"done": True, "scans": left})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from fieldmark.documents.reading.einvoice import embedded_pages
@@ -32,18 +31,13 @@ class Attachments:
 
     def _is_readable(self, content: bytes) -> bool:
         try:
-            return bool(embedded_pages(content, [], self._page_count, self._limits))
+            return bool(embedded_pages(content, self._page_count, self._limits))
         except Unreadable:
             return False
 
-    def pages(self, printed: Sequence[Page] = ()) -> list[Page]:
-        """The pages of the invoice, behind the PDF's own; none if there is no invoice.
-
-        If all pages of the PDF are given, it is told what of the invoice they do not print.
-        """
-        if not self._invoice:
-            return []
-        return embedded_pages(self._invoice, printed, self._page_count, self._limits)
+    def pages(self) -> list[Page]:
+        """The pages of the invoice, behind the PDF's own; none if there is no invoice."""
+        return embedded_pages(self._invoice, self._page_count, self._limits) if self._invoice else []
 
     def told_on(self, page: Page) -> Page:
         """The page; the first one with a warning of what was not read."""
