@@ -213,17 +213,16 @@ async def _answer(
     if run.error_code == "document_failed":
         raise DocumentFailed(run.error or "The document could not be read.")
     async with runtime.database.as_user(scope) as conn:
-        extraction = None
+        row = None
         if run.extraction_id is not None:
             row = await extractions.get(conn, run.extraction_id)
             if row is None:  # deleted between two looks, and the run with it
                 raise await absent(conn, scope, run_id)
-            extraction = Extraction.of(row)
         waiting = (await decisions.pending_calls(conn, [run])).get(run_id)
     return RunResult(
         run_id=run_id,
         status=run.status,
-        extraction=extraction,
+        extraction=None if row is None else await Extraction.of(row),
         answer=run.answer,
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
         usage=run.usage,

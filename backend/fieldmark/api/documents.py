@@ -19,7 +19,7 @@ from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.domain.statuses import DocumentStatus, ReadingError
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.services import documents
 from fieldmark.stores.rows import DocumentRow
@@ -39,10 +39,7 @@ class Document(BaseModel):
     page_count: int | None
     status: DocumentStatus
     error: str | None = Field(description="Why it failed: one sentence a person can act on.")
-    error_code: str | None = Field(
-        description="Why it failed, for programs: damaged, no_text, over_limit, password, unsupported, not_found, "
-        "too_large or unreadable."
-    )
+    error_code: ReadingError | None = Field(description="Why it failed, for programs.")
     created_at: datetime
 
     @classmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
@@ -12,12 +13,13 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
+from fieldmark.api.problems import FieldError, responses
 from fieldmark.api.shapes import ShownAs
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.statuses import Actor, ExtractionStatus
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
@@ -81,6 +83,12 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
+_VALID = (
+    "Whether the fields follow the extraction's schema and its rules as they stand, whoever wrote them. null without a "
+    "schema. What is wrong is in `problems`."
+)
+
+
 class Extraction(BaseModel):
     """The typed fields of one document."""
 
@@ -88,6 +96,7 @@ class Extraction(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    valid: bool | None = Field(description=_VALID)
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
     confidence_scores: dict[str, float] = Field(
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
@@ -103,9 +112,9 @@ class Extraction(BaseModel):
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: ExtractionRow) -> Self:
-        """An extraction as the service answers it."""
-        return cls.model_validate(row, from_attributes=True)
+    async def of(cls, row: ExtractionRow) -> Self:
+        """An extraction as the service answers it. Called without a transaction: judging it may take long."""
+        return cls.model_validate({**row.shown(), "valid": await extractions.is_valid(row)})
 
 
 class ChangedExtraction(Extraction):
@@ -116,6 +125,7 @@ class ChangedExtraction(Extraction):
         description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
         "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
     )
+    errors: list[FieldError] = Field(description="The same for programs, in the same order.")
 
 
 class Problems(BaseModel):
@@ -123,6 +133,7 @@ class Problems(BaseModel):
 
     version: int
     problems: list[str] = Field(description="As in the answer to a change.")
+    errors: list[FieldError] = Field(description="As in the answer to a change.")
 
 
 class PastExtraction(BaseModel):
@@ -143,6 +154,7 @@ class ExtractionSummary(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    valid: bool | None = Field(description=_VALID)
     version: int
     proposals: int = Field(description="How many wait for you.")
     created_at: datetime
@@ -265,7 +277,11 @@ async def list_extractions(
     """The organisation's extractions, or those of one document."""
     async with runtime.database.as_user(scope) as conn:
         page = await extractions.list_page(conn, scope, document_id=document_id, limit=limit, before=before)
-    items = [ExtractionSummary.model_validate(row, from_attributes=True) for row in page.items]
+    judged = await extractions.are_valid(runtime.database, scope, page.items)
+    items = [
+        ExtractionSummary.model_validate({**asdict(row), "valid": valid})
+        for row, valid in zip(page.items, judged, strict=True)
+    ]
     return ExtractionList(items=items, next=page.next)
 
 
@@ -278,10 +294,11 @@ async def get_extraction(
 ) -> Extraction | PastExtraction:
     """One extraction as it stands now, or its fields as they stood at a version."""
     async with runtime.database.as_user(scope) as conn:
-        if version is None:
-            return Extraction.of(await extractions.get(conn, extraction_id))
-        past = await extractions.get_version(conn, extraction_id, version)
-        return PastExtraction.model_validate(past, from_attributes=True)
+        if version is not None:
+            past = await extractions.get_version(conn, extraction_id, version)
+            return PastExtraction.model_validate(past, from_attributes=True)
+        row = await extractions.get(conn, extraction_id)
+    return await Extraction.of(row)
 
 
 @router.patch("/{extraction_id}", responses=_CHANGES)
@@ -303,7 +320,7 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    return Problems(version=row.version, problems=await _problems(row))
+    return Problems(version=row.version, **_told(await extractions.problems(row)))
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
@@ -429,7 +446,9 @@ async def _change(
         await extractions.lock(conn, extraction_id, seen)
         await act(conn)
         row = await extractions.get(conn, extraction_id)
-    return ChangedExtraction(**dict(Extraction.of(row)), problems=await _problems(row))
+    found = await extractions.problems(row)
+    valid = None if row.schema is None else not found
+    return ChangedExtraction.model_validate({**row.shown(), "valid": valid, **_told(found)})
 
 
 def _version_in(if_match: str | None) -> int | None:
@@ -441,5 +460,7 @@ def _version_in(if_match: str | None) -> int | None:
     return int(found[1])
 
 
-async def _problems(row: ExtractionRow) -> list[str]:
-    return [violation.message for violation in await extractions.problems(row)]
+def _told(found: Sequence[Violation]) -> dict[str, Any]:
+    """Violations in sentences, and for programs."""
+    errors = [FieldError(path=paths.name(one.path), code=one.code, message=one.message) for one in found]
+    return {"problems": [one.message for one in found], "errors": errors}

@@ -154,13 +154,14 @@ class LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionSummaryRow:
-    """An extraction without its fields, and how many proposals wait in it."""
+    """An extraction without its fields, whether it has a schema, and how many proposals wait in it."""
 
     id: UUID
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
     version: int
+    has_schema: bool
     proposals: int
     created_at: datetime
     updated_at: datetime
