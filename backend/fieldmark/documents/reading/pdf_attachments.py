@@ -21,6 +21,7 @@ class Attachments:
     def __init__(self, pdf: Pdf, limits: Limits) -> None:
         self._limits = limits
         self._page_count = pdf.page_count
+        self._is_dynamic_form = pdf.is_dynamic_form
         self._invoice = b""
         self._unread: list[str] = []
         for name, content in pdf.attachments(MAX_ATTACHMENTS, MAX_INVOICE_BYTES):
@@ -41,8 +42,12 @@ class Attachments:
 
     def told_on(self, page: Page) -> Page:
         """The page; the first one with a warning of what was not read."""
-        if page.number != 1 or not self._unread:
+        if page.number != 1:
             return page
-        excerpt = " ".join(self._unread)[:MAX_EXCERPT]
-        warning = ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(self._unread), excerpt)
-        return replace(page, warnings=(*page.warnings, warning))
+        told: list[ReadingWarning] = []
+        if self._is_dynamic_form:
+            told.append(ReadingWarning(WarningCode.FORM_NOT_READ, 1))
+        if self._unread:
+            excerpt = " ".join(self._unread)[:MAX_EXCERPT]
+            told.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(self._unread), excerpt))
+        return replace(page, warnings=(*page.warnings, *told))
