@@ -89,9 +89,9 @@ def run(text: str) -> str:
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def frames(kind: str, **options: object) -> bytes:
+def frames(kind: str, last: Image.Image, **options: object) -> bytes:
     out = io.BytesIO()
-    scan().save(out, kind, save_all=True, append_images=[scan(), Image.new("RGB", (900, 400), "white")], **options)
+    scan().save(out, kind, save_all=True, append_images=[scan(), last], **options)
     return out.getvalue()
 
 
@@ -206,8 +206,12 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     ),
     "a CMYK JPEG": (lambda: encoded(scan(mode="CMYK"), "JPEG"), "a.jpg", NUMBER),
     "a TIFF of 16 bits": (sixteen_bit, "a.tiff", NUMBER),
-    "a TIFF of three pages": (lambda: frames("TIFF"), "a.tif", NUMBER),
-    "an animated GIF": (lambda: frames("GIF", duration=100), "a.gif", "4711 !frames_not_read"),
+    "a TIFF of three pages": (lambda: frames("TIFF", scan()), "a.tif", NUMBER),
+    "an animated GIF": (
+        lambda: frames("GIF", Image.new("RGB", (900, 400), "white"), duration=100),
+        "a.gif",
+        "4711 !frames_not_read",
+    ),
     "a BMP of a palette": (lambda: encoded(scan(mode="P"), "BMP"), "a.bmp", NUMBER),
     "a BMP of one bit": (lambda: encoded(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
     "a PNG that is cut off": (lambda: encoded(scan(), "PNG")[:600], "a.png", "!damaged"),
