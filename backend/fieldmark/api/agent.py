@@ -25,6 +25,7 @@ from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
 from fieldmark.runtime import Runtime
+from fieldmark.services.extractions import is_valid
 from fieldmark.stores import extractions
 from fieldmark.stores.rows import ExtractionRow
 
@@ -232,8 +233,9 @@ async def _answer(
         error=run.error,
         code=run.error_code,
     )
-    return await json_of(_with_extraction, result, extraction)
+    valid = None if extraction is None else await is_valid(scope.org_id, extraction)
+    return await json_of(_with_extraction, result, extraction, valid)
 
 
-def _with_extraction(result: RunResult, row: ExtractionRow | None) -> RunResult:
-    return result if row is None else result.model_copy(update={"extraction": Extraction.of(row)})
+def _with_extraction(result: RunResult, row: ExtractionRow | None, valid: bool | None) -> RunResult:
+    return result if row is None else result.model_copy(update={"extraction": Extraction.of(row, valid)})

@@ -22,7 +22,7 @@ from fieldmark.api.problems import log, responses
 from fieldmark.api.shapes import json_of
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.domain.statuses import DocumentStatus, ReadingError
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
@@ -46,10 +46,7 @@ class Document(BaseModel):
     page_count: int | None
     status: DocumentStatus
     error: str | None = Field(description="Why it failed: one sentence a person can act on.")
-    error_code: str | None = Field(
-        description="Why it failed, for programs: damaged, no_text, over_limit, password, unsupported, not_found, "
-        "too_large or unreadable."
-    )
+    error_code: ReadingError | None = Field(description="Why it failed, for programs.")
     created_at: datetime
 
     @classmethod

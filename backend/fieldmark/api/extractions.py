@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
@@ -12,12 +13,13 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
+from fieldmark.api.problems import FieldError, responses
 from fieldmark.api.shapes import ShownAs, json_of
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.statuses import Actor, ExtractionStatus
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
@@ -81,6 +83,12 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
+_VALID = (
+    "Whether the fields follow the extraction's schema and its rules as they stand, whoever wrote them. null without a "
+    "schema. What is wrong is in `problems`."
+)
+
+
 class Extraction(BaseModel):
     """The typed fields of one document."""
 
@@ -88,6 +96,7 @@ class Extraction(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    valid: bool | None = Field(description=_VALID)
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
     confidence_scores: dict[str, float] = Field(
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
@@ -103,9 +112,9 @@ class Extraction(BaseModel):
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: ExtractionRow) -> Self:
+    def of(cls, row: ExtractionRow, valid: bool | None) -> Self:
         """An extraction as the service answers it."""
-        return cls.model_validate(row, from_attributes=True)
+        return cls.model_validate({**row.shown(), "valid": valid})
 
 
 class ChangedExtraction(Extraction):
@@ -116,11 +125,13 @@ class ChangedExtraction(Extraction):
         description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
         "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
     )
+    errors: list[FieldError] = Field(description="The same for programs, in the same order.")
 
     @classmethod
-    def with_problems(cls, row: ExtractionRow, problems: list[str]) -> Self:
+    def with_problems(cls, row: ExtractionRow, found: Sequence[Violation]) -> Self:
         """An extraction and what the schema says against it."""
-        return cls.model_validate({**row.shown(), "problems": problems})
+        valid = None if row.schema is None else not found
+        return cls.model_validate({**row.shown(), "valid": valid, **_told(found)})
 
 
 class Problems(BaseModel):
@@ -128,6 +139,7 @@ class Problems(BaseModel):
 
     version: int
     problems: list[str] = Field(description="As in the answer to a change.")
+    errors: list[FieldError] = Field(description="As in the answer to a change.")
 
 
 class PastExtraction(BaseModel):
@@ -153,6 +165,7 @@ class ExtractionSummary(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    valid: bool | None = Field(description=_VALID)
     version: int
     proposals: int = Field(description="How many wait for you.")
     created_at: datetime
@@ -275,7 +288,11 @@ async def list_extractions(
     """The organisation's extractions, or those of one document."""
     async with runtime.database.as_user(scope) as conn:
         page = await extractions.list_page(conn, scope, document_id=document_id, limit=limit, before=before)
-    items = [ExtractionSummary.model_validate(row, from_attributes=True) for row in page.items]
+    judged = await extractions.are_valid(runtime.database, scope, page.items)
+    items = [
+        ExtractionSummary.model_validate({**asdict(row), "valid": valid})
+        for row, valid in zip(page.items, judged, strict=True)
+    ]
     return ExtractionList(items=items, next=page.next)
 
 
@@ -288,9 +305,10 @@ async def get_extraction(
 ) -> Response:
     """One extraction as it stands now, or its fields as they stood at a version."""
     async with runtime.database.as_user(scope) as conn:
-        if version is None:
-            return await json_of(Extraction.of, await extractions.get(conn, extraction_id))
-        return await json_of(PastExtraction.of, await extractions.get_version(conn, extraction_id, version))
+        if version is not None:
+            return await json_of(PastExtraction.of, await extractions.get_version(conn, extraction_id, version))
+        row = await extractions.get(conn, extraction_id)
+    return await json_of(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 
 
 @router.patch("/{extraction_id}", response_model=ChangedExtraction, responses=_CHANGES)
@@ -312,7 +330,7 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    return Problems(version=row.version, problems=await _problems(scope, row))
+    return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
@@ -434,7 +452,7 @@ async def _change(
         await extractions.lock(conn, extraction_id, seen)
         await act(conn)
         row = await extractions.get(conn, extraction_id)
-    return await json_of(ChangedExtraction.with_problems, row, await _problems(scope, row))
+    return await json_of(ChangedExtraction.with_problems, row, await extractions.problems(scope.org_id, row))
 
 
 def _version_in(if_match: str | None) -> int | None:
@@ -446,5 +464,7 @@ def _version_in(if_match: str | None) -> int | None:
     return int(found[1])
 
 
-async def _problems(scope: Scope, row: ExtractionRow) -> list[str]:
-    return [violation.message for violation in await extractions.problems(scope.org_id, row)]
+def _told(found: Sequence[Violation]) -> dict[str, Any]:
+    """Violations in sentences, and for programs."""
+    errors = [FieldError(path=paths.name(one.path), code=one.code, message=one.message) for one in found]
+    return {"problems": [one.message for one in found], "errors": errors}

@@ -20,7 +20,9 @@ from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
+from fieldmark.services import einvoices
 from fieldmark.services.paging import Cursor, Page, page_of
+from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
 from fieldmark.stores.rows import DocumentRow, NewPage, PageRow, PageText
 
@@ -102,6 +104,7 @@ class DocumentService:
             async with self._database.as_user(scope) as conn:
                 await documents.fail_reading(conn, document_id, str(error), error.code)
             return
+        disagreements = await in_turn(scope.org_id, einvoices.disagreements, reading.pages)
         async with self._database.as_user(scope) as conn:
             if await documents.begin_reading(conn, document_id) is None:
                 return  # another worker was faster, or it was deleted meanwhile
@@ -113,7 +116,7 @@ class DocumentService:
                 document_id,
                 media_type=reading.media_type,
                 page_count=len(reading.pages),
-                warnings=reading.warnings,
+                warnings=[*reading.warnings, *disagreements],
             )
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:

@@ -7,8 +7,10 @@ raises Stale, and its caller does both anew: nothing is looked for while anythin
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -38,6 +40,10 @@ from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, J
 
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
+
+MOST_JUDGED: Final = 10_000
+_judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
+"""Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +128,9 @@ async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow:
     return row
 
 
-def as_json(row: ExtractionRow) -> Fields:
+async def as_json(org_id: UUID, row: ExtractionRow) -> Fields:
     """An extraction as JSON, in the shape of the API's."""
-    return to_jsonable_python(row.shown())
+    return to_jsonable_python({**row.shown(), "valid": await is_valid(org_id, row)})
 
 
 async def get_locked(conn: Connection, extraction_id: UUID) -> ExtractionRow:
@@ -175,6 +181,34 @@ async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
         return []
     # Not on the event loop, for the same reason; and never refused, since it may tell of what is written already.
     return await in_turn_at_last(org_id, violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
+
+
+async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
+    """Whether there are no `problems`; None without a schema. What did not change is judged only once."""
+    if row.schema is None:
+        return None
+    seen = row.id, row.version, row.updated_at
+    if seen not in _judged:
+        found = await problems(org_id, row)
+        _judged[seen] = not found
+        while len(_judged) > MOST_JUDGED:
+            _judged.popitem(last=False)
+        return not found
+    return _judged[seen]
+
+
+async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> list[bool | None]:
+    """For each of these, `is_valid`. Opens transactions of its own."""
+    answers: list[bool | None] = []
+    for row in rows:
+        seen = row.id, row.version, row.updated_at
+        if row.has_schema and seen not in _judged:
+            async with database.as_user(scope) as conn:
+                whole = await extractions.get(conn, row.id)
+            if whole is not None:  # else it was deleted meanwhile
+                await is_valid(scope.org_id, whole)
+        answers.append(_judged.get(seen))
+    return answers
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
     cursor = await cursor_of(
         conn,
         PageText,
-        """select number, text from public.document_pages
+        """select number, text, engine = 'xml' as is_for_machines from public.document_pages
            where document_id = %s and number between %s and %s order by number""",
         (document_id, first, 2**31 - 1 if last is None else last),
     )
@@ -168,7 +168,8 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
     return await large_rows(
         conn,
         PageWordsRow,
-        "select number, words from public.document_pages where document_id = %s order by number",
+        """select number, words, engine = 'xml' as is_for_machines
+           from public.document_pages where document_id = %s order by number""",
         (document_id,),
     )
 

@@ -109,7 +109,8 @@ async def list_extractions(
     cursor = await cursor_of(
         conn,
         ExtractionSummaryRow,
-        f"""select id, document_id, document_type, status, version, created_at, updated_at, (
+        f"""select id, document_id, document_type, status, version, created_at, updated_at,
+                schema is not null as has_schema, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e

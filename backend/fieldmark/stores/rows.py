@@ -135,18 +135,20 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page."""
+    """The text of a page. One `is_for_machines` holds an invoice as paths and values, which nobody sees printed."""
 
     number: int
     text: str
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PageWordsRow:
-    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence."""
+    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence. `is_for_machines`: see PageText."""
 
     number: int
     words: list[list[Any]]
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +210,14 @@ class LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionSummaryRow:
-    """An extraction without its fields, and how many proposals wait in it."""
+    """An extraction without its fields, whether it has a schema, and how many proposals wait in it."""
 
     id: UUID
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
     version: int
+    has_schema: bool
     proposals: int
     created_at: datetime
     updated_at: datetime

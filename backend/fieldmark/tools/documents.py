@@ -54,11 +54,19 @@ Context: TypeAlias = RunContext[HasDocument]
 
 @dataclass(frozen=True, slots=True)
 class _Excerpt:
-    """As much of the pages as an answer holds, which of them it shows to their end, and where it goes on."""
+    """As much of the pages as an answer holds, which of them it shows to their end, the first that is for machines, and
+    where it goes on."""
 
     text: str
     whole: Sequence[int]
+    for_machines_from: int | None
     more: dict[str, JsonValue] | None = None
+
+    def as_result(self) -> ToolResult:
+        data: dict[str, JsonValue] = {**(self.more or {})}
+        if self.for_machines_from is not None:
+            data["for_machines_from"] = self.for_machines_from
+        return ToolResult(self.text, "ok" if self.more is None else "more", data or None)
 
 
 async def _get_document_text(conn: Connection, context: Context, args: GetDocumentText) -> ToolResult:
@@ -71,7 +79,7 @@ async def _get_document_text(conn: Connection, context: Context, args: GetDocume
     excerpt = await _excerpt(conn, document.id, first, last, count, args.offset, warnings)
     if excerpt.whole:
         await runs.record_pages_read(conn, context.run_id, excerpt.whole[0], excerpt.whole[-1])
-    return ToolResult(excerpt.text, "ok" if excerpt.more is None else "more", excerpt.more)
+    return excerpt.as_result()
 
 
 async def _excerpt(
@@ -90,6 +98,7 @@ async def _excerpt(
         told[page_number] = told.get(page_number, "") + f"[warning: {warning.message}]\n"
     parts: list[str] = []
     whole: list[int] = []
+    for_machines: int | None = None
     room = MAX_RESULT_BYTES - 400  # for the lines that say how to go on
     # Fetched a few at a time: a 500-page document is not loaded to show twenty pages of it.
     number = first
@@ -99,24 +108,26 @@ async def _excerpt(
             break
         for page in batch:
             number = page.number
+            if for_machines is None and page.is_for_machines:
+                for_machines = number  # and all behind it: a PDF's own pages come first
             header = f"--- page {number} of {count} ---\n" + told.get(number, "")
             body = page.text[offset:].rstrip() + "\n"
             size = len((header + body).encode())
             if size > room and parts:
                 said = f'[more: call get_document_text with pages "{number}-"]'
-                return _Excerpt("".join(parts) + said, whole, {"pages": f"{number}-"})
+                return _Excerpt("".join(parts) + said, whole, for_machines, {"pages": f"{number}-"})
             if size > room:
                 cut = body.encode()[: room - len(header.encode())].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
                 behind = offset + len(cut)
                 said = f'[more: call get_document_text with pages "{number}-" and offset {behind}]'
-                return _Excerpt(header + cut + said, whole, {"pages": f"{number}-", "offset": behind})
+                return _Excerpt(header + cut + said, whole, for_machines, {"pages": f"{number}-", "offset": behind})
             parts.append(header + body)
             whole += [number] if offset <= len(page.text) else []
             room -= size
             offset = 0
         number += 1
-    return _Excerpt("".join(parts), whole)
+    return _Excerpt("".join(parts), whole, for_machines)
 
 
 async def _search_document(conn: Connection, context: Context, args: SearchDocument) -> ToolResult:

@@ -11,12 +11,14 @@ from uuid import UUID
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.render import render_pages
+from fieldmark.domain.paths import name
 from fieldmark.errors import Invalid, NotFound, TooLarge, Unreadable
 from fieldmark.files import Files
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import as_csv, as_xlsx
+from fieldmark.services.extractions import problems
 from fieldmark.services.turns import DRAWING, in_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import DocumentRow
@@ -65,7 +67,11 @@ async def export(
         document = row and await documents.get(conn, row.document_id)
     if row is None or document is None:
         raise NotFound("There is no such extraction.")
-    extraction = row.shown()
+    found = await problems(scope.org_id, row)
+    extraction = row.shown() | {
+        "valid": None if row.schema is None else not found,
+        "problems": [{"path": name(one.path), "code": one.code, "message": one.message} for one in found],
+    }
     if wanted == "json":
         content = await in_turn(scope.org_id, _as_json, extraction, document)
     elif wanted == "csv":

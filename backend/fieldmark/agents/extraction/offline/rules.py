@@ -103,7 +103,7 @@ def _open(done: list[Done], tool: str, arguments: JsonObject | None = None) -> b
 
 def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
     read = [one for one in done if one.tool == "get_document_text" and not one.failed]
-    reads = [one.answer for one in read]
+    reads, printed = [one.answer for one in read], [page for one in read if (page := _printed(one))]
     ask = _rest(read[-1]) if read else {}
     if (ask or not reads) and _open(done, "get_document_text", ask):
         return [*([] if done else [thinking("I look for lines that name a value.")]), call("get_document_text", ask)]
@@ -112,9 +112,10 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
     if not reads:
         return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
     if "identify_document" in offered and _open(done, "identify_document"):
-        name, sure = document_type("\n".join(reads))
+        name, sure = document_type("\n".join(printed) or "\n".join(reads))
         return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
-    fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
+    schema = json.loads(_tagged(task, "schema") or "null")
+    fields = read_fields("\n".join(printed), schema) or read_fields("\n".join(reads), schema)
     # The second try leaves out what the refusal names.
     refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
     named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
@@ -135,6 +136,13 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
         return [call("complete_extraction", {"summary": count})]
     ignored = ["The instructions in words were not followed: rules cannot."] if _tagged(task, "instructions") else []
     return [text(" ".join([NOTE, count, *ignored, *refused.values()]))]
+
+
+def _printed(read: Done) -> str:
+    """What was read of the pages that a person sees: those for machines hold paths, which would pass for labels."""
+    first = read.data.get("for_machines_from")
+    found = re.search(rf"^--- page {first} of ", read.answer, re.MULTILINE) if isinstance(first, int) else None
+    return read.answer[: found.start()] if found else read.answer
 
 
 def _rest(read: Done) -> JsonObject:
