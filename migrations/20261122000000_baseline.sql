@@ -3263,7 +3263,8 @@ revoke execute on all functions in schema private from public;
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
 --
 -- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
--- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index.
+-- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index,
+-- by a plan that was made once: to plan it anew for each value would take longer than to read.
 
 -- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
 -- the row.
@@ -3307,6 +3308,7 @@ end $$;
 -- as ended some time after the moment that its row names.
 create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
 language plpgsql set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
@@ -3338,6 +3340,7 @@ end $$;
 -- Ends runs that waited for a person for longer than this.
 create function private.cancel_stale_approvals(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_runs uuid[];
@@ -3362,8 +3365,10 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('events', p_keep);
 begin
-  delete from public.run_events where run_id in (
-    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  if v_runs <> '{}' then
+    delete from public.run_events where run_id in (
+      select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -3374,8 +3379,10 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('calls', p_keep);
 begin
-  delete from public.tool_calls where run_id in (
-    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  if v_runs <> '{}' then
+    delete from public.tool_calls where run_id in (
+      select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -3386,9 +3393,11 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('conversations', p_keep);
 begin
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  if v_runs <> '{}' then
+    delete from public.agent_sessions as s
+    using public.runs as r
+    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -3396,6 +3405,7 @@ end $$;
 -- and its next run begins a new one.
 create function private.forget_idle_threads(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_threads uuid[];

@@ -1,7 +1,8 @@
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
 --
 -- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
--- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index.
+-- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index,
+-- by a plan that was made once: to plan it anew for each value would take longer than to read.
 
 -- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
 -- the row.
@@ -45,6 +46,7 @@ end $$;
 -- as ended some time after the moment that its row names.
 create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
 language plpgsql set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
@@ -76,6 +78,7 @@ end $$;
 -- Ends runs that waited for a person for longer than this.
 create function private.cancel_stale_approvals(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_runs uuid[];
@@ -100,8 +103,10 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('events', p_keep);
 begin
-  delete from public.run_events where run_id in (
-    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  if v_runs <> '{}' then
+    delete from public.run_events where run_id in (
+      select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -112,8 +117,10 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('calls', p_keep);
 begin
-  delete from public.tool_calls where run_id in (
-    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  if v_runs <> '{}' then
+    delete from public.tool_calls where run_id in (
+      select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -124,9 +131,11 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('conversations', p_keep);
 begin
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  if v_runs <> '{}' then
+    delete from public.agent_sessions as s
+    using public.runs as r
+    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -134,6 +143,7 @@ end $$;
 -- and its next run begins a new one.
 create function private.forget_idle_threads(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_threads uuid[];
