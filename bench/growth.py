@@ -7,8 +7,9 @@ organisation with the 30 %, so that whatever else the machine does falls on both
 
     pip install '.[bench]' && python bench/growth.py [--scale 1] [--times 60] [--seconds 3600] [--folder DIR]
 
-A whole million takes 12 GB of disk, and 3 minutes to load on two cores that do nothing else. Ends with 1 where the large
-database takes more than 1.5 times as long (and 0.2 ms more) by the median, and where a route or a function was left out.
+A whole million takes 12 GB of disk, and 3 minutes to load on two cores that do nothing else. Ends with 1 where the
+large database takes more than 1.5 times as long (and 0.2 ms more) by the median, and where a route or a function was
+left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -138,6 +139,46 @@ async def events(side: Side, seconds: float, *, inside: bool) -> float:
     return done / seconds
 
 
+async def starts(side: Side, seconds: float, *, told: bool) -> tuple[float, float]:
+    """Runs a second that 16 clients start, and then cancel. Not `told`: without the queue's own NOTIFY."""
+    notify = "procrastinate_jobs_notify_queue_job_inserted_v1"
+    with psycopg.connect(side.owner_url) as owner:
+        state = "enable" if told else "disable"
+        owner.execute(f"alter table queue.procrastinate_jobs {state} trigger {notify}".encode())
+        owner.execute(
+            "insert into queue_limits (org_id, max_waiting_runs) values (%s, 1000000) "
+            "on conflict (org_id) do update set max_waiting_runs = 1000000",
+            [side.scope.org_id],
+        )
+    ids: list[UUID] = []
+    numbers = [side.of_ours(turn) + 1 for turn in range(AT_ONCE)]
+
+    async def start(n: int) -> None:
+        subject = runs.Subject(side.document(n), side.extraction(n))
+        while time.monotonic() < until:
+            async with side.database.as_user(side.scope) as conn:
+                given = {"id": uuid4(), "agent": "extraction", "task": "extract", "task_input": {}, "subject": subject}
+                ids.append(await runs.add(conn, side.scope, **given))
+
+    async def cancel(ids: Iterator[UUID]) -> None:
+        for run_id in ids:
+            async with side.database.as_user(side.scope) as conn:
+                await runs.cancel(conn, run_id, "Cancelled.")
+
+    began = time.monotonic()
+    until = began + seconds
+    await asyncio.gather(*(start(n) for n in numbers))
+    started = len(ids) / (time.monotonic() - began)
+    began, left = time.monotonic(), iter(ids)
+    await asyncio.gather(*(cancel(left) for _ in numbers))
+    cancelled = len(ids) / (time.monotonic() - began)
+    with psycopg.connect(side.owner_url) as owner:
+        owner.execute("delete from runs where id = any(%s)", [ids])
+        owner.execute("delete from queue_limits")
+        owner.execute(f"alter table queue.procrastinate_jobs enable trigger {notify}".encode())
+    return started, cancelled
+
+
 async def wal_of_runs(side: Side, count: int) -> float:
     """KB of log that a run leaves, from the upload of its document to its end, with the offline model."""
     with psycopg.connect(side.owner_url, autocommit=True) as owner:
@@ -174,35 +215,45 @@ async def wal_of_runs(side: Side, count: int) -> float:
 
 async def measure(server: Embedded, sides: dict[str, int], home: Path, times: int) -> list[str]:
     stores = StoreTimes()
+    urls = {
+        name: [urlsplit(url)._replace(path=f"/{name}").geturl() for url in (server.owner_url, server.app_url)]
+        for name in sides
+    }
     async with AsyncExitStack() as stack:
         opened_sides: list[Side] = []
         for name, count in sides.items():
             own = home / name
             own.mkdir(exist_ok=True)
-            urls = [urlsplit(url)._replace(path=f"/{name}").geturl() for url in (server.owner_url, server.app_url)]
-            opened_sides.append(await stack.enter_async_context(opened(urls[0], urls[1], count, own)))
+            opened_sides.append(await stack.enter_async_context(opened(*urls[name], count, own)))
         small, large = opened_sides
         slower = await compare(small, large, times, stores)
-        administration = stack.enter_context(psycopg.connect(server.owner_url, autocommit=True))
-        for delay in (0, FLUSH_MICROSECONDS):
-            # Whoever flushes waits for so long first, as on a slower disk.
-            administration.execute(f"alter system set commit_delay = {delay}".encode())
-            administration.execute("alter system set commit_siblings = 0")
-            administration.execute("select pg_reload_conf()")
-            await asyncio.sleep(1)
-            print(f"\n{AT_ONCE} at once, a flush of {'this disk' if not delay else f'{delay / 1000:g} ms more'}:")
-            for name, rate in (
-                ("messages charged to one organisation without a limit", charges(large, 5, None)),
-                ("— with one", charges(large, 5, 1_000_000)),
-                ("events, told after the commit", events(large, 5, inside=False)),
-                ("— told inside of it", events(large, 5, inside=True)),
-            ):
-                print(f"- {name}: {await rate:,.0f}/s", flush=True)
-        administration.execute("alter system reset commit_delay")
-        administration.execute("select pg_reload_conf()")
         for side in opened_sides:
             print(f"log of a run among {side.count:,}: {await wal_of_runs(side, 10):,.0f} KB", flush=True)
-        return slower
+    # Without the service: its worker would take up what is started here.
+    name, count = list(sides.items())[-1]
+    with psycopg.connect(server.owner_url, autocommit=True) as administration:
+        async with opened(*urls[name], count, home / name, serving=False) as large:
+            for delay in (0, FLUSH_MICROSECONDS):
+                # Whoever flushes waits for so long first, as on a slower disk.
+                with altered(administration, commit_delay=str(delay), commit_siblings="0"):
+                    await asyncio.sleep(1)
+                    print(f"\n{AT_ONCE} at once, a flush of {f'{delay / 1000:g} ms more' if delay else 'this disk'}:")
+                    await rates(large, 5)
+    return slower
+
+
+async def rates(side: Side, seconds: float) -> None:
+    for name, rate in (
+        ("messages charged to one organisation without a limit", charges(side, seconds, None)),
+        ("— with one", charges(side, seconds, 1_000_000)),
+        ("events, told after the commit", events(side, seconds, inside=False)),
+        ("— told inside of it", events(side, seconds, inside=True)),
+    ):
+        print(f"- {name}: {await rate:,.0f}/s", flush=True)
+    for told in (True, False):
+        started, cancelled = await starts(side, seconds, told=told)
+        how = "as they are" if told else "without the queue's own NOTIFY"
+        print(f"- runs started, and then cancelled, {how}: {started:,.0f}/s, {cancelled:,.0f}/s", flush=True)
 
 
 def filled(server: Embedded, scale: float) -> dict[str, int]:

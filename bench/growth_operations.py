@@ -74,7 +74,7 @@ class Side:
 
 
 @asynccontextmanager
-async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncGenerator[Side]:
+async def opened(owner_url: str, app_url: str, count: int, home: Path, *, serving: bool = True) -> AsyncGenerator[Side]:
     chosen: dict[str, Any] = {
         "home": home,
         "database_url": app_url,
@@ -86,7 +86,8 @@ async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncG
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(app_url, size=2 * AT_ONCE))
         app = create_app(settings)
-        await stack.enter_async_context(app.router.lifespan_context(app))
+        if serving:
+            await stack.enter_async_context(app.router.lifespan_context(app))
         user = UUID("00000000-0000-7000-8000-000000000001")
         token = LocalTokens(home).sign(user)
         http = await stack.enter_async_context(
