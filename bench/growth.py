@@ -24,11 +24,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
+import psutil
 import psycopg
 import structlog
 
@@ -38,7 +39,7 @@ from fieldmark.domain.events import TextEvent
 from fieldmark.stores import runs, usage
 from growth_operations import ALL, AT_ONCE, LARGER, MESSAGE, NOT_MEASURED, Side, StoreTimes, opened
 from growth_rows import load
-from processes import bounded, heed_signals
+from processes import at_work_in, bounded, heed_signals
 
 WORST = 1.5
 NOTICEABLE_MS = 0.2
@@ -238,18 +239,33 @@ async def measure(server: Embedded, sides: dict[str, int], home: Path, times: in
                 with altered(administration, commit_delay=str(delay), commit_siblings="0"):
                     await asyncio.sleep(1)
                     print(f"\n{AT_ONCE} at once, a flush of {f'{delay / 1000:g} ms more' if delay else 'this disk'}:")
-                    await rates(large, 5)
+                    await rates(large, 5, home)
     return slower
 
 
-async def rates(side: Side, seconds: float) -> None:
+def cpu_of_postgres(home: Path) -> float:
+    seconds = 0.0
+    for process in at_work_in(home):
+        with suppress(psutil.Error):
+            seconds += sum(process.cpu_times()[:2])
+    return seconds
+
+
+async def rates(side: Side, seconds: float, home: Path) -> None:
     for name, rate in (
         ("messages charged to one organisation without a limit", charges(side, seconds, None)),
         ("— with one", charges(side, seconds, 1_000_000)),
         ("events, told after the commit", events(side, seconds, inside=False)),
         ("— told inside of it", events(side, seconds, inside=True)),
     ):
-        print(f"- {name}: {await rate:,.0f}/s", flush=True)
+        before = time.process_time(), cpu_of_postgres(home)
+        found = await rate
+        here, there = time.process_time() - before[0], cpu_of_postgres(home) - before[1]
+        each = 1000 / (found * seconds)
+        print(
+            f"- {name}: {found:,.0f}/s; CPU of one: {here * each:.2f} ms here, {there * each:.2f} in Postgres",
+            flush=True,
+        )
     for told in (True, False):
         started, cancelled = await starts(side, seconds, told=told)
         how = "as they are" if told else "without the queue's own NOTIFY"
