@@ -154,6 +154,7 @@ UNIQUE: dict[str, list[tuple[str, ...]]] = {
     "public.memberships": [("org_id", "user_id")],
     "public.queue_limits": [("org_id",)],
     "private.maintenance": [("task",)],
+    "private.most_waiting": [("is_only",)],
     "private.departing_organisations": [("org_id",)],
     "public.run_events": [("run_id", "number")],
     "public.run_watchers": [("run_id", "channel")],
