@@ -309,7 +309,6 @@ CALLABLE = {
         "private.tree_of_run",
         "private.cancel_run",
         "private.cost_of_run",
-        "private.usage_of_run",
         "private.spent_this_month",
         "private.lock_credit",
         "private.at_work",
