@@ -50,6 +50,9 @@ class Document(BaseModel):
         description="Why it failed, for programs: damaged, no_text, over_limit, password, unsupported, not_found, "
         "too_large or unreadable."
     )
+    parent_document_id: UUID | None = Field(
+        description="The document that it was inside of: the mail it was attached to, the archive it was packed into."
+    )
     created_at: datetime
 
     @classmethod
@@ -72,9 +75,10 @@ class ReadingWarning(BaseModel):
 
 
 class DocumentInFull(Document):
-    """A document with what a person should know of it."""
+    """A document with what a person should know of it, and the documents that were inside it."""
 
     warnings: list[ReadingWarning]
+    children: list[Document] = Field(description="In their order there. They are deleted with it.")
 
 
 class DocumentList(BaseModel):
@@ -180,10 +184,11 @@ async def list_documents(
     runtime: TheRuntime,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
     before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
+    parent_document_id: Annotated[UUID | None, Query(description="Only those that were inside this document.")] = None,
 ) -> DocumentList:
     """The organisation's documents, newest first."""
     async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_page(conn, scope, limit=limit, before=before)
+        page = await documents.list_page(conn, scope, limit=limit, before=before, parent_id=parent_document_id)
     return DocumentList(items=[Document.of(row) for row in page.items], next=page.next)
 
 
@@ -193,13 +198,14 @@ async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) 
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
+        inside = await documents.children(conn, document_id)
     said = [ReadingWarning.model_validate(one, from_attributes=True) for one in warnings]
-    return DocumentInFull(**dict(Document.of(row)), warnings=said)
+    return DocumentInFull(**dict(Document.of(row)), warnings=said, children=[Document.of(child) for child in inside])
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
 async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
-    """Delete a document with its pages, extractions, runs and original."""
+    """Delete a document with its pages, extractions, runs, original, and the documents that were inside it."""
     await runtime.documents.remove(scope, document_id)
 
 
@@ -258,7 +264,7 @@ async def get_page_image(document_id: UUID, number: int, scope: TheScope, runtim
         document = await documents.get_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
-    async with DRAWING.of(scope.org_id), runtime.files.local(document.storage_path) as path:
+    async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
         image = await render_page(path, document.media_type or "", number, runtime.reading_limits)
     # A document's content never changes under its id.
     return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})

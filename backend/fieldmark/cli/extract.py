@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def extract(
-    files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, DOCX, XLSX, HTML, EML, TXT, CSV.")],
+    files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
     schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
     instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
     as_json: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -10,19 +11,20 @@ from uuid import UUID
 import structlog
 
 from fieldmark.db.aside import aside
-from fieldmark.db.pool import Connection, Database
-from fieldmark.documents.reading.pages import Limits
+from fieldmark.db.pool import Connection, Database, savepoint
+from fieldmark.documents.reading.enclosed import MAX_DEPTH
+from fieldmark.documents.reading.pages import EnclosedFile, Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.ids import new_id
-from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, left_out
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
+from fieldmark.errors import Conflict, DocumentFailed, NotFound, QueueFull, TooLarge, Unavailable, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.stores import documents
-from fieldmark.stores.rows import DocumentRow, NewPage, PageRow, PageText
+from fieldmark.stores.rows import DocumentRow, NewChild, NewPage, PageRow, PageText
 
 log = structlog.get_logger()
 
@@ -45,6 +47,7 @@ class DocumentService:
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
+        await self._expect(path)
         await self._files.put(path, source)
         try:
             async with self._database.as_user(scope) as conn:
@@ -83,27 +86,35 @@ class DocumentService:
             return document
 
     async def read(self, document_id: UUID) -> None:
-        """Read a document that waits for it: pages into rows, then `ready`, or `failed` with the reason. Does nothing
-        for one that was read already or is gone."""
+        """Read a document that waits for it: pages into rows, files inside it into documents of their own, then
+        `ready`, or `failed` with the reason. Does nothing for one that was read already or is gone."""
         async with self._database.as_service() as conn:
             scope = await documents.scope_of(conn, document_id)
         if scope is None:
             return
         async with self._database.as_user(scope) as conn:
             document = await documents.get(conn, document_id)
-        if document is None or document.status is not DocumentStatus.READING:
-            return
-        try:
-            async with self._files.local(document.storage_path) as path:
-                reading = await read_file(path, document.filename, self._limits)
-        except (Unreadable, NotFound, TooLarge) as error:
-            # Not its sentence, which may name the file's ending.
-            log.info("document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code)
-            async with self._database.as_user(scope) as conn:
-                await documents.fail_reading(conn, document_id, str(error), error.code)
-            return
+            if document is None or document.status is not DocumentStatus.READING:
+                return
+            above = await _containers(conn, document)
+        with tempfile.TemporaryDirectory(prefix="fieldmark-unpacked-") as folder:
+            unpack_to = Path(folder) if len(above) < MAX_DEPTH else None
+            try:
+                async with self._files.local(document.readable_path) as path:
+                    reading = await read_file(path, document.filename, self._limits, unpack_to=unpack_to)
+            except (Unreadable, NotFound, TooLarge) as error:
+                # Not its sentence, which may name the file's ending.
+                log.info(
+                    "document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code
+                )
+                async with self._database.as_user(scope) as conn:
+                    await documents.fail_reading(conn, document_id, str(error), error.code)
+                return
+            children = await self._keep_enclosed(scope, reading.enclosed)
+        root_id = above[-1] if above else document_id
         async with self._database.as_user(scope) as conn:
-            if await documents.begin_reading(conn, document_id) is None:
+            # The outermost first: whoever deletes it locks in that order, too.
+            if not await documents.lock(conn, root_id) or await documents.begin_reading(conn, document_id) is None:
                 return  # another worker was faster, or it was deleted meanwhile
             rows = await aside(_rows, reading.pages)
             for start in range(0, len(rows), PAGES_A_STATEMENT):
@@ -115,6 +126,58 @@ class DocumentService:
                 page_count=len(reading.pages),
                 warnings=reading.warnings,
             )
+            if children:
+                told = await self._add_children(conn, scope, root_id, document_id, children)
+                await documents.warn(conn, document_id, [*told, *reading.warnings])
+
+    async def _keep_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChild]:
+        """Store the files that were inside a document. They are nobody's until their documents stand: a worker that
+        dies before that leaves them to `delete_originals`."""
+        children: list[NewChild] = []
+        for file in enclosed:
+            child_id, name = new_id(), safe_name(file.name)
+            path = str(stored_path(scope.org_id, child_id, name))
+            children.append(NewChild(child_id, name, path, file.byte_size))
+        if children:
+            await self._expect(*(child.storage_path for child in children))
+        for child, file in zip(children, enclosed, strict=True):
+            await self._files.put(child.storage_path, file.path)
+        return children
+
+    async def _add_children(
+        self, conn: Connection, scope: Scope, root_id: UUID, document_id: UUID, children: list[NewChild]
+    ) -> list[ReadingWarning]:
+        """Make documents of the files that were inside one, as far as there is room in the outermost, which is locked.
+        The warnings say what became of them."""
+        count, size = await documents.count_enclosed(conn, root_id)
+        taken: list[NewChild] = []
+        too_many: list[str] = []
+        too_large: list[str] = []
+        for child in children:
+            if count == MAX_ENCLOSED:
+                too_many.append(child.filename)
+            elif size + child.byte_size > self._limits.max_decoded_bytes:
+                too_large.append(child.filename)
+            else:
+                taken.append(child)
+                count, size = count + 1, size + child.byte_size
+        not_queued: list[str] = []
+        try:
+            async with savepoint(conn):
+                await documents.add_children(conn, document_id, scope.org_id, taken)
+        except QueueFull:
+            taken, not_queued = [], [child.filename for child in taken]
+        told = {
+            WarningCode.ENCLOSED_APART: [child.filename for child in taken],
+            WarningCode.ENCLOSED_TOO_MANY: too_many,
+            WarningCode.ENCLOSED_TOO_LARGE: too_large,
+            WarningCode.ENCLOSED_NOT_QUEUED: not_queued,
+        }
+        return [left_out(code, names) for code, names in told.items() if names]
+
+    async def _expect(self, *paths: str) -> None:
+        async with self._database.as_service() as conn:
+            await documents.expect_files(conn, paths)
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
         """Delete a document with its pages, extractions, runs and original. Raises NotFound."""
@@ -179,11 +242,19 @@ async def get_page(conn: Connection, document_id: UUID, number: int) -> PageRow:
     return row
 
 
-async def list_page(conn: Connection, scope: Scope, *, limit: int, before: str | None) -> Page[DocumentRow]:
-    """A page of the organisation's documents, newest first. Raises Invalid for a cursor that is none."""
+async def list_page(
+    conn: Connection, scope: Scope, *, limit: int, before: str | None, parent_id: UUID | None = None
+) -> Page[DocumentRow]:
+    """A page of the organisation's documents, newest first; with `parent_id`, of those that were inside that one.
+    Raises Invalid for a cursor that is none."""
     behind = None if before is None else Cursor.parse(before, "documents").position
-    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind)
+    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind, parent_id=parent_id)
     return page_of(rows, limit, "documents")
+
+
+async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
+    """The documents that were inside a document, in their order there."""
+    return await documents.children(conn, document_id)
 
 
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
@@ -193,6 +264,18 @@ async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
 
 def _rows(pages: Sequence[ReadPage]) -> list[NewPage]:
     return [_row(page) for page in pages]
+
+
+async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:
+    """The documents that it was inside of, the innermost first; no further than is looked into."""
+    above: list[UUID] = []
+    while document.parent_document_id is not None and len(above) < MAX_DEPTH:
+        above.append(document.parent_document_id)
+        parent = await documents.get(conn, document.parent_document_id)
+        if parent is None:  # deleted meanwhile, and this one with it
+            break
+        document = parent
+    return above
 
 
 def _row(page: ReadPage) -> NewPage:

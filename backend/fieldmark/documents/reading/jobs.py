@@ -13,12 +13,13 @@ from fieldmark.documents.reading.pages import Limits
 class ReadJob:
     """Read a document. If `scans` is given, recognise the text of those pages only.
 
-    `media_type` is None until the document's content has shown it.
+    `media_type` is None until the document's content has shown it. `is_too_deep` says that no file inside it is taken.
     """
 
     filename: str
     media_type: str | None = None
     scans: Sequence[int] | None = None
+    is_too_deep: bool = True
 
 
 @dataclass(frozen=True, slots=True)

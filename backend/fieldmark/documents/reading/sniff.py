@@ -16,11 +16,14 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 HTML, EML, CSV, TXT = "text/html", "message/rfc822", "text/csv", "text/plain"
 EINVOICE = "application/xml"
+ZIP = "application/zip"
+CONTAINERS = frozenset({EML, ZIP})
 IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
-MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, EML, CSV, TXT, EINVOICE}) | IMAGES
+MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | CONTAINERS
 
 _READABLE = (
-    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, TXT, CSV and invoices as XML (UBL, CII) can be read"
+    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, ZIP, TXT, CSV and invoices as XML (UBL, CII) can be "
+    "read"
 )
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
@@ -126,7 +129,7 @@ def _archive(data: bytes) -> str:
     for mark, name in _ARCHIVES:
         if mark in names:
             raise Unsupported(f"The file is {name}.")
-    raise Unsupported("The file is a ZIP archive; unpack it and upload the files in it one by one.")
+    return ZIP
 
 
 def _list_of_parts(data: bytes) -> bytes:
