@@ -252,7 +252,7 @@ create table public.documents (
   -- A copy of the original without its password, which the service made when it was given the password. The name is one
   -- that nobody can have put there before.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
-    left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}(\.[a-z]{1,5})?$'
+    left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
   unique (id, org_id),
   foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,

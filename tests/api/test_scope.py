@@ -45,6 +45,7 @@ NAMED = [
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
+    ("POST", "/api/documents/{document}/read", {"password": "x"}),
     ("DELETE", "/api/documents/{document}", None),
 ]
 UNNAMED = [

@@ -223,7 +223,7 @@ CASES = [
         "as if it had been unlocked",
         "insert into documents (id, org_id, filename, storage_path, unlocked_path) "
         f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, "
-        "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'unlocked-00000000000000000000000000000000.pdf'))",
+        "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'unlocked-00000000000000000000000000000000'))",
         SERVED,
     ),
     Case(

@@ -14,7 +14,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import TheRuntime, TheScope
@@ -34,6 +34,8 @@ from fieldmark.stores.rows import PageText as PageTextRow
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 PAGES_AT_ONCE = 25
+
+MAX_PASSWORD = 250  # characters; as UTF-8 no more than the reader takes
 
 
 class Document(BaseModel):
@@ -107,6 +109,14 @@ class StoredObject(BaseModel):
     ]
 
 
+class Password(BaseModel):
+    """The password of a protected file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    password: Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD)]
+
+
 class PageText(BaseModel):
     """The text of a page."""
 
@@ -148,7 +158,16 @@ class Page(BaseModel):
                     "schema": {
                         "type": "object",
                         "required": ["file"],
-                        "properties": {"file": {"type": "string", "format": "binary"}},
+                        "properties": {
+                            "file": {"type": "string", "format": "binary"},
+                            "password": {
+                                "type": "string",
+                                "minLength": 1,
+                                "maxLength": MAX_PASSWORD,
+                                "description": "Of a protected PDF or Office file. It is used at once, and kept "
+                                "nowhere; a copy of the file without it is kept beside the original.",
+                            },
+                        },
                     }
                 },
                 "application/json": {"schema": StoredObject.model_json_schema()},
@@ -169,13 +188,16 @@ async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime
     if not content_type.startswith("multipart/form-data"):
         raise Invalid("Send the file as multipart/form-data, in a part named file, or a storage_path as JSON.")
     async with request.form(max_files=1, max_fields=10) as form:
-        file = form.get("file")
+        file, password = form.get("file"), form.get("password")
         if not isinstance(file, UploadFile):
             raise Invalid("The form has no file in a part named file.")
+        if password is not None and not (isinstance(password, str) and 0 < len(password) <= MAX_PASSWORD):
+            raise Invalid(f"The form's password is a text of 1 to {MAX_PASSWORD} characters.")
         with tempfile.NamedTemporaryFile(prefix="fieldmark-upload-") as copy:
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
-            return Document.of(await runtime.documents.upload(scope, Path(copy.name), file.filename or "document"))
+            name = file.filename or "document"
+            return Document.of(await runtime.documents.upload(scope, Path(copy.name), name, password))
 
 
 @router.get("", responses=responses(401, 404, 422))
@@ -201,6 +223,13 @@ async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) 
         inside = await documents.children(conn, document_id)
     said = [ReadingWarning.model_validate(one, from_attributes=True) for one in warnings]
     return DocumentInFull(**dict(Document.of(row)), warnings=said, children=[Document.of(child) for child in inside])
+
+
+@router.post("/{document_id}/read", status_code=202, responses=responses(401, 404, 409, 422, 429))
+async def read_document(document_id: UUID, given: Password, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Read a document once more that failed for want of its password (`error_code` is `password`). The password is used
+    at once and kept nowhere; if it is wrong, the answer is 422 with the code `password`."""
+    return Document.of(await runtime.documents.read_with(scope, document_id, given.password.get_secret_value()))
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))

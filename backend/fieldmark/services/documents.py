@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -15,12 +17,21 @@ from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.documents.reading.enclosed import MAX_DEPTH
 from fieldmark.documents.reading.pages import EnclosedFile, Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
-from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.documents.reading.sandbox import read_file, unlock_file
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, left_out
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Conflict, DocumentFailed, NotFound, QueueFull, TooLarge, Unavailable, Unreadable
-from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
+from fieldmark.errors import (
+    Conflict,
+    DocumentFailed,
+    NotFound,
+    PasswordProtected,
+    QueueFull,
+    TooLarge,
+    Unavailable,
+    Unreadable,
+)
+from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.stores import documents
@@ -31,6 +42,8 @@ log = structlog.get_logger()
 PAGES_A_STATEMENT = 50
 FILES_A_BATCH = 100
 
+_unlocking = asyncio.Semaphore(2)  # a process each, while a request waits
+
 
 class DocumentService:
     """What needs the files beside the database: upload, adopt, read, remove."""
@@ -40,25 +53,87 @@ class DocumentService:
         self._files = files
         self._limits = limits
 
-    async def upload(self, scope: Scope, source: Path, filename: str) -> DocumentRow:
-        """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge."""
+    async def upload(self, scope: Scope, source: Path, filename: str, password: str | None = None) -> DocumentRow:
+        """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge.
+
+        With the `password` of a protected file a copy without it is kept beside the original. The password itself is
+        kept nowhere. If it is not the right one, the reading ends for want of it (`read_with` takes another).
+        """
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
-        await self._expect(path)
-        await self._files.put(path, source)
+        async with self._unlocked(source, password, unless_wrong=True) as copy:
+            unlocked_path = None if copy is None else _path_beside(scope, document_id)
+            kept = {path: source} if copy is None or unlocked_path is None else {path: source, unlocked_path: copy}
+            await self._expect(*kept)
+            for target, file in kept.items():
+                await self._files.put(target, file)
         try:
             async with self._database.as_user(scope) as conn:
                 document = await documents.add(
-                    conn, document_id=document_id, org_id=scope.org_id, filename=name, storage_path=path, byte_size=size
+                    conn,
+                    document_id=document_id,
+                    org_id=scope.org_id,
+                    filename=name,
+                    storage_path=path,
+                    byte_size=size,
+                    unlocked_path=unlocked_path,
                 )
                 assert document is not None  # its id is new
                 return document
         except BaseException:
+            for target in kept:
+                await self._files.remove(target)
+            raise
+
+    async def read_with(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
+        """Read a document once more that could not be for want of its password; its row comes back. Raises NotFound,
+        Conflict where it does not wait for one, PasswordProtected where this is not it, QueueFull."""
+        async with self._database.as_user(scope) as conn:
+            document = await get(conn, document_id)
+        if document.error_code != PasswordProtected.code:
+            raise Conflict("The document does not wait for a password.")
+        async with (
+            self._files.local(document.storage_path) as original,
+            self._unlocked(original, password) as copy,
+        ):
+            if copy is None:
+                raise Conflict("The document does not wait for a password.")
+            path = _path_beside(scope, document_id)
+            await self._expect(path)
+            await self._files.put(path, copy)
+        try:
+            async with self._database.as_user(scope) as conn:
+                if not await documents.read_unlocked(conn, document_id, path):
+                    raise Conflict("The document does not wait for a password any more.")
+                return await get(conn, document_id)
+        except BaseException:
             await self._files.remove(path)
             raise
+
+    @asynccontextmanager
+    async def _unlocked(
+        self, source: Path, password: str | None, *, unless_wrong: bool = False
+    ) -> AsyncGenerator[Path | None]:
+        """A copy of a protected file without its password, as long as the context; None if it needs none.
+
+        Raises Unreadable where there can be none; with `unless_wrong` the copy is then None, too.
+        """
+        if password is None:
+            yield None
+            return
+        with tempfile.TemporaryDirectory(prefix="fieldmark-unlocked-") as folder:
+            copy: Path | None = Path(folder) / "copy"
+            try:
+                async with _unlocking:
+                    is_locked = await unlock_file(source, password, self._limits, copy)
+            except Unreadable:
+                if not unless_wrong:
+                    raise
+                is_locked = False
+            yield copy if is_locked else None
 
     async def adopt(self, scope: Scope, storage_path: str) -> DocumentRow:
         """Queue the reading of an object that a front end has put into the bucket already, at
@@ -264,6 +339,11 @@ async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
 
 def _rows(pages: Sequence[ReadPage]) -> list[NewPage]:
     return [_row(page) for page in pages]
+
+
+def _path_beside(scope: Scope, document_id: UUID) -> str:
+    """Where a copy of the original goes: by a name that nobody can have put there before."""
+    return str(StoredPath(scope.org_id, document_id, f"unlocked-{secrets.token_hex(16)}"))
 
 
 async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:

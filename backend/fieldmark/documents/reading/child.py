@@ -7,6 +7,7 @@ A job is JSON in the first argument. Answers are JSON lines:
   `{"left_out": [warnings of those that are not handed over]}`, then `{"done": true, "scans": [numbers of the pages left
   to OCR]}`;
 - for drawing, `{"png": size}` and that many bytes for each page asked for, then `{"done": true}`;
+- for unlocking, `{"unlocked": size}` and that many bytes if the file has a password, then `{"done": true}`;
 - at any time, as the last, `{"error": sentence, "code", "detail"?: what a developer wants to know}`.
 
 All that the job needs is imported and loaded first. Then the process is locked down. Only then is the file parsed.
@@ -25,7 +26,7 @@ from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.enclosed import Container
-from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox_lockdown import confine_early, die_with_parent, lock_down, lower_limit
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
@@ -75,7 +76,7 @@ def main() -> None:
         limits = Limits(**given["limits"])
         data = sys.stdin.buffer.read(limits.max_bytes + 1)
         job = job_from_json(given)
-        kind = job.media_type or sniff.media_type(data, job.filename if isinstance(job, ReadJob) else "")
+        kind = _kind(job, data)
         task = _prepare(job, kind, limits, send, out)
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
@@ -96,6 +97,15 @@ def main() -> None:
         detail = f"{type(error).__name__}: {error}"[:500]
         sentence = f"The {name} is damaged or cut off: its content cannot be read."
         send({"error": sentence, "code": Damaged.code, "detail": detail})
+
+
+def _kind(job: Job, data: bytes) -> str:
+    """The media type, as far as it is known before the file is unlocked."""
+    if isinstance(job, UnlockJob):
+        return ""
+    if isinstance(job, DrawJob):
+        return job.media_type
+    return job.media_type or sniff.media_type(data, job.filename)
 
 
 def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
@@ -119,6 +129,8 @@ def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> 
             send({"done": True})
 
         return draw
+    if isinstance(job, UnlockJob):
+        return _prepare_unlocking(job, limits, send, send_bytes)
     if kind == sniff.PDF:
         return _prepare_pdf(job.scans, limits, begin, send)
     if kind in sniff.IMAGES:
@@ -135,6 +147,23 @@ def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> 
         send({"done": True, "scans": []})
 
     return read_text
+
+
+def _prepare_unlocking(
+    job: UnlockJob, limits: Limits, send: Send, send_bytes: Callable[[dict[str, Any], bytes], None]
+) -> Task:
+    from fieldmark.documents.reading.unlock import unlocked
+
+    with os.fdopen(job.password_from, "rb") as pipe:
+        password = pipe.read().decode()
+
+    def unlock(data: bytes) -> None:
+        copy = unlocked(data, password, limits)
+        if copy is not None:
+            send_bytes({"unlocked": len(copy)}, copy)
+        send({"done": True})
+
+    return unlock
 
 
 def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
@@ -243,9 +272,9 @@ def _prepare_opening(kind: str) -> tuple[Callable[[bytes], Container], str]:
         from fieldmark.documents.reading.zip_archive import read_zip
 
         return read_zip, "zip"
+    _load_encodings()
     from fieldmark.documents.reading.mail import read_mail
 
-    _load_encodings()
     return read_mail, "email"
 
 

@@ -31,8 +31,10 @@ def read_mail(data: bytes) -> Container:
     body = _body(found.texts)
     lines.extend(body)
     shown = "".join(_content(part) for part in message.walk() if part.get_content_type() == "text/html")
-    pictures = [part for part in found.files if _is_small_picture(part, shown)]
-    attached = [part for part in found.files if part not in pictures]
+    attached: list[EmailMessage] = []
+    pictures: list[EmailMessage] = []
+    for part in found.files:
+        (pictures if _is_small_picture(part, shown) else attached).append(part)
     named = [*(_named("Attachment", part) for part in attached), *(_named("Picture", part) for part in pictures)]
     lines += ["", *named] if named else []
     return Container([Part(lines, body.hidden)], _enclosed(attached))

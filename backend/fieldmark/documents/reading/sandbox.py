@@ -19,7 +19,7 @@ from typing import Any
 
 from fieldmark.db.aside import aside
 from fieldmark.documents.reading.enclosed import MAX_NAME
-from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_to_json
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, EnclosedFile, Limits, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning
@@ -39,6 +39,7 @@ MAX_LINE = 64 * MIB
 SHORT_LINE = 8 * 1024
 """One that is parsed on the event loop: a page may hold 100,000 words."""
 MAX_PAGE_WARNINGS = 10
+MAX_PASSWORD_BYTES = 1000
 _ROOT = Path(__file__).parents[3]
 # -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
 _START = "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading.child import main; main()"
@@ -110,6 +111,31 @@ async def read_file(
     return DocumentContent(media_type, [pages[number] for number in sorted(pages)], enclosed, left_out)
 
 
+async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -> bool:
+    """Whether the document has a password; if so, a copy without it now lies at `target`.
+
+    Raises PasswordProtected where it is not this one, Unreadable as `read_file`.
+    """
+    reading, writing = os.pipe()
+    try:
+        try:
+            os.write(writing, password.encode()[:MAX_PASSWORD_BYTES])  # no more than the pipe holds
+        finally:
+            os.close(writing)
+        is_locked = False
+        async with _Deadline(limits), _subprocess(path, UnlockJob(reading), limits, (reading,)) as process:
+            async for message in _messages(process, limits):
+                if "unlocked" in message and not is_locked:
+                    size = message["unlocked"]
+                    if type(size) is not int or not 0 < size <= limits.max_bytes:
+                        raise OverLimit("The file without its password is larger than a document may be.")
+                    await _receive_file(process, EnclosedFile(target.name, target, size))
+                    is_locked = True
+        return is_locked
+    finally:
+        os.close(reading)
+
+
 async def draw_pages(
     path: Path, media_type: str, numbers: Sequence[int], limits: Limits, dpi: float, longest_side: int, max_bytes: int
 ) -> list[bytes]:
@@ -164,8 +190,12 @@ class _Deadline:
 
 
 @asynccontextmanager
-async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The child process that works on the file, in a process group of its own. The group is killed at the end."""
+async def _subprocess(
+    path: Path, job: Job, limits: Limits, inherited: Sequence[int] = ()
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """The child process that works on the file, in a process group of its own. The group is killed at the end.
+
+    `inherited` are descriptors that it gets besides the file's and its answers'."""
     with users.taken() as user:
         # The file is handed over open: the child's user need not be able to reach it.
         file = await asyncio.to_thread(_open_checked, path, limits)
@@ -181,6 +211,7 @@ async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[as
                 cwd="/",
                 start_new_session=True,
                 limit=MAX_LINE,
+                pass_fds=inherited,
             )
         finally:
             os.close(file)
