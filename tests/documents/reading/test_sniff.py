@@ -40,6 +40,7 @@ def stored(members: dict[str, bytes]) -> bytes:
         (archive({"word/document.xml": b""}), "a.xlsx", sniff.DOCX),
         (archive({"xl/workbook.xml": b""}), "a.zip", sniff.XLSX),
         (archive({"readme.txt": b"x"}), "a.docx", sniff.ZIP),
+        (OLD + "__substg1.0_001A".encode("utf-16-le"), "a.msg", sniff.MSG),
         (stored({"a.pdf": pdf([show("x", 50, 700)])}), "a.zip", sniff.ZIP),
         (stored({"a.docx": archive({"word/document.xml": b""})}), "a.zip", sniff.ZIP),
         (b"<!-- x -->\n<!DOCTYPE html><p>x", "a.txt", sniff.HTML),
@@ -69,7 +70,6 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
         (b"{\\rtf1 hello}", "a.doc", "a Rich Text document"),
         (archive({"ppt/presentation.xml": b""}), "a.pptx", "PPTX"),
         (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odt", "OpenDocument"),
-        (OLD + "__substg1.0_001A".encode("utf-16-le"), "a.msg", "MSG"),
         (OLD + "Workbook".encode("utf-16-le"), "a.xls", "Excel workbook from before 2007"),
         (OLD + bytes(600), "a.doc", "Office before 2007"),
         (

@@ -56,6 +56,7 @@ _NAMES = {
     sniff.TXT: "text file",
     sniff.EINVOICE: "XML invoice",
     sniff.ZIP: "ZIP archive",
+    sniff.MSG: "Outlook message",
 }
 
 
@@ -273,6 +274,10 @@ def _prepare_opening(kind: str) -> tuple[Callable[[bytes], Container], str]:
 
         return read_zip, "zip"
     _load_encodings()
+    if kind == sniff.MSG:
+        from fieldmark.documents.reading.outlook import read_msg
+
+        return read_msg, "email"
     from fieldmark.documents.reading.mail import read_mail
 
     return read_mail, "email"

@@ -17,13 +17,14 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 HTML, EML, CSV, TXT = "text/html", "message/rfc822", "text/csv", "text/plain"
 EINVOICE = "application/xml"
 ZIP = "application/zip"
-CONTAINERS = frozenset({EML, ZIP})
+MSG = "application/vnd.ms-outlook"
+CONTAINERS = frozenset({EML, MSG, ZIP})
 IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
 MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | CONTAINERS
 
 _READABLE = (
-    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, ZIP, TXT, CSV and invoices as XML (UBL, CII) can be "
-    "read"
+    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, MSG, ZIP, TXT, CSV and invoices as XML (UBL, "
+    "CII) can be read"
 )
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
@@ -49,7 +50,6 @@ _ARCHIVES = (
     (b"META-INF/manifest.xml", "an OpenDocument file; save it as DOCX, XLSX or PDF and upload that"),
 )
 _OLD_FILES = (
-    ("__substg1.0_", "an Outlook message (MSG); save it as EML and upload that"),
     ("PowerPoint Document", "a PowerPoint presentation from before 2007; save it as PDF and upload that"),
     ("WordDocument", "a Word document from before 2007; save it as DOCX and upload that"),
     ("Workbook", "an Excel workbook from before 2007; save it as XLSX and upload that"),
@@ -92,6 +92,8 @@ def media_type(data: bytes, filename: str) -> str:
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(data)
     if data.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        if "__substg1.0_".encode("utf-16-le") in data:
+            return MSG
         raise _old_file(data)
     if data[4:8] == b"ftyp" and data[8:12] in _PHONE_IMAGES:
         raise Unsupported("The file is a HEIC or AVIF image; save it as JPEG and upload that.")
@@ -143,7 +145,9 @@ def _list_of_parts(data: bytes) -> bytes:
 
 def _old_file(data: bytes) -> Unreadable:
     if "EncryptedPackage".encode("utf-16-le") in data:
-        return PasswordProtected("The Office document is protected with a password; save it without one.")
+        return PasswordProtected(
+            "The Office document is protected with a password: upload it with that, or save it without one."
+        )
     for mark, name in _OLD_FILES:
         if mark.encode("utf-16-le") in data:
             return Unsupported(f"The file is {name}.")
