@@ -69,7 +69,7 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
         (b"\x7fELF" + bytes(100), "a.pdf", "a program"),
         (b"{\\rtf1 hello}", "a.doc", "a Rich Text document"),
         (archive({"ppt/presentation.xml": b""}), "a.pptx", "PPTX"),
-        (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odt", "OpenDocument"),
+        (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "OpenDocument"),
         (OLD + "Workbook".encode("utf-16-le"), "a.xls", "Excel workbook from before 2007"),
         (OLD + bytes(600), "a.doc", "Office before 2007"),
         (

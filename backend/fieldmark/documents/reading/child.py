@@ -56,6 +56,9 @@ _NAMES = {
     sniff.TXT: "text file",
     sniff.EINVOICE: "XML invoice",
     sniff.ZIP: "ZIP archive",
+    sniff.ODT: "OpenDocument text",
+    sniff.ODS: "OpenDocument workbook",
+    sniff.ODP: "OpenDocument presentation",
     sniff.MSG: "Outlook message",
 }
 
@@ -295,6 +298,10 @@ def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Pag
         from fieldmark.documents.reading.xlsx import xlsx_parts
 
         return lambda data: paginate(xlsx_parts(data, limits), "xlsx", limits)
+    if kind in sniff.OPENDOCUMENTS:
+        from fieldmark.documents.reading.opendocument import opendocument_parts
+
+        return lambda data: paginate(opendocument_parts(data, limits), "odf", limits)
     if kind == sniff.HTML:
         from fieldmark.documents.reading.markup import html_parts
 

@@ -13,7 +13,7 @@ from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, Warni
 
 MIB = 1024 * 1024
 
-ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv", "xml", "zip"})
+ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv", "xml", "zip", "odf"})
 
 # Beyond these a page is an attack or a mistake, and its JSON would no longer be one bounded line.
 MAX_PAGE_CHARACTERS = 500_000

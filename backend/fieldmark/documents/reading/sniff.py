@@ -14,17 +14,19 @@ PNG, JPEG, TIFF, WEBP = "image/png", "image/jpeg", "image/tiff", "image/webp"
 BMP, GIF = "image/bmp", "image/gif"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+ODT, ODS, ODP = (f"application/vnd.oasis.opendocument.{kind}" for kind in ("text", "spreadsheet", "presentation"))
+OPENDOCUMENTS = frozenset({ODT, ODS, ODP})
 HTML, EML, CSV, TXT = "text/html", "message/rfc822", "text/csv", "text/plain"
 EINVOICE = "application/xml"
 ZIP = "application/zip"
 MSG = "application/vnd.ms-outlook"
 CONTAINERS = frozenset({EML, MSG, ZIP})
 IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
-MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | CONTAINERS
+MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | CONTAINERS | OPENDOCUMENTS
 
 _READABLE = (
-    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, MSG, ZIP, TXT, CSV and invoices as XML (UBL, "
-    "CII) can be read"
+    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, ODT, ODS, ODP, HTML, EML, MSG, ZIP, TXT, CSV and invoices as "
+    "XML (UBL, CII) can be read"
 )
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
@@ -47,7 +49,10 @@ _UNREADABLE = (
 # What an archive's list of parts names, what the file then is, and what to do.
 _ARCHIVES = (
     (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
-    (b"META-INF/manifest.xml", "an OpenDocument file; save it as DOCX, XLSX or PDF and upload that"),
+    (
+        b"META-INF/manifest.xml",
+        "an OpenDocument file that is no text, sheet or presentation; save it as DOCX, XLSX or PDF and upload that",
+    ),
 )
 _OLD_FILES = (
     ("PowerPoint Document", "a PowerPoint presentation from before 2007; save it as PDF and upload that"),
@@ -128,6 +133,12 @@ def _archive(data: bytes) -> str:
         return DOCX
     if b"xl/workbook" in names:
         return XLSX
+    # An OpenDocument says what it is in its first part, which is not compressed.
+    if data[30:38] == b"mimetype" and b"content.xml" in names:
+        said = data[38:120]
+        for kind in (ODT, ODS, ODP):
+            if said.startswith(kind.encode()):
+                return kind
     for mark, name in _ARCHIVES:
         if mark in names:
             raise Unsupported(f"The file is {name}.")
