@@ -119,8 +119,9 @@ def _said(code: WarningCode, count: int) -> str:
             values = "1 value (its number or a sum)" if count == 1 else f"{count:,} values (its number or sums)"
             return f"is the invoice for machines, with {values} that no printed page shows: the printed pages count."
         case WarningCode.ENCLOSED_APART:
-            files = "1 file, which is a document" if count == 1 else f"{count:,} files, which are documents"
-            return f"comes with {files} of {'its' if count == 1 else 'their'} own: its text is not part of this one."
+            if count == 1:
+                return "comes with 1 file, which is a document of its own: the text of that is not part of this one."
+            return f"comes with {count:,} files, which are documents of their own: their text is not part of this one."
         case WarningCode.ENCLOSED_TOO_MANY:
             return f"comes with {_files(count)} beyond the {MAX_ENCLOSED} that are taken out of one: {_BY_ITSELF}"
         case WarningCode.ENCLOSED_TOO_LARGE:
