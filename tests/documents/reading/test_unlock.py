@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from locked_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
 from made_files import archive
 
 from fieldmark.documents.reading.jobs import UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file, unlock_file
 from fieldmark.errors import OverLimit, PasswordProtected, Unsupported
+from locked_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
 
 pytestmark = pytest.mark.anyio
 
