@@ -39,6 +39,9 @@ BAD: dict[str, list[str]] = {
         "status = 'ready', error = null, media_type = null",
         "error_code = 'damaged', error = null",
         "warnings = '{}'",
+        "number_in_parent = 1",
+        "parent_document_id = gen_random_uuid(), number_in_parent = 0",
+        "unlocked_path = storage_path",
     ],
     "public.document_pages": [
         "number = 0",
@@ -113,7 +116,7 @@ BAD: dict[str, list[str]] = {
 KEYS: dict[str, list[tuple[str, ...]]] = {
     "public.agent_sessions": [("org_id",)],
     "private.agent_tasks": [("agent",)],
-    "public.documents": [("org_id",)],
+    "public.documents": [("org_id",), ("parent_document_id", "org_id")],
     "public.document_pages": [("document_id", "org_id")],
     "public.extraction_journal": [("extraction_id", "org_id")],
     "public.extraction_proposals": [("extraction_id", "org_id")],
