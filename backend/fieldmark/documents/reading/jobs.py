@@ -11,7 +11,7 @@ from fieldmark.documents.reading.pages import Limits
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Read a document. If `scans` is given, recognise the text of those pages only.
+    """Read a document. If `scans` is given, recognise the text of those pages only, one by one as it is told to.
 
     `media_type` is None until the document's content has shown it.
     """
@@ -34,10 +34,10 @@ class DrawJob:
 Job = ReadJob | DrawJob
 
 
-def job_to_json(job: Job, limits: Limits, parent: int, user: int | None) -> dict[str, Any]:
-    """The job with its limits, the id of the process that asks for it, and the user to do it as."""
+def job_to_json(job: Job, limits: Limits, user: int | None) -> dict[str, Any]:
+    """The job with its limits and the user to do it as."""
     kind = "read" if isinstance(job, ReadJob) else "draw"
-    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "parent": parent, "user": user}
+    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "user": user}
 
 
 def job_from_json(value: dict[str, Any]) -> Job:
