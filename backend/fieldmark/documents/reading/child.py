@@ -195,8 +195,7 @@ def _pdf_scans(data: bytes, limits: Limits, ocr: Any) -> tuple[int, Callable[[in
     def read_page(number: int) -> Page:
         pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
         image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-        page = attachments.told_on(ocr.read_page(number, image, *pdf.size(number)))
-        return page.with_hidden_words(pdf.hidden_words(number))
+        return pdf.told_of_layer(attachments.told_on(ocr.read_page(number, image, *pdf.size(number))))
 
     return pdf.page_count + len(attachments.pages()), read_page
 
