@@ -100,7 +100,7 @@ async def main() -> int:
     readers.WITH_OCR.start()
     await ours(photographs[0])
     one, own = directly(1), directly(-1)
-    sums = {"ours": 0.0, "one thread": 0.0, "its own choice": 0.0}
+    sums: dict[str, float] = {"ours": 0.0, "one thread": 0.0, "its own choice": 0.0}
     beyond: list[float] = []
     for path in photographs:
         taken = [(await ours(path), one(path), own(path)) for _ in range(options.times)]

@@ -56,6 +56,7 @@ async def test_a_garbled_page_is_read_by_ocr_and_says_so(tmp_path: Path) -> None
         "Příliš žluťoučký kůň úpěl ďábelské ódy. Strč prst skrz krk. " * 4,
         "Chrząszcz brzmi w trzcinie w Szczebrzeszynie, w szczękach chrząszcza trzeszczy miąższ " * 4,
         "Τιμολόγιο Счёт-фактура 請求書 合計 فاتورة " * 20,
+        "3 gjpq Total __ due ... - gross 1,334.50 " * 6,
         "1,250.00 19,50 7,16 10,00 -2,84 " * 40,
         "\uf0b7 first point of the list \uf0b7 second point of the list",
         "",

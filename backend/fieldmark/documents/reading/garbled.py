@@ -15,7 +15,7 @@ _FEWEST_CHARACTERS = 10
 # In text of any language in Latin script a third and more of the letters are vowels. Where each letter stands for
 # another one, it is an eighth to a fifth: b, f, l and r are then read for e, i, o and u.
 _FEWEST_VOWELS = 0.25
-_FEWEST_LETTERS = 80
+_FEWEST_WORDS = 12
 
 
 def is_garbled(text: str) -> bool:
@@ -24,5 +24,6 @@ def is_garbled(text: str) -> bool:
     nameless = len(_NAMELESS.findall(text))
     if visible >= _FEWEST_CHARACTERS and nameless > _MOST_NAMELESS * visible:
         return True
-    letters = "".join(_LATIN_WORD.findall(text.lower()))
-    return len(letters) >= _FEWEST_LETTERS and len(_VOWEL.findall(letters)) < _FEWEST_VOWELS * len(letters)
+    words = set(_LATIN_WORD.findall(text.lower()))
+    letters = "".join(words)
+    return len(words) >= _FEWEST_WORDS and len(_VOWEL.findall(letters)) < _FEWEST_VOWELS * len(letters)
