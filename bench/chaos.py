@@ -260,17 +260,19 @@ class Processes:
         return [p for p, command in _commands() if "/proc/self/fd/9" in command and self._is_ours(p)]
 
     def readers(self) -> list[psutil.Process]:
+        """Readers of files and what they are forked from: these name the service's process in their commands."""
         found: list[psutil.Process] = []
         for process, command in _commands():
-            parent = re.search(r'"parent": (\d+)', command)
-            if "fieldmark.documents.reading.child" in command and parent and int(parent[1]) in self.ever:
+            service = re.search(r"forkserver\.main\(\) (?:plain|ocr) (\d+)", command)
+            if service and int(service[1]) in self.ever:
                 found.append(process)
         return found
 
     def orphans(self) -> list[psutil.Process]:
         """CLIs and readers whose parent is none of the live workers."""
-        live = set(self.pids("worker"))
-        with_parent = [(p, _parent_of(p)) for p in [*self.clis(), *self.readers()]]
+        readers = self.readers()
+        live = {*self.pids("worker"), *(reader.pid for reader in readers)}
+        with_parent = [(p, _parent_of(p)) for p in [*self.clis(), *readers]]
         return [p for p, parent in with_parent if parent is not None and parent not in live]
 
     def _is_ours(self, process: psutil.Process) -> bool:

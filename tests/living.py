@@ -45,6 +45,27 @@ def _arguments(process: psutil.Process) -> list[str]:
         return []
 
 
+def forkservers(pid: int | None = None) -> list[psutil.Process]:
+    """The processes that readers of files are forked from, as a process, or this one, has started them."""
+    return [process for process in _of_reading(pid) if not _is_reader(process)]
+
+
+def readers_of(pid: int | None = None) -> list[psutil.Process]:
+    """The readers of files that go on, of a process or of this one."""
+    return [process for process in _of_reading(pid) if _is_reader(process)]
+
+
+def _of_reading(pid: int | None) -> list[psutil.Process]:
+    return [process for process in children(pid) if "reading import forkserver" in command_line(process)]
+
+
+def _is_reader(process: psutil.Process) -> bool:
+    try:
+        return process.name() == "reader"
+    except psutil.NoSuchProcess:
+        return False
+
+
 def clis(pid: int | None = None) -> list[psutil.Process]:
     """The agents' CLIs that a process, or this one, has started and that go on, those that are just starting too."""
     return [process for process in children(pid) if "fieldmark-agent-" in str(environment_of(process))]

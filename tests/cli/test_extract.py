@@ -15,7 +15,7 @@ from PIL import Image
 
 from fieldmark.api.extractions import Extraction
 from fieldmark.db.embedded import running
-from living import all_gone, command_line
+from living import all_gone, command_line, readers_of
 from locked_files import NEW_PDF, PASSWORD
 from standing import PATIENCE
 
@@ -175,7 +175,7 @@ def test_interrupted_while_a_document_is_read_its_reader_goes_too(home: Home):
     command = home.start("extract", scan, group=True)
     read_until(command.stderr, "Reading the document")
     relatives = family(command)
-    while not any("reading.child" in command_line(relative) for relative in relatives):
+    while not readers_of(command.pid):
         assert command.poll() is None, "no reader was started"
         time.sleep(0.02)
         relatives = family(command)

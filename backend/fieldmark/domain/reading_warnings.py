@@ -16,6 +16,7 @@ class WarningCode(StrEnum):
     HIDDEN_TEXT             words that a person cannot see were left out
     UNCERTAIN_TEXT          OCR is not sure of much of the page
     UNREAD_LINES            OCR saw lines of text and could not read them
+    GARBLED_TEXT            the file's own text was no text, and OCR read the page instead
     NOTHING_READ            the page shows something, and no text was found on it
     FORMULAS_WITHOUT_VALUES cells hold a formula whose value was never stored
     ATTACHMENTS_NOT_READ    the file has other files attached, which were not read
@@ -34,6 +35,7 @@ class WarningCode(StrEnum):
     HIDDEN_TEXT = "hidden_text"
     UNCERTAIN_TEXT = "uncertain_text"
     UNREAD_LINES = "unread_lines"
+    GARBLED_TEXT = "garbled_text"
     NOTHING_READ = "nothing_read"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
     ATTACHMENTS_NOT_READ = "attachments_not_read"
@@ -107,6 +109,8 @@ def _said(code: WarningCode, count: int) -> str:
         case WarningCode.UNREAD_LINES:
             lines = "1 line of text that OCR saw and" if count == 1 else f"{count:,} lines of text that OCR saw and"
             return f"shows {lines} could not read. OCR reads {OCR_SCRIPTS}."
+        case WarningCode.GARBLED_TEXT:
+            return "was read by OCR: the text that the file holds for it is not what its letters show."
         case WarningCode.NOTHING_READ:
             return "shows something, and OCR found no text in it."
         case WarningCode.FORMULAS_WITHOUT_VALUES:

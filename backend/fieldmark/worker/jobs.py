@@ -13,6 +13,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker
 
 from fieldmark.agents.registry import AGENTS, answer_offline
+from fieldmark.documents.reading import readers
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
@@ -34,6 +35,7 @@ POLL_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
+MODELS_AFTER_SECONDS = 5
 MAX_TRIES = 10
 """How often the reading of a document is begun, whether its file, its worker or its storage was what failed."""
 
@@ -145,9 +147,18 @@ async def _work(queue: App, runtime: Runtime) -> None:
         for name, places in _places(runtime.settings).items():
             at_once = with_spare(places)
             group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=at_once: _work_on(queue, n, c)))
+        group.create_task(_load_readers(), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
         group.create_task(_repeat(MAINTENANCE_SECONDS, "maintenance", lambda: _run_maintenance(runtime)))
         group.create_task(_repeat(MAINTENANCE_SECONDS, "originals", runtime.documents.delete_originals))
+
+
+async def _load_readers() -> None:
+    """Have loaded what reading needs, before the first file comes. The models of OCR take a second of computing: that
+    is left until the service has started, and spared where it was only started for a command."""
+    readers.PLAIN.start()
+    await asyncio.sleep(MODELS_AFTER_SECONDS)
+    readers.WITH_OCR.start()
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fieldmark.documents.reading.ocr import _words
 
 CORNERS = [[0.0, 0.0], [100.0, 0.0], [100.0, 10.0], [0.0, 10.0]]
@@ -28,3 +30,18 @@ def test_words_of_other_scripts_keep_their_boxes() -> None:
 def test_a_line_whose_parts_do_not_fit_it_is_left_as_the_engine_has_it() -> None:
     assert [word.text for word in _words("合計 12", 0.9, CORNERS, parts("合", "計"))] == ["合", "計"]
     assert [word.text for word in _words("合計 12", 0.9, CORNERS, ())] == ["合計", "12"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("16-03-201812:07:10", ["16-03-2018", "12:07:10"]),
+        ("16.03.188:07", ["16.03.18", "8:07"]),
+        ("2018-03-1612:07", ["2018-03-16", "12:07"]),
+        ("12:07:10", ["12:07:10"]),
+        ("16-03-2018", ["16-03-2018"]),
+        ("A-16-03-20181", ["A-16-03-20181"]),
+    ],
+)
+def test_a_date_and_a_time_that_stand_close_are_two_words(text: str, words: list[str]) -> None:
+    assert [word.text for word in _words(text, 0.9, CORNERS, parts(text))] == words

@@ -16,13 +16,13 @@ from made_files import archive, encoded, pdf, picture, show
 from PIL import Image, ImageDraw
 
 from desk import until
-from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading import sandbox, sniff
 from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.reading.sandbox import _checked_page, read_file
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.errors import Unreadable
+from fieldmark.errors import OverLimit, Unreadable
 from fieldmark.isolation import users
-from living import children, command_line, is_alive
+from living import forkservers, is_alive, readers_of
 from receipt import receipt, together
 from standing import PATIENCE
 
@@ -56,7 +56,7 @@ def nested_mail() -> bytes:
 
 
 def readers() -> list[psutil.Process]:
-    return [child for child in children() if "reading.child" in command_line(child)]
+    return readers_of(os.getpid())
 
 
 TEXT = "Total: 19,50 €"
@@ -257,22 +257,42 @@ def slow(folder: Path) -> Path:
 async def started(locked_down: bool = False) -> psutil.Process:
     """The subprocess, once it is there; or once it has given up what it may."""
     # Another process sets no event of ours.
-    (child,) = await until(
+    found = await until(
         lambda: [child for child in readers() if not locked_down or child.uids().real != 0], seconds=PATIENCE
     )
-    return child
+    return found[0]
 
 
-async def test_too_slow_a_reading_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match=r"longer to read than the 0\.\d seconds"):
-        await read_file(slow(tmp_path), "slow.tiff", Limits(seconds=0.5, seconds_per_page=0.001))
+async def test_too_much_computing_is_ended_however_fast_the_clock_runs(tmp_path: Path) -> None:
+    with pytest.raises(OverLimit, match=r"more than the \d seconds of computing"):
+        limits = Limits(seconds=1, seconds_per_page=0, seconds_per_scan=0, patience=1000)
+        await read_file(slow(tmp_path), "slow.tiff", limits)
     assert readers() == []
+
+
+async def test_a_reading_that_waits_is_ended_by_the_clock(tmp_path: Path) -> None:
+    limits = Limits(seconds_per_page=0, seconds_per_scan=0, patience=0.02)
+    with pytest.raises(OverLimit, match=r"longer to read than the [01]\.\d seconds"):
+        await read_file(slow(tmp_path), "slow.tiff", limits)
+    assert readers() == []
+
+
+async def test_a_reading_that_the_machine_has_no_time_for_goes_on(tmp_path: Path) -> None:
+    """It is stopped for longer than it may compute, and has computed nothing meanwhile."""
+    page = encoded(picture(["Invoice No: 4711", "Total  19.50"]), "PNG")
+    limits = Limits(seconds=3, seconds_per_page=0, seconds_per_scan=0, patience=1000)
+    task = asyncio.create_task(read_file(saved(tmp_path, "a.png", page), "a.png", limits))
+    child = await started()
+    child.suspend()
+    await asyncio.sleep(limits.seconds)
+    child.resume()
+    assert "4711" in (await task).pages[0].text
 
 
 async def test_each_page_has_its_share_of_the_time(tmp_path: Path) -> None:
     path = saved(tmp_path, "pages.pdf", pdf(["0 0 500 700 re f"] * 300))
     # A share below nothing, so that the pages are counted in time however slow the machine is.
-    with pytest.raises(Unreadable, match="longer to read than the 0 seconds"):
+    with pytest.raises(OverLimit):
         await read_file(path, "pages.pdf", Limits(seconds=60, seconds_per_page=-0.2))
     assert readers() == []
 
@@ -284,6 +304,47 @@ async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not is_alive(child)
+
+
+async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing_is_lost(tmp_path: Path) -> None:
+    page = picture(["Invoice No: 4711", "Total  19.50"])
+    data = encoded(page, "TIFF", save_all=True, append_images=[page] * 2)
+    path = saved(tmp_path, "three.tiff", data)
+    killed: list[psutil.Process] = []
+
+    def kill(done: int, total: int) -> None:
+        if done < 3:
+            killed.extend(forkservers())
+            for process in forkservers():
+                process.kill()
+
+    pages = (await read_file(path, "three.tiff", LENIENT, kill)).pages
+    assert [("4711" in page.text, page.number) for page in pages] == [(True, 1), (True, 2), (True, 3)]
+    assert len({process.pid for process in killed}) >= 2 and not any(map(is_alive, killed))
+    for process in forkservers():  # while there is nothing to read, too
+        process.kill()
+    assert (await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", Limits())).pages[0].text == TEXT
+    assert readers() == []
+
+
+async def test_pages_of_one_document_are_shared_by_the_cores_that_nobody_else_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "CORES", 2)
+    page = picture(["Invoice No: 4711", "Total  19.50"])
+    path = saved(tmp_path, "many.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 7))
+    most = 0
+
+    def look(done: int, total: int) -> None:
+        nonlocal most
+        most = max(most, len(readers()))
+
+    assert len((await read_file(path, "many.tiff", LENIENT, look)).pages) == 8
+    assert most == 2
+    most = 0
+    with sandbox._at_work():  # somebody else's reader: both cores have something to do
+        await read_file(path, "many.tiff", LENIENT, look)
+    assert most == 1
 
 
 @pytest.mark.parametrize(
@@ -309,8 +370,8 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
-    child = await started()
-    assert child.environ().keys() <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
+    (forkserver, *_) = forkservers()
+    assert forkserver.environ().keys() <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
     child = await started(locked_down=True)
     assert child.uids().real == child.uids().effective
     assert users.is_ours(child.uids().real) and child.uids().real != users.of_postgres()

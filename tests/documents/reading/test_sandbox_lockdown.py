@@ -98,20 +98,27 @@ def test_a_locked_down_process_does_not_outlive_the_one_that_started_it() -> Non
     assert all_gone([child]), "The locked-down process is still there."
 
 
-READER = f"""
-import json, os, subprocess, sys
-start = "import sys; sys.path.insert(0, {str(BACKEND)!r}); from fieldmark.documents.reading.child import main; main()"
-reader = subprocess.Popen([sys.executable, "-I", "-c", start, json.dumps({{"parent": os.getpid(), "limits": {{}}}})])
-print(reader.pid, flush=True)
-reader.wait()
+SERVICE = f"""
+import asyncio, os, sys
+sys.path.insert(0, {str(BACKEND)!r})
+from fieldmark.documents.reading.jobs import ReadJob, job_to_json
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.readers import Forkserver
+async def main():
+    server = Forkserver("plain")
+    file, kept = os.pipe()  # a file that never ends
+    async with server.reader(file, job_to_json(ReadJob("a.txt"), Limits(), None), 1000) as (reader, _):
+        print(server.pid, await reader.pid(), flush=True)
+        await reader.answers.readline()
+asyncio.run(main())
 """
 
 
 @linux
-def test_a_reader_before_lockdown_does_not_outlive_it_either() -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-c", READER], text=True, **pipes) as process:
+def test_neither_a_reader_nor_what_it_was_forked_from_outlives_the_service() -> None:
+    with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        reader = psutil.Process(int(process.stdout.readline()))
+        started = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
+        assert len(started) == 2 and all(map(is_alive, started))
         process.kill()
-        assert all_gone([reader]), "The reader waits for its file still."  # which this process would have to send
+        assert all_gone(started), "They wait for their file still."

@@ -250,7 +250,7 @@ def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
     elsewhere = show("nowhere", 50, 600)
     document = Pdf(pdf([show("1", 300, 800) + noise() + layer + elsewhere]), Limits())
     assert document.read_page(1) is None  # left to OCR
-    assert document.hidden_words(1) == ["nowhere"]
+    assert document.told_of_layer(Page(1, 10, 10, "", [], "rapidocr")).hidden_excerpt == "nowhere"
 
 
 def test_a_few_words_hidden_on_a_picture_do_not_make_a_page_a_scan() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fieldmark.documents.reading.pages import Limits
@@ -11,7 +11,7 @@ from fieldmark.documents.reading.pages import Limits
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Read a document. If `scans` is given, recognise the text of those pages only.
+    """Read a document. If `scans` is given, recognise the text of those pages only, one by one as it is told to.
 
     `media_type` is None until the document's content has shown it. `is_too_deep` says that no file inside it is taken.
     """
@@ -34,20 +34,19 @@ class DrawJob:
 
 @dataclass(frozen=True, slots=True)
 class UnlockJob:
-    """Make a copy of a document without its password. That comes by a pipe, whose descriptor this is: an argument could
-    be read in the list of processes."""
+    """Make a copy of a document without its password."""
 
-    password_from: int
+    password: str = field(repr=False)
 
 
 Job = ReadJob | DrawJob | UnlockJob
 _KINDS: dict[str, type[Job]] = {"read": ReadJob, "draw": DrawJob, "unlock": UnlockJob}
 
 
-def job_to_json(job: Job, limits: Limits, parent: int, user: int | None) -> dict[str, Any]:
-    """The job with its limits, the id of the process that asks for it, and the user to do it as."""
+def job_to_json(job: Job, limits: Limits, user: int | None) -> dict[str, Any]:
+    """The job with its limits and the user to do it as."""
     kind = next(name for name, kind in _KINDS.items() if isinstance(job, kind))
-    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "parent": parent, "user": user}
+    return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "user": user}
 
 
 def job_from_json(value: dict[str, Any]) -> Job:

@@ -25,6 +25,10 @@ SAMPLE = 16  # the longest lines: enough to tell which way is up
 UNREAD_INK = 0.35  # of a line's inked columns, beside all words: letters that the models left out
 _TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 _CHINESE_OR_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+# Printed close together, they come without the blank between them.
+_DATE_AND_TIME = re.compile(
+    r"(?<!\d)(\d{4}[-/.]\d\d?[-/.]\d\d|\d\d?[-/.]\d\d?[-/.](?:\d{4}|\d\d))(\d\d?:\d\d(?::\d\d)?)(?!\d)"
+)
 
 Box = tuple[float, float, float, float]
 
@@ -42,8 +46,12 @@ class _Reading:
 class Ocr:
     """The OCR engine with its models loaded."""
 
-    def __init__(self, threads: int) -> None:
-        """Loads all that recognition needs. Afterwards no file is opened and no thread is started."""
+    def __init__(self) -> None:
+        """Loads all that recognition needs. Afterwards no file is opened and no thread is started.
+
+        It computes in one thread: so a process that is forked from this one has the engine whole, and a page costs
+        less than with two threads, of which each waits for the other. Pages are what is shared between cores.
+        """
         import cv2
         import numpy
         from rapidocr import RapidOCR
@@ -60,7 +68,7 @@ class Ocr:
                 "Global.use_cls": False,
                 "Global.return_word_box": True,
                 "Global.text_score": 0.0,  # what is below LEAST_SCORE is left out here, and counted
-                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
+                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
         )
@@ -233,7 +241,7 @@ def _words(text: str, score: float, corners: list[list[float]], parts: Any) -> l
     placed: list[PlacedWord] = []
     for part, confidence, box in _joined(text, parts) or _words_without_boxes(text, score, corners):
         xs, ys = [corner[0] for corner in box], [corner[1] for corner in box]
-        for word, x0, x1 in _spread(clean(str(part)), min(xs), max(xs)):
+        for word, x0, x1 in _spread(_DATE_AND_TIME.sub(r"\1 \2", clean(str(part))), min(xs), max(xs)):
             placed.append(PlacedWord(word, x0, min(ys), x1, max(ys), float(confidence)))
     return placed
 

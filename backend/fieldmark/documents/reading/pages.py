@@ -108,6 +108,8 @@ class DocumentContent:
     pages: list[Page]
     enclosed: list[EnclosedFile] = field(default_factory=list["EnclosedFile"])
     left_out: list[ReadingWarning] = field(default_factory=list[ReadingWarning])
+    cpu_seconds: float = 0
+    """The processor time that its readers took."""
 
     @property
     def warnings(self) -> list[ReadingWarning]:
@@ -126,7 +128,11 @@ class EnclosedFile:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one document may cost. A file beyond any of these is unreadable, with a sentence that names the limit."""
+    """What one document may cost. A file beyond any of these is unreadable, with a sentence that names the limit.
+
+    Seconds are the reader's own processor time, so that a busy machine fails no file. By the clock it may be
+    `patience` times as long: a net under a reader that waits for ever.
+    """
 
     max_bytes: int = 50 * MIB
     max_pages: int = 500
@@ -134,7 +140,13 @@ class Limits:
     max_decoded_bytes: int = 256 * MIB  # what an archive unpacks to, and what the reader may hand back
     seconds: float = 30
     seconds_per_page: float = 2
+    seconds_per_scan: float = 10
+    patience: float = 10
     memory_bytes: int = 2048 * MIB  # address space of the subprocess; where it does OCR, the models come on top
+
+    def cpu_seconds(self, page_count: int, *, by_ocr: bool = False) -> float:
+        """The processor time that this many pages may take."""
+        return max(0, self.seconds + (self.seconds_per_scan if by_ocr else self.seconds_per_page) * page_count)
 
 
 class PlacedWord(NamedTuple):

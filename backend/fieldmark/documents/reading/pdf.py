@@ -5,12 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
 from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
@@ -19,6 +22,16 @@ _RIGHT, _DOWN, _LEFT, _UP = range(4)
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
 _NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A page's visible words by direction, its hidden words, and whether the page is left to OCR."""
+
+    groups: list[tuple[int, list[PlacedWord]]] = field(default_factory=list[tuple[int, list[PlacedWord]]])
+    hidden: list[str] = field(default_factory=list[str])
+    left_to_ocr: bool = False
+    is_garbled: bool = False
 
 
 class Pdf:
@@ -48,18 +61,24 @@ class Pdf:
         """The page of its text layer, without the words that a person cannot see. None if the page is left to OCR.
 
         That is so if no word is visible but something is drawn. It is also so if most of the layer is invisible text
-        over something drawn, as scanners leave it: then our own OCR says what the page shows.
+        over something drawn, as scanners leave it, or no text at all: then our own OCR says what the page shows.
         """
         with self._page(number) as (page, width, height):
-            groups, hidden, scanned = self._words(number, page, width, height)
-            if scanned:
+            layer = self._words(number, page, width, height)
+            if layer.left_to_ocr:
                 return None
-            return layout_page(number, width, height, groups, "pdf").with_hidden_words(hidden + self._annotation_words)
+            hidden = layer.hidden + self._annotation_words
+            return layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
 
-    def hidden_words(self, number: int) -> list[str]:
-        """The hidden words of a page that is left to OCR: where they stand, nothing is drawn that OCR could read."""
-        with self._page(number) as (page, width, height):
-            return self._words(number, page, width, height)[1] + self._annotation_words
+    def told_of_layer(self, page: Page) -> Page:
+        """A page that was left to OCR, with what its text layer has to be told of: the hidden words, where nothing is
+        drawn that OCR could read; or that it is garbled."""
+        with self._page(page.number) as (handle, width, height):
+            layer = self._words(page.number, handle, width, height)
+            if layer.is_garbled:
+                warning = ReadingWarning(WarningCode.GARBLED_TEXT, page.number)
+                page = replace(page, warnings=(*page.warnings, warning))
+            return page.with_hidden_words(layer.hidden + self._annotation_words)
 
     @property
     def is_dynamic_form(self) -> bool:
@@ -148,20 +167,20 @@ class Pdf:
         finally:
             pdfium.FPDF_ClosePage(page)
 
-    def _words(
-        self, number: int, page: Any, width: float, height: float
-    ) -> tuple[list[tuple[int, list[PlacedWord]]], list[str], bool]:
-        """The page's visible words by direction, its hidden words, and whether the page is left to OCR.
+    def _words(self, number: int, page: Any, width: float, height: float) -> _Layer:
+        """The page's text layer.
 
         A word's box is that of its first and last character together. Asking PDFium for these two only, not for every
         character, halves the time of a page.
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
-            return [], [], pdfium.FPDFPage_CountObjects(page) > 0
+            return _Layer(left_to_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
+            if is_garbled(_characters(codes)):
+                return _Layer(left_to_ocr=True, is_garbled=True)
             boxes = _Boxes(page, layer)
             words: list[LayerWord] = []
             direction = _RIGHT
@@ -171,7 +190,7 @@ class Pdf:
                 if is_right_to_left(text):
                     direction = _RIGHT  # of a digit alone behind it
             if not words:
-                return [], [], pdfium.FPDFPage_CountObjects(page) > 0
+                return _Layer(left_to_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
             check_size(number, [word.text for word in words])  # before the work on each
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character)
             groups: dict[int, list[PlacedWord]] = {}
@@ -189,7 +208,8 @@ class Pdf:
             # Of a scan's text layer only the words that stand where nothing is drawn count as hidden.
             over_drawing = sum(covered for _, covered in hidden)
             scanned = over_drawing > sum(map(len, groups.values())) or not (groups or detector.is_blank)
-            return sorted(groups.items()), [text for text, covered in hidden if not (scanned and covered)], scanned
+            told = [text for text, covered in hidden if not (scanned and covered)]
+            return _Layer(sorted(groups.items()), told, left_to_ocr=scanned)
         finally:
             pdfium.FPDFText_ClosePage(layer)
 

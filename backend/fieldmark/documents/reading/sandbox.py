@@ -1,26 +1,26 @@
-"""Read or draw a document in a locked-down subprocess, and check what it answers: the file may be hostile."""
+"""Read or draw a document in locked-down subprocesses, and check what they answer: the file may be hostile."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 import os
 import signal
 import stat
-import sys
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from fieldmark.db.aside import aside
 from fieldmark.documents.reading.enclosed import MAX_NAME
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, EnclosedFile, Limits, Page, clean
+from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLost
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning
 from fieldmark.errors import (
@@ -30,6 +30,7 @@ from fieldmark.errors import (
     NotFound,
     OverLimit,
     PasswordProtected,
+    Unavailable,
     Unreadable,
     Unsupported,
 )
@@ -39,12 +40,10 @@ MAX_LINE = 64 * MIB
 SHORT_LINE = 8 * 1024
 """One that is parsed on the event loop: a page may hold 100,000 words."""
 MAX_PAGE_WARNINGS = 10
-MAX_PASSWORD_BYTES = 1000
-_ROOT = Path(__file__).parents[3]
-# -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
-_START = "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading.child import main; main()"
-# Libraries would otherwise start a thread, with its own share of address space, for each core.
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+NO_MESSAGE: Final[dict[str, Any]] = {}
+CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MOST_LOST: Final = 3
+"""How often a reader that was lost without its own doing is replaced."""
 
 # What the child may say happened; any other word of it is no more than that the file is unreadable.
 _ERRORS: dict[str, type[FieldmarkError]] = {
@@ -52,6 +51,7 @@ _ERRORS: dict[str, type[FieldmarkError]] = {
 }
 
 Progress = Callable[[int, int], Awaitable[None] | None]
+T = TypeVar("T")
 
 
 async def read_file(
@@ -61,54 +61,133 @@ async def read_file(
 
     `filename` is what the uploader called it. The media type is found by the content. `on_page(done, total)` is called
     after each page. Files inside the document are unpacked into the folder `unpack_to`; they are left out without one.
-    Raises Unreadable, with one sentence that says why, for any file that cannot be read within the
-    limits. Cancelling kills the subprocess.
+    Raises Unreadable, with one sentence that says why, for any file that cannot be read within the limits. Cancelling
+    kills the subprocesses.
     """
-    pages: dict[int, Page] = {}
-    enclosed: list[EnclosedFile] = []
-    left_out: list[ReadingWarning] = []
-    arriving: EnclosedFile | None = None
-    media_type = ""
-    total = 0
-
+    reading = _Reading(path, Path(filename).name, limits, on_page, unpack_to)
     async with _Deadline(limits) as deadline:
-        scans: list[int] | None = None
-        while scans is None or scans:
-            job = ReadJob(Path(filename).name, media_type or None, scans, is_too_deep=unpack_to is None)
-            async with _subprocess(path, job, limits) as process:
-                async for message in _messages(process, limits):
-                    with _rejecting_nonsense():
-                        if "pages" in message:
-                            total, media_type = (
-                                _checked_number(message["pages"], limits),
-                                _checked_media_type(message["media_type"]),
-                            )
-                            deadline.extend(total)
-                        elif "enclosed" in message:
-                            arriving = _checked_enclosed(message, enclosed, limits, unpack_to)
-                        elif "left_out" in message:
-                            left_out = [_checked_left_out(warning) for warning in message["left_out"][: len(LEFT_OUT)]]
-                        elif "scans" in message:
-                            scans = (
-                                [_checked_number(number, limits) for number in message["scans"]]
-                                if scans is None
-                                else []
-                            )
-                        else:
-                            page = await aside(_checked_page, message["page"], total)
-                            pages[page.number] = page
-                    if arriving is not None:
-                        await _receive_file(process, arriving)
-                        enclosed.append(arriving)
-                        arriving = None
-                    if "page" in message and on_page and inspect.isawaitable(pending := on_page(len(pages), total)):
-                        await pending
+        await reading.read(deadline)
+    pages, total = reading.pages, reading.total
     if sorted(pages) != list(range(1, total + 1)):
         raise Unreadable("The file could not be read to its end.")
-    if not enclosed and not any(page.words for page in pages.values()):
+    if not reading.enclosed and not any(page.words for page in pages.values()):
         hidden = any(page.hidden_words for page in pages.values())
         raise NoText(f"No text{' that a person can see' if hidden else ''} was found in the document.")
-    return DocumentContent(media_type, [pages[number] for number in sorted(pages)], enclosed, left_out)
+    in_order = [pages[number] for number in sorted(pages)]
+    return DocumentContent(
+        reading.media_type, in_order, reading.enclosed, reading.left_out, cpu_seconds=sum(reading.cpu_seconds)
+    )
+
+
+class _Reading:
+    """The reading of one document: first what text it has itself, then the rest by OCR."""
+
+    def __init__(
+        self, path: Path, filename: str, limits: Limits, on_page: Progress | None, unpack_to: Path | None
+    ) -> None:
+        self._path = path
+        self._filename = filename
+        self._limits = limits
+        self._on_page = on_page
+        self._unpack_to = unpack_to
+        self.enclosed: list[EnclosedFile] = []
+        self.left_out: list[ReadingWarning] = []
+        self.pages: dict[int, Page] = {}
+        self.total = 0
+        self.media_type = ""
+        self.cpu_seconds: list[float] = []
+        self._left: deque[int] = deque()
+        self._lost = 0
+
+    async def read(self, deadline: _Deadline) -> None:
+        while True:
+            try:
+                with _at_work():
+                    scans = await self._read_text(deadline)
+                break
+            except ReaderLost:
+                self._count_lost()
+        if not scans:
+            return
+        self._left.extend(scans)
+        deadline.allow(self._limits.cpu_seconds(self.total) + self._limits.cpu_seconds(len(scans), by_ocr=True))
+        job = ReadJob(self._filename, self.media_type, scans)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._recognise(job, group))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _read_text(self, deadline: _Deadline) -> list[int]:
+        """The pages that are left to OCR."""
+        scans: list[int] = []
+        self.enclosed = []  # a reader before this one may have been lost
+        job = ReadJob(self._filename, is_too_deep=self._unpack_to is None)
+        async with _subprocess(self._path, job, self._limits, self.cpu_seconds) as reader:
+            async for message in _messages(reader, self._limits):
+                if "page" in message:
+                    await self._take(message)
+                    continue
+                if "enclosed" in message:
+                    with _rejecting_nonsense():
+                        arriving = _checked_enclosed(message, self.enclosed, self._limits, self._unpack_to)
+                    await _receive_file(reader, arriving)
+                    self.enclosed.append(arriving)
+                    continue
+                with _rejecting_nonsense():
+                    if "pages" in message:
+                        self.total = _checked_number(message["pages"], self._limits)
+                        self.media_type = _checked_media_type(message["media_type"])
+                        deadline.allow(self._limits.cpu_seconds(self.total))
+                    elif "left_out" in message:
+                        self.left_out = [_checked_left_out(one) for one in message["left_out"][: len(LEFT_OUT)]]
+                    else:
+                        scans = [_checked_number(number, self._limits) for number in message["scans"]]
+        return scans
+
+    async def _recognise(self, job: ReadJob, group: asyncio.TaskGroup, helper: bool = False) -> None:
+        """Read pages by OCR until none is left. A helper gives way as soon as all cores have something to do without
+        it: so one long document has all that nobody else needs."""
+        with _at_work():
+            while self._left:
+                try:
+                    await self._recognise_with(job, group, helper)
+                    if helper:
+                        return
+                except ReaderLost:
+                    self._count_lost()
+
+    async def _recognise_with(self, job: ReadJob, group: asyncio.TaskGroup, helper: bool) -> None:
+        async with _subprocess(self._path, job, self._limits, self.cpu_seconds) as reader:
+            messages = _messages(reader, self._limits)
+            begun = await anext(messages, NO_MESSAGE)
+            if begun.get("pages") != self.total:
+                raise Damaged("The file made its reader answer nonsense.")
+            while self._left and not (helper and _at_work.count > CORES):
+                if len(self._left) > 1 and _at_work.count < CORES:
+                    group.create_task(self._recognise(job, group, helper=True))
+                number = self._left.popleft()
+                try:
+                    await reader.say(b"%d" % number)
+                    message = await anext(messages, NO_MESSAGE)
+                except ReaderLost:
+                    self._left.appendleft(number)
+                    raise
+                await self._take(message, number)
+
+    async def _take(self, message: dict[str, Any], number: int | None = None) -> None:
+        with _rejecting_nonsense():
+            page = await aside(_checked_page, message["page"], self.total)
+            if number not in (None, page.number):
+                raise ValueError(page.number)
+            self.pages[page.number] = page
+        if self._on_page and inspect.isawaitable(pending := self._on_page(len(self.pages), self.total)):
+            await pending
+
+    def _count_lost(self) -> None:
+        self._lost += 1
+        if self._lost > MOST_LOST:
+            raise Unavailable("The readers of files end again and again: see why on this machine.")
 
 
 async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -> bool:
@@ -116,24 +195,30 @@ async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -
 
     Raises PasswordProtected where it is not this one, Unreadable as `read_file`.
     """
-    reading, writing = os.pipe()
-    try:
+    return await _unless_lost(lambda: _unlocked(path, password, limits, target))
+
+
+async def _unlocked(path: Path, password: str, limits: Limits, target: Path) -> bool:
+    is_locked = False
+    async with _Deadline(limits), _subprocess(path, UnlockJob(password), limits, []) as reader:
+        async for message in _messages(reader, limits):
+            if "unlocked" in message and not is_locked:
+                size = message["unlocked"]
+                if type(size) is not int or not 0 < size <= limits.max_bytes:
+                    raise OverLimit("The file without its password is larger than a document may be.")
+                await _receive_file(reader, EnclosedFile(target.name, target, size))
+                is_locked = True
+    return is_locked
+
+
+async def _unless_lost(do: Callable[[], Awaitable[T]]) -> T:
+    """What it answers, tried again where its reader was lost without its own doing."""
+    for _ in range(MOST_LOST):
         try:
-            os.write(writing, password.encode()[:MAX_PASSWORD_BYTES])  # no more than the pipe holds
-        finally:
-            os.close(writing)
-        is_locked = False
-        async with _Deadline(limits), _subprocess(path, UnlockJob(reading), limits, (reading,)) as process:
-            async for message in _messages(process, limits):
-                if "unlocked" in message and not is_locked:
-                    size = message["unlocked"]
-                    if type(size) is not int or not 0 < size <= limits.max_bytes:
-                        raise OverLimit("The file without its password is larger than a document may be.")
-                    await _receive_file(process, EnclosedFile(target.name, target, size))
-                    is_locked = True
-        return is_locked
-    finally:
-        os.close(reading)
+            return await do()
+        except ReaderLost:
+            continue
+    raise Unavailable("The readers of files end again and again: see why on this machine.")
 
 
 async def draw_pages(
@@ -146,15 +231,20 @@ async def draw_pages(
     if media_type not in MEDIA_TYPES:
         raise NotFound(f"A file of type {media_type} has no page images.")
     job = DrawJob(media_type, list(numbers), dpi, longest_side)
+    return await _unless_lost(lambda: _drawn(path, job, limits, max_bytes))
+
+
+async def _drawn(path: Path, job: DrawJob, limits: Limits, max_bytes: int) -> list[bytes]:
     drawn: list[bytes] = []
-    async with _Deadline(limits) as deadline, _subprocess(path, job, limits) as process:
-        async for message in _messages(process, limits):
+    numbers = job.numbers
+    async with _Deadline(limits) as deadline, _subprocess(path, job, limits, []) as reader:
+        async for message in _messages(reader, limits):
             if "pages" in message:
-                deadline.extend(len(numbers))
+                deadline.allow(limits.cpu_seconds(len(numbers)))
             elif "png" in message and len(drawn) < len(numbers):
                 with _rejecting_nonsense():
                     size = int(message["png"])
-                png = await _read_png(process, size)
+                png = await _read_png(reader, size)
                 if not png.startswith(b"\x89PNG\r\n\x1a\n"):
                     raise Unreadable("The page could not be drawn.")
                 if sum(map(len, drawn)) + len(png) > max_bytes:
@@ -166,16 +256,17 @@ async def draw_pages(
 
 
 class _Deadline:
-    """The time that a document may take. It grows once the number of pages is known."""
+    """The time by the clock that a document may take: many times the processor time, which is what limits it."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._seconds = limits.seconds
+        self._patience = limits.patience
+        self._seconds = limits.patience * limits.cpu_seconds(0)
         self._started = asyncio.get_running_loop().time()
-        self._timeout = asyncio.timeout(limits.seconds)
+        self._timeout = asyncio.timeout(self._seconds)
 
-    def extend(self, page_count: int) -> None:
-        self._seconds = self._limits.seconds + self._limits.seconds_per_page * page_count
+    def allow(self, cpu_seconds: float) -> None:
+        """Let it take this much processor time in all."""
+        self._seconds = self._patience * cpu_seconds
         self._timeout.reschedule(self._started + self._seconds)
 
     async def __aenter__(self) -> _Deadline:
@@ -189,40 +280,40 @@ class _Deadline:
             raise OverLimit(f"The file took longer to read than the {self._seconds:g} seconds it may.") from error
 
 
-@asynccontextmanager
-async def _subprocess(
-    path: Path, job: Job, limits: Limits, inherited: Sequence[int] = ()
-) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The child process that works on the file, in a process group of its own. The group is killed at the end.
+class _AtWork:
+    """The readers of this process that compute. With as many as there are cores, no document gets a second one."""
 
-    `inherited` are descriptors that it gets besides the file's and its answers'."""
+    count = 0
+
+    @contextmanager
+    def __call__(self) -> Generator[None]:
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
+
+
+_at_work: Final = _AtWork()
+
+
+@asynccontextmanager
+async def _subprocess(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]) -> AsyncGenerator[Reader]:
+    """The reader that works on the file. It is killed at the end, and its processor time added to `cpu_seconds`."""
+    forkserver = WITH_OCR if isinstance(job, ReadJob) and job.scans is not None else PLAIN
     with users.taken() as user:
-        # The file is handed over open: the child's user need not be able to reach it.
+        # The file is handed over open: the reader's user need not be able to reach it.
         file = await asyncio.to_thread(_open_checked, path, limits)
         try:
-            argument = json.dumps(job_to_json(job, limits, os.getpid(), user))
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-I", "-B", "-X", "utf8", "-c", _START, argument, str(_ROOT)),
-                stdin=file,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=_ENVIRONMENT,
-                cwd="/",
-                start_new_session=True,
-                limit=MAX_LINE,
-                pass_fds=inherited,
-            )
+            working = forkserver.reader(file, job_to_json(job, limits, user), MAX_LINE)
+            async with working as (reader, taken):
+                os.close(file)
+                file = -1
+                yield reader
+            cpu_seconds += taken
         finally:
-            os.close(file)
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            # Until its pipe is read to the end, the transport stays open.
-            await _stdout(process).read()
-            await process.wait()
+            if file >= 0:
+                os.close(file)
 
 
 def _open_checked(path: Path, limits: Limits) -> int:
@@ -243,19 +334,21 @@ def _open_checked(path: Path, limits: Limits) -> int:
     return file
 
 
-async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> AsyncIterator[dict[str, Any]]:
+async def _messages(reader: Reader, limits: Limits) -> AsyncIterator[dict[str, Any]]:
     """The child's messages, up to the last. Raises the error that it reports, and Unreadable if it died."""
     received = 0
     while True:
         try:
-            line = await _stdout(process).readline()
+            line = await reader.answers.readline()
+        except ConnectionResetError:  # it ended before it took what it was told
+            raise await _cause_of_death(reader) from None
         except ValueError as error:
             raise OverLimit("A page of the file holds more than a page may.") from error
         received += len(line)
         if received > limits.max_decoded_bytes:
             raise OverLimit(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
         if not line.endswith(b"\n"):
-            raise await _cause_of_death(process)
+            raise await _cause_of_death(reader)
         with _rejecting_nonsense():
             message = dict[str, Any](json.loads(line) if len(line) < SHORT_LINE else await aside(json.loads, line))
         if "error" in message:
@@ -278,44 +371,39 @@ def _rejecting_nonsense() -> Generator[None]:
         raise Damaged("The file made its reader answer nonsense.") from error
 
 
-async def _cause_of_death(process: asyncio.subprocess.Process) -> Unreadable:
-    code = await process.wait()
-    if code == -signal.SIGXCPU:
-        return OverLimit("The file took more computing time to read than it may.")
-    if code == -signal.SIGKILL:
+async def _cause_of_death(reader: Reader) -> Unreadable:
+    """Why a reader ended before its time. Raises ReaderLost where that says nothing of the file."""
+    ended = await reader.ended()
+    if ended.code == -signal.SIGXCPU:
+        return OverLimit(f"The file took more than the {ended.cpu_seconds:.0f} seconds of computing that it may.")
+    if ended.code == -signal.SIGKILL:
         return OverLimit("The reader was killed while it read the file, most likely because memory ran out.")
-    if code < 0:
-        name = signal.Signals(-code).name
+    if ended.code < 0:
+        name = signal.Signals(-ended.code).name
         return Damaged(f"The file made its reader crash ({name}): it is damaged, or needs more memory than it may.")
-    return Unreadable(f"The reader stopped before the file's end (exit code {code}).")
+    return Unreadable(f"The reader stopped before the file's end (exit code {ended.code}).")
 
 
-async def _read_png(process: asyncio.subprocess.Process, size: int) -> bytes:
+async def _read_png(reader: Reader, size: int) -> bytes:
     if not 0 < size <= MAX_LINE:
         raise OverLimit("The page's image is too large.")
     try:
-        return await _stdout(process).readexactly(size)
-    except asyncio.IncompleteReadError as error:
-        raise await _cause_of_death(process) from error
+        return await reader.answers.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionResetError) as error:
+        raise await _cause_of_death(reader) from error
 
 
-async def _receive_file(process: asyncio.subprocess.Process, arriving: EnclosedFile) -> None:
-    """Write the child's next bytes to the file's path. They are never all in memory."""
+async def _receive_file(reader: Reader, arriving: EnclosedFile) -> None:
+    """Write the reader's next bytes to the file's path. They are never all in memory."""
     size = arriving.byte_size
-    with await asyncio.to_thread(arriving.path.open, "xb") as file:
+    with await asyncio.to_thread(arriving.path.open, "wb") as file:
         while size:
             try:
-                chunk = await _stdout(process).readexactly(min(size, MIB))
-            except asyncio.IncompleteReadError as error:
-                raise await _cause_of_death(process) from error
+                chunk = await reader.answers.readexactly(min(size, MIB))
+            except (asyncio.IncompleteReadError, ConnectionResetError) as error:
+                raise await _cause_of_death(reader) from error
             await asyncio.to_thread(file.write, chunk)
             size -= len(chunk)
-
-
-def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
-    if process.stdout is None:
-        raise AssertionError("The child's standard output is a pipe.")
-    return process.stdout
 
 
 def _checked_number(value: Any, limits: Limits) -> int:

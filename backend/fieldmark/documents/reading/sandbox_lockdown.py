@@ -26,12 +26,16 @@ import sys
 
 from fieldmark.isolation import landlock
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_NO_NEW_PRIVS = 1, 4, 15, 38
 _CLONE_NEWNET = 0x4000_0000
+CPU_GRACE_SECONDS = 2
 
 
 def confine_early() -> None:
-    """Give up what loading needs not: all but reading files. Before any thread begins, which would keep it."""
+    """Give up what loading needs not: all but reading files. Before any thread begins, which would keep it.
+
+    A process confines itself again after it was forked: those of one confinement may signal and trace each other.
+    """
     landlock.confine(readable=("/",))
 
 
@@ -46,7 +50,7 @@ def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None
         library.unshare(_CLONE_NEWNET)  # needs privileges; without them the limit on descriptors has to do
     lower_limit(resource.RLIMIT_CORE, 0)
     lower_limit(resource.RLIMIT_FSIZE, 0)
-    lower_limit(resource.RLIMIT_CPU, cpu_seconds)
+    limit_cpu(cpu_seconds)
     if linux:
         lower_limit(resource.RLIMIT_AS, memory_bytes)
     if linux and user is not None and os.geteuid() == 0:
@@ -69,6 +73,20 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
+
+
+def name_process(name: str) -> None:
+    """Have the system show this process under a name, of at most 15 characters. Only on Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def limit_cpu(seconds: int) -> None:
+    """Lower the limit on processor time: SIGXCPU ends the process then, and a while later SIGKILL, which cannot be
+    ignored. Both at once would look like a lack of memory."""
+    lower_limit(resource.RLIMIT_CPU, seconds + CPU_GRACE_SECONDS)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, hard), hard))
 
 
 class _NoImports:

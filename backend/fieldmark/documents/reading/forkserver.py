@@ -1,0 +1,158 @@
+"""The process that readers of files are forked from. It has loaded all that they need, and never sees a document.
+
+It is started with its control socket as standard input. Each byte that comes there brings two descriptors, and is the
+wish for one reader:
+
+- the work: the file and the channel of one job, which the reader gets as standard input and output;
+- the status: `{"pid"}` and, at the end, `{"code", "cpu"}` are written to it. When its other end is shut, the reader is
+  killed.
+
+The job itself comes through the channel, so that no name of a file, no password and no text is ever in this process,
+whose memory every reader has a copy of. When the control socket is closed, it ends, and its readers with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from fieldmark.documents.reading.sandbox_lockdown import confine_early, die_with_parent, name_process
+
+Work = Callable[[int], None]
+"""What a reader does, given the id of the process that it was forked from: descriptor 0 is its file, 1 its channel."""
+
+DESCRIPTORS = 3
+
+
+def main() -> NoReturn:
+    """Load what readers need (with `ocr` as the first argument, for OCR too) and fork them until the service is gone.
+
+    The second argument is the service's process id, for who looks at the processes.
+    """
+    confine_early()
+    name_process("forkserver")
+    from fieldmark.documents.reading import child
+
+    child.load(ocr=sys.argv[1] == "ocr")
+    serve(child.main)
+
+
+def serve(work: Work) -> NoReturn:
+    """Fork a reader for each wish on standard input."""
+    # What is loaded is not looked at again: the pages it lies in stay shared.
+    gc.collect()
+    gc.freeze()
+    _Server(socket.socket(fileno=os.dup(0)), work).serve()
+
+
+@dataclass(slots=True)
+class _Reader:
+    pid: int
+    status: socket.socket
+
+
+class _Server:
+    def __init__(self, control: socket.socket, work: Work) -> None:
+        self._control = control
+        self._work = work
+        self._readers: dict[int, _Reader] = {}
+        self._selector = selectors.DefaultSelector()
+        self._wakeup, told = socket.socketpair()
+        self._wakeup.setblocking(False)
+        told.setblocking(False)
+        signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _ignore)
+        self._told = told
+        self._selector.register(control, selectors.EVENT_READ, self._on_wish)
+        self._selector.register(self._wakeup, selectors.EVENT_READ, self._on_death)
+
+    def serve(self) -> NoReturn:
+        while True:
+            for key, _ in self._selector.select():
+                key.data()
+
+    def _on_wish(self) -> None:
+        wish, descriptors, _, _ = socket.recv_fds(self._control, 1, DESCRIPTORS)
+        if not wish:
+            os._exit(0)  # the kernel kills the readers: each has asked for it
+        file, channel, status = descriptors
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_reader(file, channel, parent)
+        except OSError:  # no more processes: who asked sees that there is none
+            os.close(status)
+            return
+        finally:
+            os.close(file)
+            os.close(channel)
+        reader = _Reader(pid, socket.socket(fileno=status))
+        self._readers[pid] = reader
+        self._selector.register(reader.status, selectors.EVENT_READ, lambda: self._kill(reader))
+        _tell(reader.status, {"pid": pid})
+
+    def _become_reader(self, file: int, channel: int, parent: int) -> NoReturn:
+        code = 1
+        try:
+            die_with_parent(parent)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            os.dup2(file, 0)
+            os.dup2(channel, 1)
+            # Among the rest are the ends of other readers, and the socket that wishes come by.
+            os.closerange(3, _highest_descriptor() + 1)
+            name_process("reader")
+            confine_early()
+            self._work(parent)
+            code = 0
+        finally:
+            # Nothing of the server's is tidied up here: neither its frames nor its buffers are this process's own.
+            os._exit(code)
+
+    def _kill(self, reader: _Reader) -> None:
+        """Nothing comes by the status but that its other end is shut."""
+        if self._readers.get(reader.pid) is reader:  # else it ended, as another event of this round has told
+            self._selector.unregister(reader.status)
+            os.kill(reader.pid, signal.SIGKILL)  # not reaped yet, so the number is its own
+
+    def _on_death(self) -> None:
+        while True:
+            try:
+                self._wakeup.recv(4096)
+            except BlockingIOError:
+                break
+        for reader in list(self._readers.values()):
+            pid, status, used = os.wait4(reader.pid, os.WNOHANG)
+            if pid:
+                del self._readers[pid]
+                if reader.status.fileno() in self._selector.get_map():
+                    self._selector.unregister(reader.status)
+                code = os.waitstatus_to_exitcode(status)
+                _tell(reader.status, {"code": code, "cpu": used.ru_utime + used.ru_stime})
+                reader.status.close()
+
+
+def _highest_descriptor() -> int:
+    folder = Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd")
+    return max(int(path.name) for path in folder.iterdir())
+
+
+def _ignore(number: int, frame: object) -> None:
+    """A signal that only wakes the loop. Were it ignored by the system, no child could be waited for."""
+
+
+def _tell(status: socket.socket, message: dict[str, float]) -> None:
+    with contextlib.suppress(OSError):  # whoever asked for it may be gone
+        status.send(json.dumps(message).encode() + b"\n", socket.MSG_DONTWAIT)

@@ -1,0 +1,29 @@
+"""Whether the text of a PDF page is what its letters show: a font may name its glyphs wrongly, or not at all."""
+
+from __future__ import annotations
+
+import re
+
+# No character, one that stands for another that is missing, and those whose meaning only the font knows.
+_NAMELESS = re.compile("[\0\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff]")
+_VISIBLE = re.compile(r"\S")
+_LATIN_WORD = re.compile("[a-z\u00df-\u024f]{4,}")
+_VOWEL = re.compile("[aeiouy\u00df-\u024f]")
+
+_MOST_NAMELESS = 0.3
+_FEWEST_CHARACTERS = 10
+# In text of any language in Latin script a third and more of the letters are vowels. Where each letter stands for
+# another one, it is an eighth to a fifth: b, f, l and r are then read for e, i, o and u.
+_FEWEST_VOWELS = 0.25
+_FEWEST_WORDS = 12
+
+
+def is_garbled(text: str) -> bool:
+    """Whether most of a page's text layer is no text. Codes, amounts and short pages are none of this."""
+    visible = len(_VISIBLE.findall(text))
+    nameless = len(_NAMELESS.findall(text))
+    if visible >= _FEWEST_CHARACTERS and nameless > _MOST_NAMELESS * visible:
+        return True
+    words = set(_LATIN_WORD.findall(text.lower()))
+    letters = "".join(words)
+    return len(words) >= _FEWEST_WORDS and len(_VOWEL.findall(letters)) < _FEWEST_VOWELS * len(letters)

@@ -1,0 +1,202 @@
+"""Readers of files as the service starts and ends them: each is forked for one job.
+
+What they are forked from is a process that has loaded all they need. There are two of these, which are started when
+first needed: one with the models of OCR, and one without for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fieldmark.errors import Unavailable
+
+_ROOT: Final = Path(__file__).parents[3]
+# -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
+START: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading import forkserver; "
+    "forkserver.main()"
+)
+# Libraries would otherwise start a thread, with its own share of address space, for each core.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+_FULL_SECONDS: Final = 0.05
+
+
+class ReaderLost(Exception):
+    """The process that readers are forked from has ended, and this reader with it: the job may be given again."""
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a reader ended: its exit code, or the negative number of a signal, and the processor time that it took."""
+
+    code: int
+    cpu_seconds: float
+
+
+class Reader:
+    """One forked process at work on one job."""
+
+    def __init__(
+        self,
+        answers: asyncio.StreamReader,
+        channel: asyncio.StreamWriter,
+        status: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        self.answers = answers
+        self._channel = channel
+        self._status, self._status_end = status
+        self._pid: int | None = None
+        self._ended: Ended | None = None
+
+    async def say(self, line: bytes) -> None:
+        """Send it a line. One that has ended takes none, which its answers then tell."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._channel.write(line + b"\n")
+            await self._channel.drain()
+
+    async def ended(self) -> Ended:
+        """How it ended, once it has. Raises ReaderLost where nobody can tell."""
+        while self._ended is None:
+            await self._hear()
+        return self._ended
+
+    async def pid(self) -> int:
+        """Its process id. Raises as `ended`."""
+        while self._pid is None:
+            await self._hear()
+        return self._pid
+
+    async def _hear(self) -> None:
+        line = await self._status.readline()
+        if not line:
+            raise ReaderLost
+        told: dict[str, Any] = json.loads(line)
+        if "pid" in told:
+            self._pid = told["pid"]
+        else:
+            self._ended = Ended(told["code"], told["cpu"])
+
+    async def end(self) -> float:
+        """Kill it, if it goes on. Answers the processor time that it took, once it is gone."""
+        try:
+            self._status_end.write_eof()  # what its parent kills it for
+            return (await self.ended()).cpu_seconds
+        except (ReaderLost, OSError):
+            return 0.0
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Let go of it."""
+        for writer in (self._channel, self._status_end):
+            writer.transport.abort()
+
+
+class Forkserver:
+    """A process that forks readers. It is started when it is needed, and again when it has died."""
+
+    def __init__(self, kind: str, start: str = START) -> None:
+        self._kind = kind
+        self._start = start
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._of = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, if one was started and goes on."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Start the process where there is none, so that it has loaded everything when the first file comes."""
+        with self._lock:
+            self._ensure()
+
+    def stop(self) -> None:
+        """End the process and its readers."""
+        with self._lock:
+            if self._control is not None:
+                self._control.close()
+                self._control = None
+            if self._process is not None:
+                self._process.wait()
+
+    @asynccontextmanager
+    async def reader(self, file: int, job: dict[str, Any], max_line: int) -> AsyncGenerator[tuple[Reader, list[float]]]:
+        """A reader that was given the file and the job. It is killed at the end, and then the list has the processor
+        time that it took."""
+        channel, theirs = socket.socketpair()
+        status, of_status = socket.socketpair()
+        with theirs, of_status:
+            answers, writer = await asyncio.open_connection(sock=channel, limit=max_line)
+            reader = Reader(answers, writer, await asyncio.open_connection(sock=status))
+            try:
+                await self._send([file, theirs.fileno(), of_status.fileno()])
+            except BaseException:
+                reader.abort()
+                raise
+        cpu_seconds: list[float] = []
+        try:
+            await reader.say(json.dumps(job).encode())
+            yield reader, cpu_seconds
+        finally:
+            cpu_seconds.append(await reader.end())
+
+    async def _send(self, descriptors: list[int]) -> None:
+        """Hand over descriptors. What was not taken by a process that died is handed to the next one."""
+        for _ in range(3):
+            with self._lock:
+                control = self._ensure()
+            while True:
+                try:
+                    socket.send_fds(control, [b"r"], descriptors, socket.MSG_DONTWAIT)
+                except BlockingIOError:  # it loads still, and many wait
+                    await asyncio.sleep(_FULL_SECONDS)
+                except OSError:
+                    self._forget(control)
+                    break
+                else:
+                    return
+        raise Unavailable("The process that reads files does not start.")
+
+    def _ensure(self) -> socket.socket:
+        if self._control is not None and self._of == os.getpid() and self.pid is not None:
+            return self._control
+        control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-B", "-X", "utf8", "-c", self._start, self._kind, str(os.getpid()), str(_ROOT)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        if self._control is not None:
+            self._control.close()
+        self._control, self._of = control, os.getpid()
+        return control
+
+    def _forget(self, control: socket.socket) -> None:
+        with self._lock:
+            if self._control is control:
+                control.close()
+                self._control = None
+
+
+PLAIN: Final = Forkserver("plain")
+WITH_OCR: Final = Forkserver("ocr")

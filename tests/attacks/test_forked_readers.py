@@ -1,0 +1,144 @@
+"""A reader that its file took over, as the service forks it: what it cannot do, and what it can without each guard."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from fieldmark.documents.reading.jobs import ReadJob, job_to_json
+from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.documents.reading.readers import Forkserver
+from fieldmark.isolation import landlock
+
+pytestmark = pytest.mark.anyio
+
+AS_ROOT = os.geteuid() == 0
+scoped = pytest.mark.skipif(landlock.version() < landlock.SCOPES_SIGNALS, reason="Landlock has no scope of signals")
+root = pytest.mark.skipif(not AS_ROOT, reason="only root has other users to give")
+
+SECRET = "tocsin of the first"
+# A reader tries everything after its job. Its file names another reader, or bids it stay where that one can find it.
+START = """
+import sys; sys.path.insert(0, sys.argv.pop())
+import ctypes, json, os, re, socket, time
+from fieldmark.documents.reading import child, forkserver
+said = []
+def tried(name, deed):
+    try:
+        deed()
+    except OSError:
+        return
+    said.append(name)
+def open_ones():
+    found = []
+    for number in range(3, 256):
+        try:
+            os.fstat(number)
+        except OSError:
+            continue
+        found.append(number)
+    return found
+def knows():
+    # What it begins with is looked for, and the rest compared backwards: this code is not what is found.
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            begin, end, rights = re.match("(.*?)-(.*?) (.)", line).groups()
+            try:
+                memory.seek(int(begin, 16))
+                piece = memory.read(int(end, 16) - int(begin, 16)) if rights == "r" else b""
+            except (OSError, OverflowError, ValueError):
+                continue
+            if any(piece[found.end() :][:12] == b"tsrif eht fo"[::-1] for found in re.finditer(b"tocsin ", piece)):
+                return True
+    return False
+def work(parent):
+    if knows():
+        said.append("knew it before")
+    said.append(f"open {open_ones()}")
+    content = os.pread(0, 100, 0)
+    if knows():
+        said.append("knows it")
+    child.main(parent)
+    said.append(f"dumpable {ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)}")
+    said.append(f"user {os.getuid()}")
+    tried("parent", lambda: os.kill(parent, 0))
+    other = re.search(b"other (\\\\d+)", content)
+    if other:
+        tried("other", lambda: os.kill(int(other[1]), 0))
+    tried("socket", lambda: socket.socket())
+    tried("file", lambda: os.open("/etc/hosts", os.O_RDONLY))
+    tried("process", lambda: os.fork() or os._exit(0))
+    os.write(1, json.dumps(said).encode() + b"\\n")
+    if b"stay" in content:
+        time.sleep(600)
+GONE
+forkserver.confine_early()
+child.load(ocr=False)
+forkserver.serve(work)
+"""
+# What is taken away, to see that each guard is what holds.
+WITHOUT_OWN_CONFINEMENT = "forkserver.confine_early, first = lambda: None, forkserver.confine_early; first()"
+WITHOUT_CLOSING = "os.closerange = lambda *_: None"
+WITHOUT_LOCKDOWN = "child.lock_down = lambda *_: None"
+
+
+@asynccontextmanager
+async def reader(server: Forkserver, folder: Path, text: str, user: int | None) -> AsyncGenerator[tuple[int, set[str]]]:
+    """The id of a reader that has done its job and tried everything, and what it could."""
+    path = folder / "a.txt"
+    path.write_text(text)
+    job = job_to_json(ReadJob(f"{text[:30]}.txt"), Limits(), user)
+    file = os.open(path, os.O_RDONLY)
+    try:
+        async with server.reader(file, job, MIB) as (process, _):
+            while (line := json.loads(await process.answers.readline())) and "done" not in line:
+                assert "error" not in line, line
+            yield await process.pid(), set(json.loads(await process.answers.readline()))
+    finally:
+        os.close(file)
+
+
+async def deeds(folder: Path, *, user: int | None, gone: str = "", other_user: int | None = None) -> set[str]:
+    """What a reader can do beside another one, whose document was read just before."""
+    server = Forkserver("plain", START.replace("GONE", gone))
+    try:
+        async with reader(server, folder, f"stay, {SECRET}", other_user) as (other, first):
+            assert "knows it" in first and "knew it before" not in first
+            async with reader(server, folder, f"other {other}", user) as (_, said):
+                return said
+    finally:
+        server.stop()
+
+
+async def test_a_forked_reader_has_a_copy_of_no_document_and_no_descriptor_of_another(tmp_path: Path) -> None:
+    user = 62_601 if AS_ROOT else None
+    said = await deeds(tmp_path, user=user, other_user=62_602 if AS_ROOT else None)
+    assert said == {"open []", "dumpable 0", f"user {user or os.geteuid()}"}
+    said = await deeds(tmp_path, user=user, gone=WITHOUT_CLOSING)
+    assert not said & {"open []", "knew it before", "knows it"}
+
+
+@scoped
+async def test_landlock_alone_keeps_a_forked_reader_from_others_of_its_own_user(tmp_path: Path) -> None:
+    said = await deeds(tmp_path, user=None)
+    assert not said & {"parent", "other"} and f"user {os.geteuid()}" in said
+    said = await deeds(tmp_path, user=None, gone=WITHOUT_OWN_CONFINEMENT)
+    assert said >= {"parent", "other"}, "those of one confinement reach each other"
+
+
+@root
+async def test_a_user_of_its_own_alone_keeps_a_forked_reader_from_others(tmp_path: Path) -> None:
+    said = await deeds(tmp_path, user=62_601, other_user=62_602, gone=WITHOUT_OWN_CONFINEMENT)
+    assert not said & {"parent", "other"} and "user 62601" in said
+    said = await deeds(tmp_path, user=62_601, other_user=62_601, gone=WITHOUT_OWN_CONFINEMENT)
+    assert "other" in said and "parent" not in said
+
+
+async def test_a_forked_reader_that_is_not_locked_down_could_reach_the_rest(tmp_path: Path) -> None:
+    said = await deeds(tmp_path, user=62_601, gone=WITHOUT_LOCKDOWN)
+    assert said >= {"socket", "file", "process", "dumpable 1", f"user {os.geteuid()}"}

@@ -1,0 +1,66 @@
+"""A text layer whose letters are others than those that are drawn is not believed; one that is only odd is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_files import pdf, show, stream
+
+from fieldmark.documents.reading.garbled import is_garbled
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.domain.reading_warnings import WarningCode
+
+LINES = (
+    "Invoice number 4711 of the Harbour Trading Company",
+    "Delivery of twenty chairs to the warehouse in Bremen",
+    "Total amount payable within fourteen days: 1,250.00 EUR",
+)
+PRINTED = "".join(show(line, 50, 700 - 40 * row, size=14, font="F3") for row, line in enumerate(LINES))
+
+
+def named(shift: int) -> bytes:
+    """A page whose font says of every letter that it is the one so much further on."""
+    lines = "".join(f"<{code:02X}> <{code + shift:04X}>\n" for code in range(0x21, 0x7F))
+    names = "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n"
+    names += f"94 beginbfchar\n{lines}endbfchar endcmap end"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 1001 0 R >>"
+    return pdf([PRINTED], extra=[font, stream(names)], catalog="")
+
+
+@pytest.mark.parametrize("shift", [3, -29, 0xE000])
+def test_a_layer_of_other_letters_is_left_to_ocr(shift: int) -> None:
+    assert Pdf(named(shift), Limits()).read_page(1) is None
+
+
+def test_a_layer_of_the_letters_that_are_drawn_is_read() -> None:
+    page = Pdf(named(0), Limits()).read_page(1)
+    assert page is not None and page.text.splitlines()[0] == LINES[0]
+
+
+@pytest.mark.anyio
+async def test_a_garbled_page_is_read_by_ocr_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(named(3))
+    (page,) = (await read_file(path, "a.pdf", Limits(seconds=600))).pages
+    assert page.engine == "rapidocr" and "4711" in page.text and "1,250.00" in page.text
+    assert [warning.code for warning in page.warnings] == [WarningCode.GARBLED_TEXT]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DE89 3704 0044 0532 0130 00 GmbH HRB 4711 USt-IdNr. DE123456789 " * 9,
+        "Příliš žluťoučký kůň úpěl ďábelské ódy. Strč prst skrz krk. " * 4,
+        "Chrząszcz brzmi w trzcinie w Szczebrzeszynie, w szczękach chrząszcza trzeszczy miąższ " * 4,
+        "Τιμολόγιο Счёт-фактура 請求書 合計 فاتورة " * 20,
+        "3 gjpq Total __ due ... - gross 1,334.50 " * 6,
+        "1,250.00 19,50 7,16 10,00 -2,84 " * 40,
+        "\uf0b7 first point of the list \uf0b7 second point of the list",
+        "",
+    ],
+)
+def test_text_that_is_only_odd_is_believed(text: str) -> None:
+    assert not is_garbled(text)
