@@ -54,8 +54,6 @@ ROOT = Path(__file__).parents[1]
 KNOWN = Path(__file__).with_name("survivors.toml")
 COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
 PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
-SECONDS_EACH = 900
-
 # The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
 # with the files: it would notice everything and show nothing.)
 TESTS_OF_RIGHTS = (
@@ -533,7 +531,16 @@ def known() -> dict[str, str]:
 
 
 def run(
-    kinds: list[str], *, number: int, seed: int, only: str, into: Path, workers: int, seconds: float, postgres: int
+    kinds: list[str],
+    *,
+    number: int,
+    seed: int,
+    only: str,
+    into: Path,
+    workers: int,
+    seconds: float,
+    each: float,
+    postgres: int,
 ) -> int:
     results: dict[str, Any] = json.loads(into.read_text("utf-8")) if into.exists() else {}
     until = time.monotonic() + seconds
@@ -547,7 +554,7 @@ def run(
             except queue.Empty:
                 return
             began = time.monotonic()
-            verdict, by = bench.try_(mutant, min(SECONDS_EACH, max(1, until - began)))
+            verdict, by = bench.try_(mutant, min(each, max(1, until - began)))
             with writing:
                 told = {
                     "kind": mutant.kind,
@@ -611,6 +618,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=Path("mutants.json"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3600, help="it ends then; what was not tried is said")
+    parser.add_argument("--each", type=float, default=900, help="seconds for one mutant; then it is undecided")
     parser.add_argument("--postgres", type=int, default=18)
     parser.add_argument("--list", action="store_true", help="only say which there are")
     said = parser.parse_args()
@@ -626,6 +634,7 @@ def main() -> None:
             into=said.into,
             workers=said.workers,
             seconds=said.seconds,
+            each=said.each,
             postgres=said.postgres,
         )
     )

@@ -194,22 +194,29 @@ RIGHTS = {
     "credit_limits": {"select": True},
     "queue_limits": {"select": True},
     "agent_sessions": {"select": True, "insert": "org_id project session_id subpath uuid entry"},
+    # No tenant's, and not exposed.
+    "private.agents": {"select": True},
+    "private.agent_tasks": {"select": True},
 }
+
+# A table of `private` is named with its schema.
+_NAME = "case c.relnamespace when 'public'::regnamespace then c.relname else 'private.' || c.relname end"
+_OURS = "c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)"
 
 
 def test_signed_in_users_hold_exactly_these_rights_and_others_none(doors: Doors) -> None:
     rows = doors.owner.execute(
-        "select r.role, c.relname, p.privilege, "
+        f"select r.role, {_NAME}, p.privilege, "
         "case when has_table_privilege(r.role, c.oid, p.privilege) then '' else ("
         "  select string_agg(a.attname, ' ' order by a.attnum) from pg_attribute a where a.attrelid = c.oid "
         "  and a.attnum > 0 and has_column_privilege(r.role, c.oid, a.attnum, p.privilege)) end "
         "from pg_class c cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
         "cross join unnest(array['select', 'insert', 'update']) as p (privilege) "
-        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        f"where {_OURS} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
         "union all "
-        "select r.role, c.relname, 'delete', '' from pg_class c "
+        f"select r.role, {_NAME}, 'delete', '' from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
-        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        f"where {_OURS} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
         "and has_table_privilege(r.role, c.oid, 'delete')"
     ).fetchall()
     held = {
@@ -250,14 +257,14 @@ def test_nobody_holds_a_right_that_no_verb_here_stands_for(doors: Doors) -> None
         "select r.role, c.relname, p.privilege from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
         "cross join unnest(array['truncate', 'references', 'trigger']) as p (privilege) "
-        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v') "
+        f"where {_OURS} and c.relkind in ('r', 'p', 'v') "
         "and has_table_privilege(r.role, c.oid, p.privilege)"
     ).fetchall()
     assert rights == []
     sequences = doors.owner.execute(
         "select r.role, c.relname from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
-        "where c.relnamespace = 'public'::regnamespace "
+        f"where {_OURS} "
         "and case c.relkind when 'S' then has_sequence_privilege(r.role, c.oid, 'usage, select, update') end"
     ).fetchall()
     assert sequences == []
