@@ -5,8 +5,9 @@
                 out. In a copy of the migrated database, which the tests' clones are made of.
     conditions  each condition in a function's body: made true where rows are chosen by it, false where it decides. In
                 the same place.
+    guards      those of docs/security.md that stand in Python, as bench/guards.toml names them. In a copy of the tree.
     python      comparisons, conditions, constants, raises, returns and calls, drawn at random over what runs, decides
-                and lets in. In a copy of the tree.
+                and lets in. There too.
 
     pip install '.[test]' && python bench/mutants.py sql python --number 300 --seed 1 --into mutants.json
 
@@ -52,6 +53,7 @@ from fieldmark.db.migrate import migrate
 
 ROOT = Path(__file__).parents[1]
 KNOWN = Path(__file__).with_name("survivors.toml")
+GUARDS = Path(__file__).with_name("guards.toml")
 COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
 PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
 # The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
@@ -344,6 +346,21 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                 pass
 
 
+def guard_mutants() -> list[Mutant]:
+    """Those of bench/guards.toml, each with the test that docs/security.md names. Raises ValueError for one that does
+    not stand in its file."""
+    found: list[Mutant] = []
+    for one in tomllib.loads(GUARDS.read_text("utf-8"))["guard"]:
+        file = f"backend/fieldmark/{one['file']}"
+        source = (ROOT / file).read_text("utf-8")
+        if source.count(one["was"]) != 1:
+            raise ValueError(f"{file} has {source.count(one['was'])} times {one['was']!r}")
+        was, becomes = (" ".join(one[key].split()) or "nothing" for key in ("was", "becomes"))
+        text = source.replace(one["was"], one["becomes"])
+        found.append(Mutant("guards", f"{file}: {was} → {becomes}", (one["test"],), file=file, text=text))
+    return found
+
+
 # Running --------------------------------------------------------------------------------------------------------------
 
 
@@ -493,7 +510,7 @@ class Bench:
             brought = subprocess.run(
                 [sys.executable, "-c", _BROUGHT], env=self._environment, stdout=subprocess.PIPE, text=True, check=True
             ).stdout.split()
-            names = json.dumps([*brought, *(() if kind == "python" else _OURS_TOO)])
+            names = json.dumps([*brought, *(_OURS_TOO if kind in ("sql", "conditions") else ())])
             self._warm[kind] = subprocess.Popen(
                 [sys.executable, "-c", _WARM, names],
                 cwd=self._tree,
@@ -515,6 +532,7 @@ def drawn(kinds: list[str], server: Embedded, number: int, seed: int, only: str)
     sources: dict[str, Callable[[], list[Mutant]]] = {
         "sql": lambda: sql_mutants(server),
         "conditions": lambda: condition_mutants(server),
+        "guards": guard_mutants,
         "python": python_mutants,
     }
     for kind in kinds:
@@ -611,7 +629,7 @@ def _told(results: dict[str, Any], wanted: list[str]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="+", choices=["sql", "conditions", "python"])
+    parser.add_argument("kinds", nargs="+", choices=["sql", "conditions", "guards", "python"])
     parser.add_argument("--number", type=int, default=100_000, help="of each kind at the most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a pattern that the names of those must fit that are tried")
