@@ -18,6 +18,7 @@ import pytest
 
 from fieldmark.documents.reading.jobs import ReadJob, job_to_json
 from fieldmark.documents.reading.pages import Limits
+from fieldmark.errors import Unavailable
 from fieldmark.isolation import landlock, shortcoming, shortcoming_of, users
 from fieldmark.runs.engine import pool
 from fieldmark.testing.script import Script
@@ -303,6 +304,23 @@ async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
 def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
     told = shortcoming_of(is_root, version)
     assert (told is None) is (said == "") and said in (told or "")
+
+
+@root
+def test_postgres_user_is_given_to_nobody_however_many_are_asked_for() -> None:
+    few = range(63_400, 63_500)
+    users.use(few)
+    try:
+        here = [users.take() for _ in few[1:]]
+        assert sorted(one.user for one in here if one is not None) == list(few[1:])
+        assert users.of_postgres() == few[0]
+        with pytest.raises(Unavailable):
+            users.take()
+        for one in here:
+            if one is not None:
+                one.give_back()
+    finally:
+        users.use(users.DEFAULT)
 
 
 def test_what_is_not_kept_apart_is_told() -> None:
