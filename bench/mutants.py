@@ -25,6 +25,7 @@ import asyncio
 import collections
 import contextlib
 import difflib
+import functools
 import itertools
 import json
 import os
@@ -63,22 +64,43 @@ TESTS_OF_RIGHTS = (
     "tests/sql/test_policies.py::test_a_role_can_call_exactly_these_functions",
 )
 TESTS_OF_CONSTRAINTS = ("tests/sql/test_constraints.py",)
-TESTS_OF_SQL = ("tests/sql/test_policies.py", "tests/sql", "tests/db", "tests/tools", "tests/agents/extraction")
-TESTS_BY_SUBJECT: dict[str, tuple[str, ...]] = {
-    "usage|credit|charge|reserve|price": ("tests/sql/test_credits.py", "tests/runs/billing", "tests/api/test_usage.py"),
-    "journal|fields_at": ("tests/sql/test_journal.py", "tests/tools"),
-    "proposal|lock|speak|spoken|author|binding|held": ("tests/sql/test_locks.py", "tests/sql/test_journal.py"),
-    "decision|decide": ("tests/sql/test_decisions.py", "tests/runs/lifecycle"),
-    "session": ("tests/runs/engine/test_session_store.py",),
-    "event|watch": ("tests/runs/events", "tests/api/test_events.py"),
-    "child|await_runs|parent": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
-    "run|thread|fence|call": ("tests/sql/test_runs.py", "tests/runs/lifecycle", "tests/runs/test_recovery.py"),
-    "document|storage|page": (
+TESTS_OF_SQL = ("tests/sql/test_policies.py", "tests/sql", "tests/tools", "tests/agents/extraction", "tests/db")
+_LIFECYCLE = ("tests/runs/lifecycle/test_left_behind.py", "tests/runs/lifecycle", "tests/runs/test_recovery.py")
+# By the file of supabase/schemas that makes the table or the function.
+TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
+    "agent_sessions": ("tests/runs/engine/test_session_store.py", "tests/sql/test_runs.py"),
+    "agents": ("tests/sql/test_agents.py", "tests/sql/test_runs.py"),
+    "child_runs": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
+    "credit": ("tests/sql/test_credits.py", "tests/sql/test_races.py", "tests/runs/billing"),
+    "decisions": ("tests/sql/test_decisions.py", *_LIFECYCLE, "tests/toy_agent"),
+    "documents": (
+        "tests/sql/test_functions.py",
         "tests/services/test_documents_taken_in.py",
-        "tests/files",
         "tests/api/test_documents.py",
     ),
-    "json|path|put|merge|name_at": ("tests/sql/test_functions.py", "tests/sql/test_names.py"),
+    "extraction_authors": ("tests/sql/test_locks.py", *_LIFECYCLE),
+    "extraction_check": ("tests/sql/test_locks.py", "tests/sql/test_functions.py"),
+    "extraction_functions": ("tests/sql/test_functions.py", "tests/sql/test_locks.py", "tests/services"),
+    "extraction_journal": ("tests/sql/test_journal.py", "tests/tools"),
+    "extraction_locks": ("tests/sql/test_locks.py",),
+    "extraction_proposals": ("tests/sql/test_locks.py",),
+    "extractions": ("tests/sql/test_functions.py", "tests/api/test_extractions.py"),
+    "files_to_delete": ("tests/services/test_documents_taken_in.py", "tests/sql/test_functions.py", "tests/files"),
+    "json": ("tests/sql/test_functions.py", "tests/sql/test_names.py", "tests/sql/test_locks.py"),
+    "organisations": ("tests/sql/test_functions.py", "tests/sql/test_retention.py", "tests/api/test_scope.py"),
+    "queue": ("tests/sql/test_queue.py", "tests/sql/test_runs.py", "tests/sql/test_races.py"),
+    "retention": ("tests/sql/test_retention.py", "tests/worker/test_maintenance.py"),
+    "roles": ("tests/sql/test_ordinary_owner.py", "tests/sql/test_functions.py"),
+    "run_events": ("tests/runs/events/test_event_log.py", "tests/runs/events", "tests/runs/test_recovery.py"),
+    "run_watchers": ("tests/runs/events/test_deltas.py", "tests/runs/events"),
+    "runs": ("tests/sql/test_runs.py", "tests/sql/test_child_runs.py", *_LIFECYCLE),
+    "threads": ("tests/sql/test_runs.py", "tests/sql/test_functions.py"),
+    "tool_calls": (
+        "tests/tools/test_toolset.py",
+        "tests/sql/test_decisions.py",
+        "tests/runs/engine/test_permission_hook.py",
+    ),
+    "usage": ("tests/sql/test_credits.py", "tests/runs/billing", "tests/api/test_usage.py"),
 }
 TESTS_OF_PYTHON: dict[str, tuple[str, ...]] = {
     "identity": ("tests/identity", "tests/api/test_scope.py"),
@@ -269,8 +291,19 @@ def _conditions(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
 def _tests_of_sql(about: str) -> tuple[str, ...]:
     first = TESTS_OF_RIGHTS if re.match("grant|revoke", about) else ()
     first += TESTS_OF_CONSTRAINTS if "drop constraint" in about else ()
-    of_subject = [test for words, tests in TESTS_BY_SUBJECT.items() if re.search(words, about) for test in tests]
-    return tuple(dict.fromkeys([*first, TESTS_OF_SQL[0], *of_subject, *TESTS_OF_SQL[1:]]))
+    named = next((name for name in re.findall(r"(?:public|private)\.\w+", about) if name in _made_in()), None)
+    of_file = TESTS_BY_FILE.get(_made_in()[named], ()) if named else ()
+    if not re.match("public|private", about):  # no function's body: a policy, say
+        first += TESTS_OF_SQL[:1]
+    return tuple(dict.fromkeys([*first, *of_file, *TESTS_OF_SQL]))
+
+
+@functools.cache
+def _made_in() -> dict[str, str]:
+    """The file of supabase/schemas, by what it makes."""
+    made = re.compile(r"^create (?:table|function) ((?:public|private)\.\w+)", re.MULTILINE)
+    files = sorted((ROOT / "supabase/schemas").glob("*.sql"))
+    return {name: file.stem for file in files for name in made.findall(file.read_text("utf-8"))}
 
 
 # Python ---------------------------------------------------------------------------------------------------------------
