@@ -130,8 +130,7 @@ class Mutant:
     name: str
     tests: tuple[str, ...]
     statement: str = ""  # sql
-    file: str = ""  # python
-    text: str = ""
+    texts: tuple[tuple[str, str], ...] = ()  # python: files, and what stands in them then
     diff: str = ""
 
 
@@ -344,7 +343,7 @@ def _of_file(path: Path) -> Iterator[Mutant]:
         key = " ".join(" ".join(line.split()) for line in diff)
         seen[key] += 1
         name = f"{file} {key}" + (f" ({seen[key]})" if seen[key] > 1 else "")
-        yield Mutant("python", name, tests, file=file, text=text, diff=f"{file}:{node.lineno}\n" + "\n".join(diff))
+        yield Mutant("python", name, tests, texts=((file, text),), diff=f"{file}:{node.lineno}\n" + "\n".join(diff))
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
@@ -384,13 +383,17 @@ def guard_mutants() -> list[Mutant]:
     not stand in its file."""
     found: list[Mutant] = []
     for one in tomllib.loads(GUARDS.read_text("utf-8"))["guard"]:
-        file = f"backend/fieldmark/{one['file']}"
-        source = (ROOT / file).read_text("utf-8")
-        if source.count(one["was"]) != 1:
-            raise ValueError(f"{file} has {source.count(one['was'])} times {one['was']!r}")
-        was, becomes = (" ".join(one[key].split()) or "nothing" for key in ("was", "becomes"))
-        text = source.replace(one["was"], one["becomes"])
-        found.append(Mutant("guards", f"{file}: {was} → {becomes}", (one["test"],), file=file, text=text))
+        texts: dict[str, str] = {}
+        names: list[str] = []
+        for part in (one, *one.get("and", ())):
+            file = f"backend/fieldmark/{part['file']}"
+            source = texts.get(file) or (ROOT / file).read_text("utf-8")
+            if source.count(part["was"]) != 1:
+                raise ValueError(f"{file} has {source.count(part['was'])} times {part['was']!r}")
+            texts[file] = source.replace(part["was"], part["becomes"])
+            was, becomes = (" ".join(part[key].split()) or "nothing" for key in ("was", "becomes"))
+            names.append(f"{file}: {was} → {becomes}")
+        found.append(Mutant("guards", " and ".join(names), (one["test"],), texts=tuple(texts.items())))
     return found
 
 
@@ -471,12 +474,11 @@ class Bench:
             self._template(statement)
         except psycopg.Error as error:  # what else stands on it keeps it there
             return "impossible", str(error).strip().splitlines()[0]
-        target = self._tree / mutant.file if mutant.file else None
-        before = target.read_text("utf-8") if target else ""
+        before = {file: (self._tree / file).read_text("utf-8") for file, _ in mutant.texts}
         until = time.monotonic() + seconds
         try:
-            if target:
-                target.write_text(mutant.text, "utf-8")
+            for file, text in mutant.texts:
+                (self._tree / file).write_text(text, "utf-8")
             passed: list[str] = []
             for test in mutant.tests:
                 if not (self._tree / test.partition("::")[0]).exists():
@@ -487,14 +489,14 @@ class Bench:
                     verdict, _ = self._tests(mutant.kind, [by.partition("[")[0]], until)
                     verdict = "killed" if verdict == "failed" else "undecided"
                 elif verdict == "failed":
-                    verdict = "killed" if mutant.file else "undecided"  # it cannot even be imported
+                    verdict = "killed" if mutant.texts else "undecided"  # it cannot even be imported
                 if verdict != "passed":
                     return verdict, by
                 passed.append(test)
             return "survived", ""
         finally:
-            if target:
-                target.write_text(before, "utf-8")
+            for file, text in before.items():
+                (self._tree / file).write_text(text, "utf-8")
 
     def _template(self, statement: str) -> None:
         with psycopg.connect(self._server.owner_url, autocommit=True) as conn:
