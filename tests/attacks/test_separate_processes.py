@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,24 @@ def read_memory():
 tried(lambda: os.kill(pid, 0), "signalled")
 tried(read_memory, "memory")
 tried(lambda: os.unlink(folder + "/doomed"), "unlinked")
+"""
+PORTS = """
+import importlib.util, socket, sys
+_, backend, port, confined = sys.argv
+spec = importlib.util.spec_from_file_location("landlock", backend + "/fieldmark/isolation/landlock.py")
+landlock = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(landlock)
+if confined:
+    assert landlock.confine(["/"], may_connect=confined.endswith("True"))
+for name, deed in (
+    ("bind", lambda: socket.socket().bind(("127.0.0.1", 0))),
+    ("connect", lambda: socket.create_connection(("127.0.0.1", int(port)), 60)),
+):
+    try:
+        deed()
+    except PermissionError:
+        continue
+    print(name)
 """
 VICTIM = """
 import ctypes, os, sys, time
@@ -212,6 +231,19 @@ def test_landlock_alone_keeps_a_reader_from_its_own_user_s(victim: Victim, how: 
 def test_a_user_of_its_own_alone_keeps_a_reader_from_others(victim: Victim) -> None:
     assert as_reader(victim, "user", 62_601) == ["mine"]
     assert (victim.folder / "doomed").exists()
+
+
+@pytest.mark.skipif(landlock.version() < 4, reason="Landlock does not know of ports")
+@pytest.mark.parametrize(
+    ("confined", "can"),
+    [("", ["bind", "connect"]), ("may_connect=True", ["connect"]), ("may_connect=False", [])],
+    ids=["free", "cli", "reader"],
+)
+def test_one_that_is_confined_takes_no_port(confined: str, can: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        deeds = [sys.executable, "-I", "-S", "-c", PORTS, str(BACKEND), str(server.getsockname()[1]), confined]
+        done = subprocess.run(deeds, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == can
 
 
 @root
