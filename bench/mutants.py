@@ -73,7 +73,7 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "agents": ("tests/sql/test_agents.py", "tests/sql/test_runs.py"),
     "child_runs": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
     "credit": ("tests/sql/test_credits.py", "tests/sql/test_races.py", "tests/runs/billing"),
-    "decisions": ("tests/sql/test_decisions.py", *_LIFECYCLE, "tests/toy_agent"),
+    "decisions": ("tests/sql/test_decisions.py", "tests/sql/test_taking_over.py", *_LIFECYCLE, "tests/toy_agent"),
     "documents": (
         "tests/sql/test_functions.py",
         "tests/services/test_documents_taken_in.py",
@@ -92,7 +92,12 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "queue": ("tests/sql/test_queue.py", "tests/sql/test_runs.py", "tests/sql/test_races.py"),
     "retention": ("tests/sql/test_retention.py", "tests/worker/test_maintenance.py"),
     "roles": ("tests/sql/test_ordinary_owner.py", "tests/sql/test_functions.py"),
-    "run_events": ("tests/runs/events/test_event_log.py", "tests/runs/events", "tests/runs/test_recovery.py"),
+    "run_events": (
+        "tests/sql/test_functions.py",
+        "tests/runs/events/test_event_log.py",
+        "tests/runs/events",
+        "tests/runs/test_recovery.py",
+    ),
     "run_watchers": ("tests/runs/events/test_deltas.py", "tests/runs/events"),
     "runs": ("tests/sql/test_runs.py", "tests/sql/test_child_runs.py", *_LIFECYCLE),
     "threads": ("tests/sql/test_runs.py", "tests/sql/test_functions.py"),
@@ -641,9 +646,11 @@ def run(
                     conn.execute(f"create database {PRISTINE}")
                 asyncio.run(migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password))
             of_all = drawn(kinds, entered[0], number, seed, only)
-            for mutant in of_all:
-                if results.get(mutant.name, {}).get("verdict", "undecided") == "undecided":
-                    waiting.put(mutant)
+            # Those that took too long before come last.
+            for left in ("not tried", "undecided"):
+                for mutant in of_all:
+                    if results.get(mutant.name, {"verdict": "not tried"})["verdict"] == left:
+                        waiting.put(mutant)
             tree = _copied(place_ / "tree")
             benches = [Bench(place_ / str(n), server, tree) for n, server in enumerate(entered)]
             threads = [threading.Thread(target=work, args=[bench]) for bench in benches]
