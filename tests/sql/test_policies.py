@@ -44,6 +44,90 @@ def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: D
         assert connection.execute(count, [house.org]).fetchone() == before
 
 
+# Who calls: the user, the organisation that they act in, whether past the service; and whether it has an effect.
+CALLERS = {
+    "service: owner": ("owner", "org", False, True),
+    "service: member": ("member", "org", False, True),
+    "service: owner elsewhere": ("owner", "second_org", False, False),
+    "service: stranger": ("stranger", "other_org", False, False),
+    "service: stranger claiming it": ("stranger", "org", False, False),
+    "front end: owner": ("owner", "org", True, False),
+}
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("select private.forget_session(%(org)s, 'runs', 's', '')", "from agent_sessions where org_id = %(org)s"),
+        ("select private.clear_pages(%(document)s)", "from document_pages where document_id = %(document)s"),
+        ("select private.clear_watchers()", "from run_watchers where run_id = %(run)s"),
+    ],
+    ids=["forget_session", "clear_pages", "clear_watchers"],
+)
+def test_what_the_service_clears_away_is_its_own_user_s(
+    doors: Doors, house: House, statement: str, left: str, caller: str
+) -> None:
+    """These act as the owner, whom no policy of another organisation would hold back."""
+    user, org, past_the_service, can = CALLERS[caller]
+    with doors.as_owner() as connection:
+        connection.execute("update run_watchers set until = now() - interval '2 hours'")
+        if past_the_service:
+            connection.execute("set local session authorization authenticator")
+        claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
+        become(connection, "authenticated", claims)
+        connection.execute(statement, vars(house))
+        connection.execute("reset session authorization")
+        connection.execute("reset role")
+        assert connection.execute(f"select exists (select {left})", vars(house)).fetchone() == (not can,)
+
+
+def test_one_part_of_one_conversation_is_forgotten_and_nothing_beside_it(doors: Doors, house: House) -> None:
+    parts = [("runs", "s", ""), ("runs", "s", "a"), ("runs", "s", "b"), ("runs", "another", "a"), ("another", "s", "a")]
+    with doors.as_owner() as connection:
+        connection.execute("delete from agent_sessions")
+        for org in (house.org, house.other_org):
+            for part in parts:
+                connection.execute(
+                    "insert into agent_sessions (org_id, project, session_id, subpath, entry) "
+                    "values (%s, %s, %s, %s, '{}')",
+                    [org, *part],
+                )
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        for subpath, left in (("a", [*parts[:1], *parts[2:]]), ("", parts[3:])):
+            connection.execute("select private.forget_session(%s, 'runs', 's', %s)", [house.org, subpath])
+            rows = connection.execute("select project, session_id, subpath from agent_sessions").fetchall()
+            assert sorted(rows) == sorted(left)
+        connection.execute("reset role")
+        others = connection.execute("select count(*) from agent_sessions where org_id = %s", [house.other_org])
+        assert others.fetchone() == (len(parts),)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_only_its_own_members_hold_an_organisation_s_credit(doors: Doors, house: House, caller: str) -> None:
+    user, org, past_the_service, can = CALLERS[caller]
+    users, orgs = getattr(house, user), getattr(house, org)
+    enter = doors.as_front_end(users) if past_the_service else doors.as_service(users, orgs)
+    with enter as connection:
+        connection.execute("select private.lock_credit(%s)", [house.org])
+        with doors.as_owner() as owner:
+            look = "select from organisations where id = %s for no key update skip locked"
+            assert owner.execute(look, [house.org]).rowcount == (0 if can else 1)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_how_much_is_at_work_is_told_to_members_alone(doors: Doors, house: House, caller: str) -> None:
+    user, org, past_the_service, can = CALLERS[caller]
+    with doors.as_owner() as connection:
+        connection.execute("update runs set status = 'completed'")
+        connection.execute("update runs set status = 'running', reserved_usd = 2 where id = %s", [house.run])
+        claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
+        become(connection, "authenticated", claims)
+        told = connection.execute("select * from private.at_work(%s, gen_random_uuid())", [house.org]).fetchone()
+        # A member past the service may know it: they read the runs themselves.
+        assert told == ((1, 2) if can or past_the_service else (0, 0))
+
+
 @pytest.mark.parametrize("who", ["owner", "member"])
 def test_whose_personal_organisation_it_is_stays(doors: Doors, house: House, who: str) -> None:
     with doors.as_front_end(getattr(house, who)) as connection, pytest.raises(DatabaseError) as error:
