@@ -125,6 +125,7 @@ def test_a_claim_is_of_one_queue_and_so_is_a_place(doors: Doors, house: House) -
         owner.execute("delete from queue.procrastinate_jobs")
         add(owner, house.org, 5)
         assert claim(owner, me, "runs") is None
+        assert [claim(owner, me) for _ in range(2)] == [house.org] * 2  # at work, where others wait
         owner.execute("update runs set status = 'running' where org_id = any(%s)", [[house.org, house.other_org]])
         for org in (house.other_org, house.org):
             owner.execute("update runs set status = 'queued' where org_id = %s and document_id is null", [org])
