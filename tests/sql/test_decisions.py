@@ -36,6 +36,7 @@ def test_only_the_worker_at_work_lets_it_wait_and_only_for_what_waits(ledger: Le
     other = ledger.run()
     ledger.enter(other, "pending")
     ledger.refused("PT410", lambda: ledger.await_approval(other, token=ledger.token - 1))
+    ledger.refused("PT410", lambda: ledger.await_approval(run))  # another's call of the same name does
     assert ledger.status(run) == ledger.status(other) == "running"
 
 

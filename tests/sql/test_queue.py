@@ -175,6 +175,14 @@ def test_a_document_with_the_id_of_anothers_extraction_holds_nothing_up(doors: D
         assert claim(owner, me, "runs") == house.org
 
 
+def test_without_a_queue_nothing_is_taken_in(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        owner.execute("alter function queue.procrastinate_defer_jobs_v1 rename to gone")
+        with pytest.raises(psycopg.DatabaseError) as error:
+            add(owner, house.org, 1)
+        assert error.value.sqlstate == "PT503"
+
+
 def test_every_lock_begins_with_its_organisation(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
