@@ -44,6 +44,29 @@ def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: D
         assert connection.execute(count, [house.org]).fetchone() == before
 
 
+@pytest.mark.parametrize(
+    ("call", "table"),
+    [
+        ("delete_document(%(document)s)", "documents"),
+        ("delete_extraction(%(extraction)s)", "extractions"),
+        ("delete_thread(%(thread)s)", "threads"),
+        ("remove_member(%(org)s, %(member)s)", "memberships"),
+        ("private.clear_pages(%(document)s)", "document_pages"),
+    ],
+    ids=lambda part: part.partition("(")[0],
+)
+def test_what_deletes_one_thing_leaves_all_others(doors: Doors, house: House, call: str, table: str) -> None:
+    """What it was told to, and not all that its caller could."""
+    with doors.as_owner() as connection:
+        count = f"select count(*) from {table} where org_id = any(%s)"
+        orgs = [[house.org, house.second_org, house.other_org]]
+        (before,) = connection.execute(count, orgs).fetchone() or (0,)
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        connection.execute(f"select {call}", vars(house))
+        connection.execute("reset role")
+        assert before > 1 and connection.execute(count, orgs).fetchone() == (before - 1,)
+
+
 # Who calls: the user, the organisation that they act in, whether past the service; and whether it has an effect.
 CALLERS = {
     "service: owner": ("owner", "org", False, True),
