@@ -298,7 +298,9 @@ def _tests_of_sql(about: str) -> tuple[str, ...]:
     if re.match("grant|revoke", about):
         first = TESTS_OF_RIGHTS[1:] if " on function " in about else (TESTS_OF_RIGHTS[0], TESTS_OF_RIGHTS[2])
     first += TESTS_OF_CONSTRAINTS if "drop constraint" in about else ()
-    named = next((name for name in re.findall(r"(?:public|private)\.\w+", about) if name in _made_in()), None)
+    names = [f"private.{name}" for name in re.findall(r"drop trigger (\w+)", about)]  # most bear their function's
+    names += re.findall(r"(?:public|private)\.\w+", about)
+    named = next((name for name in names if name in _made_in()), None)
     of_file = TESTS_BY_FILE.get(_made_in()[named], ()) if named else ()
     if not re.match("public|private", about):  # no function's body: a policy, say
         first += TESTS_OF_SQL[:1]
