@@ -171,6 +171,16 @@ def test_updates_one_field_and_answers_what_now_stands(filled: Caller, path: lis
             "Path fresh[5]: nothing stands at fresh yet. A list begins with [0]; for an object with the key 5 write "
             "fresh as a whole.",
         ),
+        (
+            ["fresh", "0", "5"],  # else an object with the key "5", which nobody asked for
+            "Path fresh[0][5]: nothing stands at fresh[0] yet. A list begins with [0]; for an object with the key 5 "
+            "write fresh[0] as a whole.",
+        ),
+        (
+            ["items", "3", "5"],
+            "Path items[3][5]: nothing stands at items[3] yet. A list begins with [0]; for an object with the key 5 "
+            "write items[3] as a whole.",
+        ),
         ([], "The path is empty."),
         (["a"] * 33, "A path may have at most 32 steps."),
         ([["a", "b"], ["c", "d"]], "A path is a list of texts; a step of this one is not a text."),
