@@ -108,14 +108,14 @@ def test_a_worker_that_has_one_place_has_one() -> None:
     assert [with_spare(places) for places in (1, 2, 4)] == [1, 3, 5]
 
 
-def test_a_worker_s_last_place_is_told_by_what_it_is_at_itself(doors: Doors, house: House) -> None:
+def test_a_worker_s_places_are_taken_by_what_it_is_at_itself(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me, another = worker(owner), worker(owner)
         add(owner, house.org, 10)
-        assert [claim(owner, me, places=3) for _ in range(3)] == [house.org, house.org, None]
-        assert claim(owner, another, places=3) == house.org
+        assert [claim(owner, me, places=2) for _ in range(3)] == [house.org, house.org, None]
+        assert claim(owner, another, places=2) == house.org
         owner.execute("update queue.procrastinate_jobs set status = 'succeeded' where worker_id = %s", [me])
-        assert claim(owner, me, places=3) == house.org
+        assert claim(owner, me, places=2) == house.org
 
 
 def test_a_claim_is_of_one_queue_and_so_is_a_place(doors: Doors, house: House) -> None:
