@@ -34,6 +34,7 @@ BAD: dict[str, list[str]] = {
         "status = 'failed', error = null",
         "status = 'ready', error = null, media_type = null",
         "error_code = 'damaged', error = null",
+        f"status = 'failed', error = 'x', error_code = {_ODD}",
         "warnings = '{}'",
     ],
     "public.document_pages": [
