@@ -9,6 +9,7 @@ again, another worker takes the run up, two write at once. After each step the d
     unexplained a version that the journal does not lead to, or a stored extraction that is another than it says
     unrecorded  a call whose ledger entry says otherwise than its answer
     unlocked    a leaf that a person set and that an agent changed
+    broken      an act that ended as no act of a service may: with an error that is none of its own
 
     pip install '.[test]' && python bench/tool_calls.py --calls 100000 --seed 1
 
@@ -26,10 +27,13 @@ import random
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -148,6 +152,11 @@ class Report:
     done: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: list[tuple[str, str, list[str]]] = field(default_factory=list)
 
+    def add(self, other: Report) -> None:
+        self.calls += other.calls
+        self.done += other.done
+        self.faults += other.faults
+
     def lines(self) -> list[str]:
         told = [f"{n:8} {what}" for what, n in sorted(self.done.items(), key=lambda item: -item[1])]
         for what, why, steps in self.faults[:20]:
@@ -181,6 +190,10 @@ class Play:
         await getattr(self, f"_{what}")(before, *rest)
         self._database.armed = None
         await self._look()
+
+    def broke(self, why: str) -> None:
+        self._database.armed = None
+        self._fault("broken", why)
 
     # Acts ----------------------------------------------------------------------------------------------------------
 
@@ -243,6 +256,11 @@ class Play:
 
     async def _ask(self, before: Any, call: tuple[str, dict[str, Any]], how: str) -> None:
         name, arguments = call
+        try:
+            EXTRACTION.toolset.check(name, arguments)
+        except Exception:  # noqa: BLE001  the permission hook lets nothing else in
+            self._report.done["not admitted"] += 1
+            return
         context = await self._desk.claimed(await self._desk.run(self._extraction, approval="ask"))
         try:
             await self._desk.enter(context, name, "asked", arguments, ask=True)
@@ -567,7 +585,11 @@ async def play(
             for act in acts:
                 if report.calls >= calls or time.monotonic() > until:
                     return report
-                await one.act(act)
+                try:
+                    await one.act(act)
+                except Exception:  # noqa: BLE001  told, and the next extraction is another
+                    one.broke(traceback.format_exc())
+                    break
                 if wanted in {what for what, _, _ in report.faults}:
                     return report
     return report
@@ -596,23 +618,46 @@ def _plans(seed: int, number: int) -> Any:
         plans.clear()
 
 
+def _played(worker: int, owner_url: str, app_url: str, calls: int, seed: int, deadline: float) -> Report:
+    """One worker's part, in a process of its own: as another organisation, with a seed of its own."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    return asyncio.run(play(owner_url, app_url, calls=calls, seed=seed * 1000 + worker, deadline=deadline))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=7200, help="it ends then, however many were made")
+    parser.add_argument("--workers", type=int, default=4, help="processes, each an organisation")
     parser.add_argument("--postgres", type=int, default=18)
     said = parser.parse_args()
     began = time.monotonic()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    with (
-        tempfile.TemporaryDirectory(prefix="fieldmark-calls-", ignore_cleanup_errors=True) as home,
-        running(Path(home), said.postgres) as server,
-    ):
-        asyncio.run(migrate(server.owner_url, app_password=server.app_password))
-        report = asyncio.run(
-            play(server.owner_url, server.app_url, calls=said.calls, seed=said.seed, deadline=said.seconds)
-        )
+    report = Report()
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # the disk is not what is tried
+    with tempfile.TemporaryDirectory(prefix="fieldmark-calls-", dir=memory, ignore_cleanup_errors=True) as place:
+        Path(place).chmod(0o755)
+        with running(Path(place) / "home", said.postgres) as server:
+            with psycopg.connect(server.owner_url, autocommit=True) as conn:
+                for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                    conn.execute(f"alter system set {setting} = off".encode())
+                conn.execute("select pg_reload_conf()")
+            asyncio.run(migrate(server.owner_url, app_password=server.app_password))
+            with ProcessPoolExecutor(said.workers, mp_context=get_context("spawn")) as pool:
+                parts = [
+                    pool.submit(
+                        _played,
+                        worker,
+                        server.owner_url,
+                        server.app_url,
+                        -(-said.calls // said.workers),
+                        said.seed,
+                        said.seconds,
+                    )
+                    for worker in range(said.workers)
+                ]
+                for part in parts:
+                    report.add(part.result())
     print(*report.lines(), sep="\n")
     print(f"{time.monotonic() - began:.0f} s")
     sys.exit(1 if report.faults else 0)

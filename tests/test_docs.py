@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,11 @@ def test_the_samples_of_the_readme_are_there_and_fit_together():
     named = re.findall(r"docs/samples/([\w.]+\.\w+)", readme) + re.findall(r" ([\w.]+\.schema\.json)", readme)
     assert named
     assert [name for name in named if not (SAMPLES / name).exists()] == []
+
+
+def test_every_guard_that_is_taken_away_stands_where_the_list_says_and_so_does_its_test() -> None:
+    for guard in tomllib.loads((ROOT / "bench/guards.toml").read_text("utf-8"))["guard"]:
+        assert (ROOT / guard["test"]).exists(), guard["test"]
+        for part in (guard, *guard.get("and", ())):
+            source = (ROOT / "backend/fieldmark" / part["file"]).read_text("utf-8")
+            assert source.count(part["was"]) == 1, (part["file"], part["was"])

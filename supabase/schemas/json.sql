@@ -142,26 +142,24 @@ declare
   v_name text;
   v_index integer;
   v_length integer;
-  v_child jsonb;
 begin
   if coalesce(array_length(p_path, 1), 0) = 0 then
     return p_value;
   end if;
   -- What does not exist yet becomes a list where its first step is 0, else an object.
   if p_doc is null then
+    if v_key ~ '^[0-9]+$' and v_key <> '0' then
+      raise exception
+        'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
+        p_name || '[' || v_key || ']', p_name, v_key, p_name
+        using errcode = 'PT422';
+    end if;
     p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
   end if;
   case jsonb_typeof(p_doc)
     when 'object' then
       v_name := private.child_name(p_name, v_key);
-      v_child := p_doc -> v_key;
-      if v_child is null and v_rest[1] ~ '^[0-9]+$' and v_rest[1] <> '0' then
-        raise exception
-          'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
-          v_name || '[' || v_rest[1] || ']', v_name, v_rest[1], v_name
-          using errcode = 'PT422';
-      end if;
-      return p_doc || jsonb_build_object(v_key, private.put(v_child, v_rest, p_value, v_name));
+      return p_doc || jsonb_build_object(v_key, private.put(p_doc -> v_key, v_rest, p_value, v_name));
     when 'array' then
       v_length := jsonb_array_length(p_doc);
       v_name := p_name || '[' || v_key || ']';
@@ -174,8 +172,7 @@ begin
         raise exception 'Path % is past the end of %: the next item is [%].', v_name, p_name, v_length
           using errcode = 'PT422';
       end if;
-      v_child := private.put(p_doc -> v_index, v_rest, p_value, v_name);
-      return jsonb_set(p_doc, array[v_key], v_child, true);
+      return jsonb_set(p_doc, array[v_key], private.put(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
       raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
         private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)

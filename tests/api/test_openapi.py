@@ -36,6 +36,16 @@ def test_every_operation_says_what_it_does(openapi):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
 
 
+def test_the_organisation_s_header_is_described_as_an_id(openapi):
+    kinds = [
+        parameter["schema"].get("format")
+        for _, operation in operations(openapi)
+        for parameter in operation.get("parameters", [])
+        if parameter["name"].lower() == "x-org-id"
+    ]
+    assert len(kinds) > 10 and set(kinds) == {"uuid"}
+
+
 def test_every_error_is_described_as_a_problem(openapi):
     for name, operation in operations(openapi):
         errors = {status: told for status, told in operation["responses"].items() if status[0] != "2"}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.errors import Unavailable
 from fieldmark.isolation import landlock, shortcoming, shortcoming_of, users
 from fieldmark.runs.engine import pool
 from fieldmark.testing.script import Script
@@ -70,6 +72,24 @@ def read_memory():
 tried(lambda: os.kill(pid, 0), "signalled")
 tried(read_memory, "memory")
 tried(lambda: os.unlink(folder + "/doomed"), "unlinked")
+"""
+PORTS = """
+import importlib.util, socket, sys
+_, backend, port, confined = sys.argv
+spec = importlib.util.spec_from_file_location("landlock", backend + "/fieldmark/isolation/landlock.py")
+landlock = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(landlock)
+if confined:
+    assert landlock.confine(["/"], may_connect=confined.endswith("True"))
+for name, deed in (
+    ("bind", lambda: socket.socket().bind(("127.0.0.1", 0))),
+    ("connect", lambda: socket.create_connection(("127.0.0.1", int(port)), 60)),
+):
+    try:
+        deed()
+    except PermissionError:
+        continue
+    print(name)
 """
 VICTIM = """
 import ctypes, os, sys, time
@@ -196,6 +216,19 @@ def test_a_user_of_its_own_alone_keeps_a_reader_from_others(victim: Victim) -> N
     assert (victim.folder / "doomed").exists()
 
 
+@pytest.mark.skipif(landlock.version() < 4, reason="Landlock does not know of ports")
+@pytest.mark.parametrize(
+    ("confined", "can"),
+    [("", ["bind", "connect"]), ("may_connect=True", ["connect"]), ("may_connect=False", [])],
+    ids=["free", "cli", "reader"],
+)
+def test_one_that_is_confined_takes_no_port(confined: str, can: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        deeds = [sys.executable, "-I", "-S", "-c", PORTS, str(BACKEND), str(server.getsockname()[1]), confined]
+        done = subprocess.run(deeds, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == can
+
+
 @root
 def test_users_are_given_to_one_process_each_and_postgres_has_its_own() -> None:
     taking = "from fieldmark.isolation import users; print(users.take().user); input()"
@@ -286,6 +319,23 @@ async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
 def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
     told = shortcoming_of(is_root, version)
     assert (told is None) is (said == "") and said in (told or "")
+
+
+@root
+def test_postgres_user_is_given_to_nobody_however_many_are_asked_for() -> None:
+    few = range(63_400, 63_500)
+    users.use(few)
+    try:
+        here = [users.take() for _ in few[1:]]
+        assert sorted(one.user for one in here if one is not None) == list(few[1:])
+        assert users.of_postgres() == few[0]
+        with pytest.raises(Unavailable):
+            users.take()
+        for one in here:
+            if one is not None:
+                one.give_back()
+    finally:
+        users.use(users.DEFAULT)
 
 
 def test_what_is_not_kept_apart_is_told() -> None:

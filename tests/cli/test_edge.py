@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,17 +16,20 @@ import psutil
 import pytest
 from command import Home, Serving, read_until, serving
 
+from fieldmark.api.connections import _peer
 from standing import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("cli-edge")
 
 MB = 1024 * 1024
 OF_A_PEER = 30
+IN_ALL = 100
 
 
 @pytest.fixture(scope="module")
 def server(home: Home) -> Iterator[Serving]:
     settings = {
+        "FIELDMARK_MAX_CONNECTIONS": str(IN_ALL),
         "FIELDMARK_MAX_CONNECTIONS_PER_PEER": str(OF_A_PEER),
         "FIELDMARK_REQUEST_SECONDS": "2",
         "FIELDMARK_METRICS_PORT": "0",
@@ -93,6 +98,24 @@ def test_three_hundred_half_sent_requests_keep_out_nobody_else_and_end(server: S
     assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
 
 
+def test_many_peers_together_have_so_many_connections_and_no_more(server: Serving):
+    peers = [f"127.0.0.{number}" for number in range(10, 15)]
+    assert IN_ALL / len(peers) < OF_A_PEER  # so that none of them has too many by itself
+    with contextlib.ExitStack() as stack:
+        for number in range(IN_ALL):
+            stack.enter_context(connected(server, peers[number % len(peers)]))
+        last = stack.enter_context(connected(server, "127.0.0.15"))
+        assert first_line(last) == "HTTP/1.1 503 Service Unavailable"
+
+
+def test_a_peer_is_an_address_or_the_network_of_one():
+    def peer(address: str) -> object:
+        return _peer(SimpleNamespace(client=(address, 1)))
+
+    assert peer("2001:db8::1") == peer("2001:db8:0:0:ffff::2") != peer("2001:db8:0:1::1")
+    assert peer("127.0.0.1") != peer("127.0.0.2")
+
+
 def test_a_head_that_comes_in_drops_is_not_waited_for(server: Serving):
     with connected(server) as slow:
         for drop in range(200):
@@ -146,6 +169,17 @@ def test_a_body_that_comes_too_slowly_is_not_waited_for(server: Serving):
     token, kind = f"Authorization: Bearer {server.token}", "Content-Type: application/json"
     with connected(server) as connection:
         connection.sendall(head("/api/agent/extract", token, kind, "Content-Length: 1000") + b"{")
+        assert first_line(connection) == "HTTP/1.1 408 Request Timeout"
+
+
+def test_a_body_that_comes_in_drops_is_not_waited_for(server: Serving):
+    token, kind = f"Authorization: Bearer {server.token}", "Content-Type: application/json"
+    with connected(server) as connection:
+        connection.sendall(head("/api/agent/extract", token, kind, "Content-Length: 1000"))
+        for _ in range(900):  # a drop each, with a while in between that is never too long by itself
+            connection.sendall(b" ")
+            if select.select([connection], [], [], 0.1)[0]:
+                break
         assert first_line(connection) == "HTTP/1.1 408 Request Timeout"
 
 

@@ -38,6 +38,7 @@ BAD: dict[str, list[str]] = {
         "status = 'failed', error = null",
         "status = 'ready', error = null, media_type = null",
         "error_code = 'damaged', error = null",
+        f"status = 'failed', error = 'x', error_code = {_ODD}",
         "warnings = '{}'",
         "number_in_parent = 1",
         "parent_document_id = gen_random_uuid(), number_in_parent = 0",
@@ -204,13 +205,16 @@ def test_every_key_refuses_what_there_is_not(doors: Doors, house: House) -> None
                 for row in ROWS:
                     owner.execute(row)
                 owner.execute(f"alter table {table} disable trigger user".encode())
-                # What would be looked at first: its checks, and what hangs on its rows.
+                # What would be looked at first: its checks, its other keys, and what hangs on its rows.
                 others = owner.execute(
                     """select format('alter table %%s drop constraint %%I', conrelid::regclass, conname)
                        from pg_constraint
                        where (contype = 'c' and conrelid = to_regclass(%(table)s))
-                         or (contype = 'f' and confrelid = to_regclass(%(table)s) and conrelid <> confrelid)""",
-                    {"table": table},
+                         or (contype = 'f' and confrelid = to_regclass(%(table)s) and conrelid <> confrelid)
+                         or (contype = 'f' and conrelid = to_regclass(%(table)s) and %(key)s <> array(
+                           select attname::text from unnest(conkey) with ordinality as k (number, place)
+                           join pg_attribute on attrelid = conrelid and attnum = number order by place))""",
+                    {"table": table, "key": list(key)},
                 )
                 for (statement,) in others.fetchall():
                     owner.execute(statement.encode())

@@ -36,6 +36,7 @@ def test_only_the_worker_at_work_lets_it_wait_and_only_for_what_waits(ledger: Le
     other = ledger.run()
     ledger.enter(other, "pending")
     ledger.refused("PT410", lambda: ledger.await_approval(other, token=ledger.token - 1))
+    ledger.refused("PT410", lambda: ledger.await_approval(run))  # another's call of the same name does
     assert ledger.status(run) == ledger.status(other) == "running"
 
 
@@ -87,6 +88,30 @@ def test_a_refusal_lets_the_run_go_on_and_is_nobody_s_word(ledger: Ledger) -> No
     assert ledger.call(run, "status, admitted_by, result") == ("refused", None, None)
     ledger.refused("PT409", lambda: ledger.finish(run))
     assert ledger.resume(run) == "queued"
+
+
+def test_what_is_done_to_one_run_is_done_to_no_other_with_a_call_of_that_name(ledger: Ledger) -> None:
+    run, waiting, working = ledger.waiting(), ledger.waiting(attached=True), ledger.run()
+    ledger.enter(working)
+    columns = "status, waiting_call, attached, fencing_token, consecutive_failures"
+    call = "status, admitted_by, arguments, changes, result, decided_by"
+
+    def others() -> list[Any]:
+        return [(ledger.row(one, columns), ledger.call(one, call), ledger.events(one)) for one in (waiting, working)]
+
+    before = others()
+    show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
+    ledger.connection.execute(show, [run, "call", "b" * 64])
+    ledger.decide(run, arguments={"a": 2})
+    ledger.finish(run, {"type": "tool"})
+    ledger.resume(run)
+    ledger.disown(run)
+    ledger.cancel(run)
+    assert (ledger.status(run), ledger.call(run, "status")) == ("cancelled", ("done",))
+    assert others() == before
+    # Nor does one that waits end with another that does.
+    ledger.cancel(ledger.waiting())
+    assert others() == before
 
 
 def test_what_a_person_changes_is_what_runs(ledger: Ledger) -> None:

@@ -171,6 +171,16 @@ def test_updates_one_field_and_answers_what_now_stands(filled: Caller, path: lis
             "Path fresh[5]: nothing stands at fresh yet. A list begins with [0]; for an object with the key 5 write "
             "fresh as a whole.",
         ),
+        (
+            ["fresh", "0", "5"],  # else an object with the key "5", which nobody asked for
+            "Path fresh[0][5]: nothing stands at fresh[0] yet. A list begins with [0]; for an object with the key 5 "
+            "write fresh[0] as a whole.",
+        ),
+        (
+            ["items", "3", "5"],
+            "Path items[3][5]: nothing stands at items[3] yet. A list begins with [0]; for an object with the key 5 "
+            "write items[3] as a whole.",
+        ),
         ([], "The path is empty."),
         (["a"] * 33, "A path may have at most 32 steps."),
         ([["a", "b"], ["c", "d"]], "A path is a list of texts; a step of this one is not a text."),
@@ -290,7 +300,6 @@ def test_what_is_written_anew_loses_the_score_and_proof_of_the_value_before(call
         ({"total": None}, "Confidence must be a number from 0.0 to 1.0."),
         ({"total": True}, "Confidence must be a number from 0.0 to 1.0."),
         ({"total": {"score": 1}}, "Confidence must be a number from 0.0 to 1.0."),
-        ([0.5], "Confidences and evidence must be objects keyed by path."),
         (None, None),
     ],
     ids=str,
@@ -525,6 +534,23 @@ def test_restores_a_long_list_in_its_order(caller: Caller) -> None:
     caller.save(fields)
     caller.save({"items": None})
     assert caller.call("restore_extraction", 1) == {"value": fields, "version": 3}
+
+
+@pytest.mark.parametrize("wrong", [([0.5], {}), ({}, [0.5]), ("x", {}), ({}, "x")], ids=str)
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("save_extraction_fields", [Jsonb({"total": 1})]),
+        ("update_extraction_field", [["total"], Jsonb(1), None]),
+        ("restore_extraction", [0]),
+    ],
+    ids=str,
+)
+def test_scores_and_evidence_are_objects(
+    filled: Caller, function: str, arguments: list[Any], wrong: tuple[Any, Any]
+) -> None:
+    says = "Confidences and evidence must be objects keyed by path."
+    filled.refused(says, function, *arguments, *map(Jsonb, wrong))
 
 
 @pytest.mark.parametrize("version", [-1, 2, 2_147_483_647, None])
@@ -880,6 +906,11 @@ def test_events_are_numbered_without_a_gap_and_called_out(doors: Doors, house: H
         assert numbers == [(2,), (3,), (4,)]  # the house has one
         with pytest.raises(psycopg.errors.CheckViolation):
             connection.execute("select private.append_event(%s, '[]')", [house.run])
+    for run in (house.run, uuid4()):  # another's, and none
+        with doors.as_service(house.stranger, house.other_org) as connection:
+            with pytest.raises(psycopg.DatabaseError) as error:
+                connection.execute("select private.append_event(%s, '{}')", [run])
+            assert error.value.sqlstate == "PT404"
 
 
 def test_a_failed_run_says_so_once(doors: Doors, house: House) -> None:

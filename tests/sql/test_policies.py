@@ -44,6 +44,113 @@ def test_a_request_in_one_organisation_removes_no_membership_of_another(doors: D
         assert connection.execute(count, [house.org]).fetchone() == before
 
 
+@pytest.mark.parametrize(
+    ("call", "table"),
+    [
+        ("delete_document(%(document)s)", "documents"),
+        ("delete_extraction(%(extraction)s)", "extractions"),
+        ("delete_thread(%(thread)s)", "threads"),
+        ("remove_member(%(org)s, %(member)s)", "memberships"),
+        ("private.clear_pages(%(document)s)", "document_pages"),
+    ],
+    ids=lambda part: part.partition("(")[0],
+)
+def test_what_deletes_one_thing_leaves_all_others(doors: Doors, house: House, call: str, table: str) -> None:
+    """What it was told to, and not all that its caller could."""
+    with doors.as_owner() as connection:
+        count = f"select count(*) from {table} where org_id = any(%s)"
+        orgs = [[house.org, house.second_org, house.other_org]]
+        (before,) = connection.execute(count, orgs).fetchone() or (0,)
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        connection.execute(f"select {call}", vars(house))
+        connection.execute("reset role")
+        assert before > 1 and connection.execute(count, orgs).fetchone() == (before - 1,)
+
+
+# Who calls: the user, the organisation that they act in, whether past the service; and whether it has an effect.
+CALLERS = {
+    "service: owner": ("owner", "org", False, True),
+    "service: member": ("member", "org", False, True),
+    "service: owner elsewhere": ("owner", "second_org", False, False),
+    "service: stranger": ("stranger", "other_org", False, False),
+    "service: stranger claiming it": ("stranger", "org", False, False),
+    "front end: owner": ("owner", "org", True, False),
+}
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("select private.forget_session(%(org)s, 'runs', 's', '')", "from agent_sessions where org_id = %(org)s"),
+        ("select private.clear_pages(%(document)s)", "from document_pages where document_id = %(document)s"),
+        ("select private.clear_watchers()", "from run_watchers where run_id = %(run)s"),
+    ],
+    ids=["forget_session", "clear_pages", "clear_watchers"],
+)
+def test_what_the_service_clears_away_is_its_own_user_s(
+    doors: Doors, house: House, statement: str, left: str, caller: str
+) -> None:
+    """These act as the owner, whom no policy of another organisation would hold back."""
+    user, org, past_the_service, can = CALLERS[caller]
+    with doors.as_owner() as connection:
+        connection.execute("update run_watchers set until = now() - interval '2 hours'")
+        if past_the_service:
+            connection.execute("set local session authorization authenticator")
+        claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
+        become(connection, "authenticated", claims)
+        connection.execute(statement, vars(house))
+        connection.execute("reset session authorization")
+        connection.execute("reset role")
+        assert connection.execute(f"select exists (select {left})", vars(house)).fetchone() == (not can,)
+
+
+def test_one_part_of_one_conversation_is_forgotten_and_nothing_beside_it(doors: Doors, house: House) -> None:
+    parts = [("runs", "s", ""), ("runs", "s", "a"), ("runs", "s", "b"), ("runs", "another", "a"), ("another", "s", "a")]
+    with doors.as_owner() as connection:
+        connection.execute("delete from agent_sessions")
+        for org in (house.org, house.other_org):
+            for part in parts:
+                connection.execute(
+                    "insert into agent_sessions (org_id, project, session_id, subpath, entry) "
+                    "values (%s, %s, %s, %s, '{}')",
+                    [org, *part],
+                )
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        for subpath, left in (("a", [*parts[:1], *parts[2:]]), ("", parts[3:])):
+            connection.execute("select private.forget_session(%s, 'runs', 's', %s)", [house.org, subpath])
+            rows = connection.execute("select project, session_id, subpath from agent_sessions").fetchall()
+            assert sorted(rows) == sorted(left)
+        connection.execute("reset role")
+        others = connection.execute("select count(*) from agent_sessions where org_id = %s", [house.other_org])
+        assert others.fetchone() == (len(parts),)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_only_its_own_members_hold_an_organisation_s_credit(doors: Doors, house: House, caller: str) -> None:
+    user, org, past_the_service, can = CALLERS[caller]
+    users, orgs = getattr(house, user), getattr(house, org)
+    enter = doors.as_front_end(users) if past_the_service else doors.as_service(users, orgs)
+    with enter as connection:
+        connection.execute("select private.lock_credit(%s)", [house.org])
+        with doors.as_owner() as owner:
+            look = "select from organisations where id = %s for no key update skip locked"
+            assert owner.execute(look, [house.org]).rowcount == (0 if can else 1)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_how_much_is_at_work_is_told_to_members_alone(doors: Doors, house: House, caller: str) -> None:
+    user, org, past_the_service, can = CALLERS[caller]
+    with doors.as_owner() as connection:
+        connection.execute("update runs set status = 'completed'")
+        connection.execute("update runs set status = 'running', reserved_usd = 2 where id = %s", [house.run])
+        claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
+        become(connection, "authenticated", claims)
+        told = connection.execute("select * from private.at_work(%s, gen_random_uuid())", [house.org]).fetchone()
+        # A member past the service may know it: they read the runs themselves.
+        assert told == ((1, 2) if can or past_the_service else (0, 0))
+
+
 @pytest.mark.parametrize("who", ["owner", "member"])
 def test_whose_personal_organisation_it_is_stays(doors: Doors, house: House, who: str) -> None:
     with doors.as_front_end(getattr(house, who)) as connection, pytest.raises(DatabaseError) as error:
@@ -100,6 +207,13 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
     ).fetchall()
     assert len(rows) >= 9
     assert [name for name, safe in rows if not safe] == []
+    # In `private` what tenants have written is as safe.
+    kept = doors.owner.execute(
+        "select relname, relrowsecurity, relforcerowsecurity from pg_class "
+        "where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') "
+        "and (relrowsecurity or relforcerowsecurity)"
+    ).fetchall()
+    assert kept == [("files_to_delete", True, True)]
 
 
 def test_every_view_asks_as_its_caller(doors: Doors) -> None:
@@ -195,22 +309,29 @@ RIGHTS = {
     "credit_limits": {"select": True},
     "queue_limits": {"select": True},
     "agent_sessions": {"select": True, "insert": "org_id project session_id subpath uuid entry"},
+    # No tenant's, and not exposed.
+    "private.agents": {"select": True},
+    "private.agent_tasks": {"select": True},
 }
+
+# A table of `private` is named with its schema.
+_NAME = "case c.relnamespace when 'public'::regnamespace then c.relname else 'private.' || c.relname end"
+_OURS = "c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)"
 
 
 def test_signed_in_users_hold_exactly_these_rights_and_others_none(doors: Doors) -> None:
     rows = doors.owner.execute(
-        "select r.role, c.relname, p.privilege, "
+        f"select r.role, {_NAME}, p.privilege, "
         "case when has_table_privilege(r.role, c.oid, p.privilege) then '' else ("
         "  select string_agg(a.attname, ' ' order by a.attnum) from pg_attribute a where a.attrelid = c.oid "
         "  and a.attnum > 0 and has_column_privilege(r.role, c.oid, a.attnum, p.privilege)) end "
         "from pg_class c cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
         "cross join unnest(array['select', 'insert', 'update']) as p (privilege) "
-        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        f"where {_OURS} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
         "union all "
-        "select r.role, c.relname, 'delete', '' from pg_class c "
+        f"select r.role, {_NAME}, 'delete', '' from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
-        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        f"where {_OURS} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
         "and has_table_privilege(r.role, c.oid, 'delete')"
     ).fetchall()
     held = {
@@ -251,14 +372,14 @@ def test_nobody_holds_a_right_that_no_verb_here_stands_for(doors: Doors) -> None
         "select r.role, c.relname, p.privilege from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
         "cross join unnest(array['truncate', 'references', 'trigger']) as p (privilege) "
-        "where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v') "
+        f"where {_OURS} and c.relkind in ('r', 'p', 'v') "
         "and has_table_privilege(r.role, c.oid, p.privilege)"
     ).fetchall()
     assert rights == []
     sequences = doors.owner.execute(
         "select r.role, c.relname from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
-        "where c.relnamespace = 'public'::regnamespace "
+        f"where {_OURS} "
         "and case c.relkind when 'S' then has_sequence_privilege(r.role, c.oid, 'usage, select, update') end"
     ).fetchall()
     assert sequences == []

@@ -108,6 +108,58 @@ def test_a_worker_that_has_one_place_has_one() -> None:
     assert [with_spare(places) for places in (1, 2, 4)] == [1, 3, 5]
 
 
+def test_a_worker_s_places_are_taken_by_what_it_is_at_itself(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me, another = worker(owner), worker(owner)
+        add(owner, house.org, 10)
+        assert [claim(owner, me, places=2) for _ in range(3)] == [house.org, house.org, None]
+        assert claim(owner, another, places=2) == house.org
+        owner.execute("update queue.procrastinate_jobs set status = 'succeeded' where worker_id = %s", [me])
+        assert claim(owner, me, places=2) == house.org
+
+
+def test_a_claim_is_of_one_queue_and_so_is_a_place(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
+        owner.execute("delete from queue.procrastinate_jobs")
+        add(owner, house.org, 5)
+        assert claim(owner, me, "runs") is None
+        assert [claim(owner, me) for _ in range(2)] == [house.org] * 2  # at work, where others wait
+        owner.execute("update runs set status = 'running' where org_id = any(%s)", [[house.org, house.other_org]])
+        for org in (house.other_org, house.org):
+            owner.execute("update runs set status = 'queued' where org_id = %s and document_id is null", [org])
+        places = owner.execute("select queue_name, priority from queue.procrastinate_jobs order by id").fetchall()
+        assert places == [*(("documents", -n) for n in range(5)), ("runs", 0), ("runs", 0)]
+
+
+def test_what_is_put_off_is_taken_when_its_time_has_come(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me = worker(owner)
+        add(owner, house.org, 1)
+        for off, got in (("1 hour", None), ("-1 hour", house.org)):
+            owner.execute("update queue.procrastinate_jobs set scheduled_at = now() + %s::interval", [off])
+            assert claim(owner, me) == got
+
+
+def test_jobs_with_one_lock_are_taken_in_turn(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        me, lock = worker(owner), f"{house.org}/extraction/{house.extraction}"
+        for _ in range(2):
+            owner.execute("select private.enqueue('documents', 'read_document', '{}', %s)", [lock])
+        first, second = (row[0] for row in owner.execute("select id from queue.procrastinate_jobs order by id"))
+        # The later one is not taken ahead, nor beside.
+        owner.execute(
+            "update queue.procrastinate_jobs set scheduled_at = now() + interval '1 hour' where id = %s", [first]
+        )
+        assert claim(owner, me) is None
+        owner.execute("update queue.procrastinate_jobs set scheduled_at = null")
+        assert one(owner, "select id from private.claim_job('documents', %s, 1)", me) == first
+        assert claim(owner, me) is None
+        owner.execute("update queue.procrastinate_jobs set status = 'succeeded' where id = %s", [first])
+        assert one(owner, "select id from private.claim_job('documents', %s, 1)", me) == second
+
+
 def test_a_document_with_the_id_of_anothers_extraction_holds_nothing_up(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
@@ -121,6 +173,14 @@ def test_a_document_with_the_id_of_anothers_extraction_holds_nothing_up(doors: D
         owner.execute("update runs set status = 'running'")
         owner.execute("update runs set status = 'queued' where id = %s", [house.run])
         assert claim(owner, me, "runs") == house.org
+
+
+def test_without_a_queue_nothing_is_taken_in(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        owner.execute("alter function queue.procrastinate_defer_jobs_v1 rename to gone")
+        with pytest.raises(psycopg.DatabaseError) as error:
+            add(owner, house.org, 1)
+        assert error.value.sqlstate == "PT503"
 
 
 def test_every_lock_begins_with_its_organisation(doors: Doors, house: House) -> None:
@@ -201,6 +261,25 @@ def test_no_more_runs_of_one_wait_than_may(doors: Doors, house: House) -> None:
         with doors.as_front_end(house.stranger) as connection:
             for _ in range(5):
                 begin(connection, house.other_org, house.other_document, house.other_extraction)
+
+
+def test_what_waits_no_more_does_not_count(doors: Doors, house: House) -> None:
+    with (
+        limited(doors, house, max_waiting_documents=1),
+        limited(doors, house, max_waiting_runs=1),
+        doors.as_owner() as owner,
+    ):
+        owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
+        owner.execute("update runs set status = 'completed'")
+        upload(owner, house.org)
+        begin(owner, house.org, house.document, house.extraction)
+        for again in (
+            lambda: upload(owner, house.org),
+            lambda: begin(owner, house.org, house.document, house.extraction),
+        ):
+            with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
+                again()
+            assert error.value.sqlstate == "PT429"
 
 
 def test_where_nothing_is_said_there_is_a_limit_too(doors: Doors, house: House) -> None:

@@ -138,6 +138,21 @@ def test_what_fits_no_task_is_refused(service: psycopg.Connection, house: House,
     assert error.value.sqlstate == "PT422"
 
 
+def test_a_thread_is_for_its_own_agent_and_its_own_user(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        owner.execute("insert into private.agents (name, approval) values ('chatter', 'ask')")
+        owner.execute(
+            "insert into private.agent_tasks (agent, task, needs, may_have, speaks) "
+            "values ('chatter', 'talk', '{thread_id}', '{}', false)"
+        )
+        talk = {"task": "talk", "thread_id": house.shared_thread}
+        for columns in ({"agent": "chatter", "created_by": house.owner}, {"created_by": house.member}):
+            with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
+                start(owner, house, **talk, **columns)
+            assert error.value.sqlstate == "PT422"
+        start(owner, house, **talk, created_by=house.owner)
+
+
 def test_a_run_is_no_part_of_one_that_has_ended(service: psycopg.Connection, house: House) -> None:
     root = start(service, house)
     service.execute("select private.cancel_run(%s, 'No.')", [root])
@@ -263,6 +278,26 @@ def test_a_conversation_goes_with_its_run_and_that_of_a_thread_with_the_thread(d
         assert kept(owner, of_run, of_thread, before, broken) == [False, True, True, False]
         owner.execute("delete from threads where id = %s", [house.thread])
         assert kept(owner, of_thread, before) == [False, False]
+
+
+def test_a_conversation_of_the_same_name_elsewhere_stays(doors: Doors, house: House) -> None:
+    """A session's id is no secret that would keep it apart."""
+    with doors.as_owner() as owner:
+        session = uuid4()
+        for org in (house.org, house.other_org):
+            owner.execute(
+                "insert into agent_sessions (org_id, project, session_id, entry) values (%s, 'runs', %s, '{}')",
+                [org, str(session)],
+            )
+        run = start(owner, house, created_by=house.owner)
+        owner.execute("update runs set session_id = %s where id = %s", [session, run])
+        owner.execute("delete from runs where id = %s", [run])
+        left = "select org_id from agent_sessions where session_id = %s"
+        assert owner.execute(left, [str(session)]).fetchall() == [(house.other_org,)]
+        conversation(owner, house, session)
+        owner.execute("update threads set session_id = %s where id = %s", [session, house.thread])
+        owner.execute("delete from threads where id = %s", [house.thread])
+        assert owner.execute(left, [str(session)]).fetchall() == [(house.other_org,)]
 
 
 def test_the_sweep_forgets_a_thread_s_conversation_when_nothing_has_happened_in_it(doors: Doors, house: House) -> None:

@@ -28,7 +28,11 @@ async def scope_of(
     request: Request,
     _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],  # for the description: `edge` has checked it
     x_org_id: Annotated[
-        str | None, Header(description="Which of the caller's organisations; the personal one if left out.")
+        str | None,
+        Header(
+            description="Which of the caller's organisations; the personal one if left out.",
+            json_schema_extra={"format": "uuid"},
+        ),
     ] = None,
 ) -> AsyncGenerator[Scope]:
     """Who asks, and in which organisation, until it is answered. Raises NotFound for an organisation not theirs, and

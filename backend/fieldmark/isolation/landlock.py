@@ -43,8 +43,8 @@ def version() -> int:
 
 
 def confine(readable: Sequence[str] = (), writable: Sequence[str] = (), *, may_connect: bool = False) -> bool:
-    """From now on this thread, and what it starts, can open only what lies below these, and listen nowhere. False,
-    and nothing has changed, where Landlock is not offered. A name that does not exist is left out."""
+    """From now on this thread, and what it starts, can open only what lies below these, and take no port of its choice.
+    False, and nothing has changed, where Landlock is not offered. A name that does not exist is left out."""
     offered = version()
     if not offered:
         return False

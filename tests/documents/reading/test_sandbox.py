@@ -206,7 +206,6 @@ async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
         ("a.txt", b" \n", "no_text", "white space"),
         ("a.pdf", b"hello", "damaged", "named .pdf but holds plain text"),
         ("a.bin", bytes(range(256)) * 9, "unsupported", "format is unknown"),
-        ("a.zip", archive({"a.pdf": pdf([show("x", 50, 700)])}), "unsupported", "ZIP archive; unpack it"),
         ("a.pdf", pdf([show("x", 50, 700)])[:300], "damaged", "damaged or cut off"),
         ("a.pdf", pdf([show("x", 50, 700)], trailer=ENCRYPTED), "password", "protected with a password"),
         ("a.pdf", pdf([show("x", 50, 700)] * 4), "over_limit", "4 pages; the limit is 3"),

@@ -12,8 +12,9 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
 from fieldmark.errors import Fenced
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
-from fieldmark.runs.engine.permission_hook import PermissionHook
+from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
 from fieldmark.runs.engine.tool_executor import ToolExecutor
+from fieldmark.runs.parts import BlockStarted, MessageStarted, MessageStopped
 from fieldmark.tools.context import RunContext
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +88,28 @@ async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(des
 async def test_what_is_no_tool_of_ours_is_denied(desk, hook, context, name):
     decision, said = await ask(hook, name, TOTAL)
     assert decision == "deny" and "There is no tool" in said
+    assert hook.passed == set() and desk.ledger(context.run_id) == []
+
+
+@pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
+async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(desk, context, beside):
+    hook = PermissionHook(EXTRACTION.toolset, context, Policy("ask"))
+    blocks = [BlockStarted(call_id) for call_id in ("call-1", *beside)]
+    for part in (MessageStarted("m", None), *blocks, MessageStopped()):
+        hook.calls.on_part(part)
+    decided = [(await ask(hook, UPDATE, TOTAL, block.call_id))[0] for block in blocks]
+    statuses = [entry["status"] for entry in desk.ledger(context.run_id)]
+    if beside:
+        assert (decided, statuses) == (["deny"] * 2, ["refused"] * 2)
+        assert desk.state(context.run_id)["status"] == "running"
+    else:
+        assert (decided, statuses) == (["defer"], ["pending"])
+        assert desk.state(context.run_id)["status"] == "awaiting_approval"
+
+
+async def test_a_call_at_which_an_earlier_run_of_the_thread_stopped_is_denied(desk, context):
+    hook = PermissionHook(EXTRACTION.toolset, context, stale_call="call-1")
+    assert (await ask(hook, UPDATE, TOTAL))[0] == "deny"
     assert hook.passed == set() and desk.ledger(context.run_id) == []
 
 
