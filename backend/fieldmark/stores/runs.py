@@ -221,15 +221,13 @@ async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]
         return await cursor.fetchall()
 
 
-async def may_decide(conn: Connection, scope: Scope, run: RunRow) -> bool:
-    """Whether this user decides the calls of a run that they see: their own, or one whose user has left."""
-    if run.created_by == scope.user_id:
-        return True
+async def why_not_decide(conn: Connection, run_id: UUID) -> str:
+    """The code of why the caller does not decide the calls of a run that they see; empty if they do."""
     cursor = await conn.execute(
-        "select private.is_left_behind(r) as left_behind from public.runs as r where r.id = %s", (run.id,)
+        "select private.why_not_decide(r) as why from public.runs as r where r.id = %s", (run_id,)
     )
     row = await cursor.fetchone()
-    return bool(row and row["left_behind"])
+    return "not_found" if row is None else row["why"]
 
 
 async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
@@ -247,10 +245,9 @@ async def list_runs(
     conn: Connection, scope: Scope, *, status: str | None, limit: int, after: RunPage | None
 ) -> list[ListedRun]:
     """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order. One
-    statement, however many they are. With those that wait for a person come those whose user left the organisation:
-    whoever stays may decide them."""
+    statement, however many they are. With those that wait for a person come those of others that the user decides."""
     waiting = status == RunStatus.AWAITING_APPROVAL
-    of_them = "(r.created_by = %(user)s or private.is_left_behind(r))" if waiting else "r.created_by = %(user)s"
+    of_them = "(r.created_by = %(user)s or private.why_not_decide(r) = '')" if waiting else "r.created_by = %(user)s"
     conditions = ["r.org_id = %(org)s", of_them]
     conditions += ["r.status = %(status)s"] if status is not None else []
     conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
