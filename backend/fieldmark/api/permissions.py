@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from fieldmark.api.problems import responses
 from fieldmark.domain.permissions import Permission
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -47,7 +48,8 @@ def permission_of(method: str, path: str) -> Permission | None:
 
 
 def describe_permissions(app: FastAPI) -> None:
-    """Let the OpenAPI say which scope a key needs for each operation: the roles of its security requirement."""
+    """Let the OpenAPI say which scope a key needs for each operation (the roles of its security requirement), and that
+    who lacks it is answered with 403."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -55,10 +57,10 @@ def describe_permissions(app: FastAPI) -> None:
         for path, item in description["paths"].items():
             for method, operation in item.items():
                 needed = permission_of(method.upper(), path)
-                if needed is not None and operation.get("security"):
-                    operation["security"] = [
-                        {scheme: [needed.value]} for one in operation["security"] for scheme in one
-                    ]
+                if needed is None or not operation.get("security"):
+                    continue
+                operation["security"] = [{scheme: [needed.value]} for one in operation["security"] for scheme in one]
+                operation["responses"] |= responses(403)
         return description
 
     app.openapi = openapi
