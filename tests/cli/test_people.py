@@ -25,9 +25,9 @@ async def test_a_key_is_made_listed_and_revoked(commands):
         assert (row["scopes"], row["expires_at"] is not None) == (["documents:read", "runs:write"], True)
         listed = await fieldmark.run("key", "list")
         assert key[:11] in listed.out and "robot" in listed.out and key not in listed.out
-        assert (await fieldmark.run("key", "revoke", row["id"])).code == 0
+        assert (await fieldmark.run("key", "revoke", str(row["id"]))).code == 0
         assert "revoked" in (await fieldmark.run("key", "list")).out
-        nobody_s = await fieldmark.run("key", "revoke", uuid4())
+        nobody_s = await fieldmark.run("key", "revoke", str(uuid4()))
         assert nobody_s.code == 1 and "no such key" in nobody_s.err
 
 
@@ -44,13 +44,13 @@ async def test_members_are_invited_changed_and_removed(commands):
         (org,) = fieldmark.sql("select org_id from public.invitations")
         listed = (await fieldmark.run("members", "list")).out
         assert f"{user}  viewer  v@example.org" in listed and "owner" in listed
-        theirs = ("--user", user, "--org", org["org_id"])
+        theirs = ("--user", str(user), "--org", str(org["org_id"]))
         refused = await fieldmark.run("members", "invite", *theirs)
         assert refused.code == 1 and "Only an owner" in refused.err
-        refused = await fieldmark.run("members", "role", user, "owner", *theirs)
+        refused = await fieldmark.run("members", "role", str(user), "owner", *theirs)
         assert refused.code == 1 and "Only an owner" in refused.err
-        assert (await fieldmark.run("members", "role", user, "member")).code == 0
-        assert (await fieldmark.run("members", "remove", user)).code == 0
+        assert (await fieldmark.run("members", "role", str(user), "member")).code == 0
+        assert (await fieldmark.run("members", "remove", str(user))).code == 0
         assert str(user) not in (await fieldmark.run("members", "list")).out
 
 
