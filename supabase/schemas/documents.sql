@@ -76,15 +76,16 @@ create policy "members read their documents" on public.documents
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+-- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
+  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 create policy "members read their pages" on public.document_pages
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service writes pages" on public.document_pages
   for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes a document with all that hangs on it: a member one of their own, an owner any of the organisation's. Answers
 -- where its original lies.
@@ -111,7 +112,7 @@ create function private.clear_pages(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   delete from public.document_pages
-  where document_id = p_document_id and org_id in (select private.my_writable_org_ids()) and private.is_service()
+  where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
 -- Whose document it is. A worker asks before it acts as that user.

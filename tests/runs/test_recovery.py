@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -108,6 +108,18 @@ async def test_a_user_who_only_reads_from_now_on_changes_nothing_more_and_the_ru
     worked = await desk.work(script(desk, demotes, desk.scope.user_id))
     assert desk.extraction()["extracted_fields"] == {"first": 1}
     assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+    # Nor does one that still waits begin.
+    run_id = await demoted_before(desk)
+    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+    assert worked.requests == [] and worked.state["error_code"] == "abandoned"
+
+
+async def demoted_before(desk) -> UUID:
+    """A run that waits, of a user who was made a viewer since."""
+    desk.sql("update public.memberships set role = 'member' where user_id = %s", desk.scope.user_id)
+    run_id = await desk.run()
+    desk.sql("update public.memberships set role = 'viewer' where user_id = %s", desk.scope.user_id)
+    return run_id
 
 
 async def test_a_user_who_has_left_before_gets_no_run_at_all(desk):

@@ -254,7 +254,7 @@ CASES = [
         "what a reading found",
         "update documents set status = 'failed', error = 'No.', media_type = 'text/plain', byte_size = 1, "
         "page_count = 1 where id = %(document)s",
-        SERVED,
+        READING,
     ),
     Case(
         "documents",
@@ -273,7 +273,7 @@ CASES = [
         "of theirs",
         "insert into document_pages (document_id, org_id, number, width, height, text, words, engine) "
         "values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf')",
-        SERVED,
+        READING,
     ),
     Case(
         "document_pages",

@@ -10,8 +10,9 @@ import pytest
 from doors import Doors, House, become
 from matrix import CALLS, CASES
 
-# What of the service's own bookkeeping goes on while a viewer reads a run, or was made one while theirs was at work.
-BOOKKEEPING = {"run_watchers", "usage"}
+# What of the service's own bookkeeping goes on while a viewer watches a run, or was made one while their run was at
+# work or their document was being read.
+BOOKKEEPING = {"run_watchers", "usage", "documents", "document_pages"}
 
 # Every function that may change something, with a call that a member or an owner can make.
 VOLATILE = {
@@ -113,7 +114,7 @@ def test_no_function_lets_a_viewer_write(doors: Doors, house: House, function: s
     changed = {table for table in before if before[table] != after[table]}
     assert changed <= {f"public.{table}" for table in BOOKKEEPING | {"usage_by_day"}}, function
     if changed:
-        assert function in ("private.watch_run", "private.charge")
+        assert function in ("private.watch_run", "private.charge", "private.clear_pages")
 
 
 def test_no_policy_lets_a_viewer_write(doors: Doors) -> None:
@@ -138,6 +139,8 @@ def test_no_statement_of_the_matrix_lets_a_viewer_write() -> None:
         ("run_watchers", "insert"),
         ("run_watchers", "update"),
         ("usage", "insert"),
+        ("documents", "update"),
+        ("document_pages", "insert"),
         ("watch_run", "call"),
         # They leave.
         ("remove_member", "call"),

@@ -60,7 +60,7 @@ def describe_permissions(app: FastAPI) -> None:
                 if needed is None or not operation.get("security"):
                     continue
                 operation["security"] = [{scheme: [needed.value]} for one in operation["security"] for scheme in one]
-                operation["responses"] |= responses(403)
+                operation["responses"] |= {str(status): about for status, about in responses(403).items()}
         return description
 
     app.openapi = openapi

@@ -210,6 +210,12 @@ async def get(conn: Connection, run_id: UUID) -> RunRow | None:
     return await _one(conn, f"select {_COLUMNS} from public.runs as r where id = %s", (run_id,))
 
 
+async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
+    """A run whose user may still write in its organisation. None for one that is out of sight, or left behind."""
+    query = f"select {_COLUMNS} from public.runs as r where id = %s and not private.is_left_behind(r)"
+    return await _one(conn, query, (run_id,))
+
+
 async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]:
     """The runs that a call of a run has started, oldest first."""
     async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
