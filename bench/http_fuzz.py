@@ -92,6 +92,11 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "get_usage": ("`since` must not be later",),
     "extract": ("The schema cannot be used", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
     "correct": (ASKED_BEFORE, *TOO_MUCH),
+    "create_organisation": TOO_MUCH,
+    "update_organisation": TOO_MUCH,
+    "create_invitation": TOO_MUCH,
+    "accept_invitation": TOO_MUCH,
+    "create_key": ("would have expired already", *TOO_MUCH),
     "export_extraction": ("Nothing stands at", "is no list", "has no list", "There is no list", "as CSV"),
 }
 

@@ -109,43 +109,144 @@ create table public.organisations (
   name text not null check (char_length(name) between 1 and 200),
   -- The user whose personal organisation this is. It is made when that user is first seen.
   personal_of uuid unique,
+  -- Who decides the calls that wait for a person: its owners, or its members too.
+  approvers text not null default 'members' check (approvers in ('owners', 'members')),
+  -- Whether somebody else than who started a run decides its calls. Then every run asks: see private.fill_run.
+  second_person boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person) on public.organisations to authenticated;
 
+-- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
 create table public.memberships (
   org_id uuid not null references public.organisations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
-  role text not null check (role in ('owner', 'member')),
+  role text not null check (role in ('owner', 'member', 'viewer')),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   primary key (org_id, user_id)
 );
 create index memberships_user_id on public.memberships (user_id);
+create index memberships_org_id on public.memberships (org_id, created_at desc, user_id desc);
 select private.protect_table('public.memberships');
-grant select, insert (org_id, user_id, role), update (role) on public.memberships to authenticated;
+grant select, update (role) on public.memberships to authenticated;
+
+-- Keys for machines. A key acts under its own id, so that rows tell its work from that of the person who made it. It is
+-- never more in its organisation than that person is now.
+create table public.api_keys (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- The person who made it, also through another key. It ends with that key, and with this person's membership.
+  created_by uuid not null,
+  parent_id uuid,
+  created_at timestamptz not null default now(),
+  name text not null check (char_length(name) between 1 and 200),
+  -- How it begins, to find it by; and the SHA-256 of the whole, which is kept nowhere.
+  prefix text not null check (prefix ~ '^fm_[0-9a-f]{8}$'),
+  hash bytea not null unique check (octet_length(hash) = 32),
+  scopes text[] not null check (cardinality(scopes) between 1 and 50),
+  expires_at timestamptz,
+  -- To the minute.
+  last_used_at timestamptz,
+  revoked_at timestamptz,
+  revoked_by uuid,
+  unique (id, org_id),
+  foreign key (parent_id, org_id) references public.api_keys (id, org_id) on delete cascade
+);
+create index api_keys_org_id on public.api_keys (org_id, created_at desc, id desc);
+create index api_keys_parent_id on public.api_keys (parent_id);
+select private.protect_table('public.api_keys');
+grant select (
+  id, org_id, created_by, parent_id, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
+) on public.api_keys to authenticated;
+
+-- Who acts in an organisation, and as what: its members, and the keys of members. What a key may is told by its scopes, which
+-- the service asks for (api/permissions.py); the role here is the most that they come to. A key that has expired acts no
+-- more, but what it has started goes on.
+create view private.actors as
+  select org_id, user_id, role, false as is_key from public.memberships
+  union all
+  select k.org_id, k.id,
+    case
+      when m.role = 'viewer' or not exists (select from unnest(k.scopes) as scope where scope not like '%:read')
+        then 'viewer'
+      when k.scopes && array['members:write', 'keys:write', 'runs:approve'] then m.role
+      else 'member'
+    end,
+    true
+  from public.api_keys as k
+  join public.memberships as m on m.org_id = k.org_id and m.user_id = k.created_by
+  where k.revoked_at is null;
+revoke all on private.actors from public, anon, authenticated;
 
 -- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
--- so a request in one organisation never reaches another of the same user. A front end acts in all of them.
--- Security definer, because a policy on memberships that read memberships would call itself.
-create function private.my_memberships() returns setof public.memberships
-language sql stable security definer set search_path = pg_catalog, pg_temp
+-- so a request in one organisation never reaches another of the same user. A front end acts in all of them, and for no key.
+-- Security definer, because a policy on memberships that read memberships would call itself. (In plpgsql, which keeps its
+-- plan: every policy asks this.)
+create function private.my_memberships() returns table (org_id uuid, role text)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select * from public.memberships
-  where user_id = (select auth.uid())
-    and org_id::text = coalesce(
-      (select case when private.is_service() then auth.jwt() ->> 'org_id' end), org_id::text)
-$$;
+begin
+  if private.is_service() then
+    return query
+      select a.org_id, a.role from private.actors as a
+      where a.user_id = auth.uid() and a.org_id = coalesce((auth.jwt() ->> 'org_id')::uuid, a.org_id);
+  else
+    return query select m.org_id, m.role from public.memberships as m where m.user_id = auth.uid();
+  end if;
+end $$;
 
+-- Those in which the caller may read; write; and what an owner may.
 create function private.my_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() $$;
 
+create function private.my_writable_org_ids() returns setof uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select org_id from private.my_memberships() where role in ('owner', 'member') $$;
+
 create function private.my_owned_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
+
+-- What a user or a key is in an organisation; null if nothing.
+create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
+
+-- The person whom a user id stands for: for a key, who made it.
+create function private.person_of(p_user_id uuid) returns uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
+
+-- The caller, who must be a person.
+create function private.this_person() returns uuid
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if auth.uid() is null then
+    raise exception 'Nobody is signed in.' using errcode = 'PT401';
+  elsif exists (select from public.api_keys where id = auth.uid()) then
+    raise exception 'A key cannot do this: a person must, with their own token.'
+      using errcode = 'PT403', detail = 'person_needed';
+  end if;
+  return auth.uid();
+end $$;
+
+-- Refuses whoever owns no such organisation: a member is told so, everybody else that there is none.
+create function private.check_owner(p_org_id uuid) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id in (select private.my_owned_org_ids()) then
+    return;
+  elsif p_org_id in (select private.my_org_ids()) then
+    raise exception 'Only an owner of the organisation can do this.' using errcode = 'PT403', detail = 'owner_needed';
+  end if;
+  raise exception 'There is no such organisation.' using errcode = 'PT404';
+end $$;
 
 -- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
 -- `p_org` it is the personal organisation, which is made on first sight.
@@ -153,12 +254,9 @@ create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := auth.uid();
+  v_user uuid := private.this_person();
   v_org uuid;
 begin
-  if v_user is null then
-    raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  end if;
   if p_org is not null then
     return (select org_id from public.memberships where user_id = v_user and org_id = p_org);
   end if;
@@ -178,19 +276,53 @@ begin
   return v_org;
 end $$;
 
+-- The same for a front end, whose user the service may never have seen: answers their personal organisation.
+create function public.enter() returns uuid
+language sql set search_path = pg_catalog, pg_temp
+as $$ select private.enter() $$;
+
+-- Makes an organisation, and the caller its owner. A user makes fifty at the most: each has a turn of its own wherever
+-- organisations take turns.
+create function public.create_organisation(p_name text) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_user uuid := private.this_person();
+  v_personal uuid := private.enter();
+  v_org uuid;
+begin
+  if p_name is null or char_length(p_name) not between 1 and 200 then
+    raise exception 'The name of an organisation must have 1 to 200 characters.' using errcode = 'PT422';
+  end if;
+  -- One at a time, so that nobody makes more by asking at once.
+  perform from public.organisations where id = v_personal for no key update;
+  if (select count(*) from public.organisations where created_by = v_user) >= 50 then
+    raise exception 'You have made 50 organisations already: delete one that nobody needs.'
+      using errcode = 'PT409', detail = 'too_many';
+  end if;
+  insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
+  insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user);
+  return v_org;
+end $$;
+
 revoke execute on all functions in schema private from public;
-grant execute on function private.my_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
-  to authenticated, fieldmark_app;
+grant execute on function
+  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid),
+  private.role_of(uuid, uuid), private.this_person(), private.check_owner(uuid)
+  to authenticated;
+grant execute on function
+  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
+  to fieldmark_app;
+revoke execute on function public.enter(), public.create_organisation(text) from public, anon;
+grant execute on function public.enter(), public.create_organisation(text) to authenticated;
 
 create policy "members see their organisations" on public.organisations
   for select to authenticated using (id in (select private.my_org_ids()));
-create policy "owners rename their organisations" on public.organisations
+create policy "owners change their organisations" on public.organisations
   for update to authenticated using (id in (select private.my_owned_org_ids()));
 
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
-create policy "owners add members to their organisations" on public.memberships
-  for insert to authenticated with check (org_id in (select private.my_owned_org_ids()));
 -- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
 create policy "owners change roles in their organisations" on public.memberships
   for update to authenticated
@@ -198,6 +330,42 @@ create policy "owners change roles in their organisations" on public.memberships
     org_id in (select private.my_owned_org_ids())
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
   );
+create policy "members see their own keys, owners all" on public.api_keys
+  for select to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
+  );
+
+-- An organisation keeps an owner, also when two leave at the same moment: the second waits for the row of the
+-- organisation, and then sees that the first has left. (One that is given up has nobody left, and neither has one whose
+-- last owner's account was deleted.) With who goes, their keys end.
+create function private.keep_owner() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
+    perform from public.organisations where id = old.org_id for no key update;
+    if found and exists (select from auth.users where id = old.user_id)
+      and not exists (select from private.departing_organisations where org_id = old.org_id)
+      and not exists (
+        select from public.memberships where org_id = old.org_id and user_id <> old.user_id and role = 'owner') then
+      raise exception 'The organisation would be left without an owner: make somebody else one first.'
+        using errcode = 'PT409', detail = 'last_owner';
+    end if;
+  end if;
+  if tg_op = 'UPDATE' then
+    return new;
+  end if;
+  update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
+  where org_id = old.org_id and created_by = old.user_id and revoked_at is null;
+  return old;
+end $$;
+
+create trigger keep_owner_when_roles_change before update of role on public.memberships
+  for each row execute function private.keep_owner();
+create trigger keep_owner_when_removed before delete on public.memberships
+  for each row execute function private.keep_owner();
 
 -- Removes a member, as an owner, or leaves. Whose personal organisation it is stays.
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
@@ -215,8 +383,267 @@ begin
   end if;
 end $$;
 
+revoke execute on all functions in schema private from public;
+grant execute on function private.person_of(uuid) to authenticated;
 revoke execute on function public.remove_member(uuid, uuid) from public, anon;
 grant execute on function public.remove_member(uuid, uuid) to authenticated;
+
+-- api_keys.sql
+
+-- Keys for machines: made and shown once, found by their hash at each request, revoked at once. Their table stands in
+-- organisations.sql, because policies ask it.
+
+-- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. A key makes only keys that can
+-- do no more than itself and end with it. An organisation has 200 at the most that are not revoked.
+create function public.create_api_key(
+  p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
+) returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
+  v_unknown text;
+  v_parent public.api_keys;
+  v_prefix text := 'fm_' || left(replace(gen_random_uuid()::text, '-', ''), 8);
+  -- 256 bits of three random numbers of 122 bits each.
+  v_key text := v_prefix || '_' || encode(
+    sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
+  v_id uuid;
+begin
+  if auth.uid() is null then
+    raise exception 'Nobody is signed in.' using errcode = 'PT401';
+  elsif p_org_id is null or p_org_id not in (select private.my_org_ids()) then
+    raise exception 'There is no such organisation.' using errcode = 'PT404';
+  elsif p_org_id not in (select private.my_writable_org_ids()) then
+    raise exception 'A viewer makes no keys.' using errcode = 'PT403', detail = 'read_only';
+  elsif p_name is null or char_length(p_name) not between 1 and 200 then
+    raise exception 'The name of a key must have 1 to 200 characters.' using errcode = 'PT422';
+  elsif cardinality(v_scopes) = 0 then
+    raise exception 'A key needs a scope.' using errcode = 'PT422';
+  end if;
+  select scope into v_unknown from unnest(v_scopes) as scope
+  where scope is null or scope not in (
+    'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'runs:read', 'runs:write',
+    'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
+  limit 1;
+  if found then
+    raise exception 'There is no scope %.', coalesce(left(v_unknown, 50), 'null') using errcode = 'PT422';
+  elsif p_expires_at <= now() then
+    raise exception 'The key would have expired already.' using errcode = 'PT422';
+  end if;
+  select * into v_parent from public.api_keys where id = auth.uid();
+  if found and not (v_scopes <@ v_parent.scopes) then
+    raise exception 'A key cannot make one with scopes that it does not have.'
+      using errcode = 'PT403', detail = 'scope_missing';
+  elsif found and v_parent.expires_at is not null and coalesce(p_expires_at > v_parent.expires_at, true) then
+    raise exception 'A key cannot make one that outlives it.' using errcode = 'PT422';
+  end if;
+  perform from public.organisations where id = p_org_id for no key update;
+  if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
+    raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
+      using errcode = 'PT409', detail = 'too_many';
+  end if;
+  insert into public.api_keys (org_id, created_by, parent_id, name, prefix, hash, scopes, expires_at)
+  values (
+    p_org_id, private.person_of(auth.uid()), v_parent.id, p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes,
+    p_expires_at)
+  returning id into v_id;
+  return jsonb_build_object('id', v_id, 'key', v_key);
+end $$;
+
+-- Revokes a key with those that it has made: whoever made it, or an owner. Nothing happens to one that is revoked already.
+create function public.revoke_api_key(p_key_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.api_keys
+  where id = p_key_id and (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_writable_org_ids()) and created_by = private.person_of(auth.uid())));
+  if not found then
+    raise exception 'There is no such key that you may revoke.' using errcode = 'PT404';
+  end if;
+  with recursive family as (
+    select id from public.api_keys where id = p_key_id
+    union
+    select k.id from public.api_keys as k join family on k.parent_id = family.id
+  )
+  update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
+  where id in (select id from family) and revoked_at is null;
+end $$;
+
+-- The key of a hash, with what it may do now. `refusal` says why it may do nothing: key_revoked (or whoever made it is no
+-- member any more), key_expired. `unnoted`: its last use is to be noted.
+create function private.use_api_key(p_hash bytea)
+returns table (id uuid, org_id uuid, name text, prefix text, scopes text[], role text, refusal text, unnoted boolean)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role,
+    case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
+    coalesce(k.last_used_at < now() - interval '1 minute', true)
+  from public.api_keys as k
+  left join private.actors as a on a.org_id = k.org_id and a.user_id = k.id and a.is_key
+  where k.hash = p_hash
+$$;
+
+create function private.note_api_key(p_key_id uuid) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  update public.api_keys set last_used_at = now()
+  where id = p_key_id and coalesce(last_used_at < now() - interval '1 minute', true)
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.use_api_key(bytea), private.note_api_key(uuid) to fieldmark_app;
+revoke execute on function
+  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
+  from public, anon;
+grant execute on function
+  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
+  to authenticated;
+
+-- invitations.sql
+
+-- Invitations: a link that makes whoever accepts it a member. Nobody becomes one without accepting.
+
+create table public.invitations (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- Only a user whose token names this address may accept it; null: whoever has the link, once.
+  email text check (char_length(email) between 3 and 320),
+  role text not null check (role in ('owner', 'member', 'viewer')),
+  -- The SHA-256 of its token, which is kept nowhere.
+  hash bytea not null unique check (octet_length(hash) = 32),
+  expires_at timestamptz not null,
+  accepted_at timestamptz,
+  accepted_by uuid,
+  revoked_at timestamptz,
+  revoked_by uuid
+);
+create index invitations_org_id on public.invitations (org_id, created_at desc, id desc);
+select private.protect_table('public.invitations');
+grant select (
+  id, org_id, created_by, created_at, email, role, expires_at, accepted_at, accepted_by, revoked_at, revoked_by
+) on public.invitations to authenticated;
+
+create policy "owners see the invitations of their organisations" on public.invitations
+  for select to authenticated using (org_id in (select private.my_owned_org_ids()));
+
+-- Invites somebody and answers the token of the link, which nothing can do again: {"id", "token"}. An organisation has 1,000
+-- at the most that wait.
+create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
+returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_token text := 'fmi_' || encode(
+    sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
+  v_id uuid;
+begin
+  perform private.check_owner(p_org_id);
+  if coalesce(p_role not in ('owner', 'member', 'viewer'), true) then
+    raise exception 'A member is an owner, a member or a viewer.' using errcode = 'PT422';
+  elsif p_email !~ '^[^@[:space:]]+@[^@[:space:]]+$' or char_length(p_email) > 320 then
+    raise exception 'This is no address of an e-mail.' using errcode = 'PT422';
+  elsif coalesce(p_days not between 1 and 90, true) then
+    raise exception 'An invitation holds for 1 to 90 days.' using errcode = 'PT422';
+  end if;
+  perform from public.organisations where id = p_org_id for no key update;
+  if (select count(*) from public.invitations
+      where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) >= 1000 then
+    raise exception '1,000 invitations wait already: revoke some.' using errcode = 'PT409', detail = 'too_many';
+  end if;
+  insert into public.invitations (org_id, email, role, hash, expires_at)
+  values (p_org_id, p_email, p_role, sha256(convert_to(v_token, 'UTF8')), now() + make_interval(days => p_days))
+  returning id into v_id;
+  return jsonb_build_object('id', v_id, 'token', v_token);
+end $$;
+
+-- Takes an invitation back. Nothing happens to one that is revoked already.
+create function public.revoke_invitation(p_invitation_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.invitations;
+begin
+  select * into v_row from public.invitations
+  where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
+  if not found then
+    raise exception 'There is no such invitation.' using errcode = 'PT404';
+  elsif v_row.accepted_at is not null then
+    raise exception 'It was accepted already: remove the member instead.'
+      using errcode = 'PT409', detail = 'invitation_used';
+  end if;
+  update public.invitations set revoked_at = now(), revoked_by = auth.uid()
+  where id = v_row.id and revoked_at is null;
+end $$;
+
+-- The caller accepts an invitation, once. Answers {"org_id", "role"}. Of two who accept it at the same moment the second
+-- waits, and is told that it was used.
+create function public.accept_invitation(p_token text) returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_user uuid := private.this_person();
+  v_row public.invitations;
+  v_account jsonb;
+begin
+  select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
+  if not found then
+    raise exception 'There is no such invitation: copy the whole link.' using errcode = 'PT404';
+  elsif v_row.accepted_at is not null then
+    raise exception 'This invitation was used already: ask for another.'
+      using errcode = 'PT409', detail = 'invitation_used';
+  elsif v_row.revoked_at is not null then
+    raise exception 'This invitation was taken back: ask for another.'
+      using errcode = 'PT410', detail = 'invitation_revoked';
+  elsif v_row.expires_at <= now() then
+    raise exception 'This invitation has expired: ask for another.'
+      using errcode = 'PT410', detail = 'invitation_expired';
+  end if;
+  if v_row.email is not null then
+    select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
+    -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
+    if lower(auth.jwt() ->> 'email') is distinct from lower(v_row.email)
+      or (v_account ? 'email_confirmed_at' and v_account ->> 'email_confirmed_at' is null) then
+      raise exception 'This invitation is for somebody else: sign in with the address that it was sent to.'
+        using errcode = 'PT403', detail = 'invitation_for_another';
+    end if;
+  end if;
+  -- Whoever gives the organisation up holds this row meanwhile.
+  perform from public.organisations where id = v_row.org_id for no key update;
+  if exists (select from private.departing_organisations where org_id = v_row.org_id) then
+    raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
+  end if;
+  perform private.enter();
+  insert into public.memberships (org_id, user_id, role, created_by)
+  values (v_row.org_id, v_user, v_row.role, v_row.created_by)
+  on conflict do nothing;
+  if not found then
+    raise exception 'You are a member of this organisation already.' using errcode = 'PT409', detail = 'already_member';
+  end if;
+  update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
+  return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
+end $$;
+
+-- The address of a member, for the members of their organisation.
+create function private.address_of(p_org_id uuid, p_user_id uuid) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select u.email from public.memberships as m join auth.users as u on u.id = m.user_id
+  where m.org_id = p_org_id and m.user_id = p_user_id and p_org_id in (select private.my_org_ids())
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.address_of(uuid, uuid) to authenticated;
+revoke execute on function
+  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
+  from public, anon;
+grant execute on function
+  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
+  to authenticated;
 
 -- documents.sql
 
@@ -314,9 +741,10 @@ create policy "members read their documents" on public.documents
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (
-    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (parent_document_id is null and unlocked_path is null or (select private.is_service()))
   );
+-- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -339,7 +767,7 @@ begin
   delete from public.documents
   where id = p_document_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()))
+    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()))
   returning storage_path into v_path;
   if not found then
     raise exception 'There is no such document.' using errcode = 'PT404';
@@ -457,7 +885,7 @@ create policy "members read their organisation's originals" on storage.objects
 create policy "members upload originals for their organisation" on storage.objects
   for insert to authenticated
   with check (
-    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id)
+    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_writable_org_ids() as id)
   );
 
 -- agents.sql
@@ -522,10 +950,10 @@ create policy "members read their own threads and shared ones" on public.threads
   using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
 create policy "members begin threads of their own" on public.threads
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their own threads" on public.threads
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
 -- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
 create function private.check_thread() returns trigger
@@ -550,7 +978,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from public.threads
-  where id = p_thread_id and org_id in (select private.my_org_ids()) and created_by = auth.uid();
+  where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
   if not found then
     raise exception 'There is no such thread.' using errcode = 'PT404';
   end if;
@@ -611,10 +1039,10 @@ create policy "members read their extractions" on public.extractions
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members begin extractions of their own" on public.extractions
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
   for update to authenticated
-  using (org_id in (select private.my_org_ids()));
+  using (org_id in (select private.my_writable_org_ids()));
 
 -- Deletes an extraction with its runs: a member one of their own, an owner any of the organisation's.
 create function public.delete_extraction(p_extraction_id uuid) returns void
@@ -624,7 +1052,7 @@ begin
   delete from public.extractions
   where id = p_extraction_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()));
+    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()));
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;
@@ -746,12 +1174,12 @@ create policy "members read their runs" on public.runs
 create policy "members start runs of their own, and the service their parts" on public.runs
   for insert to authenticated
   with check (
-    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (parent_run_id is null or (select private.is_service()))
   );
 create policy "the service records the course of runs" on public.runs
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Fills in what follows from the rest of a new run, and refuses one that fits no task.
 -- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
@@ -785,6 +1213,11 @@ begin
     raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
   end if;
   new.approval := coalesce(new.approval, (select approval from private.agents where name = new.agent));
+  -- Where a second person decides, nobody admits beforehand what their own run writes.
+  if (select second_person from public.organisations where id = new.org_id) then
+    new.approval := 'ask';
+    new.auto_approved_tools := '{}';
+  end if;
 
   if new.thread_id is not null then
     update public.threads set updated_at = clock_timestamp()
@@ -873,7 +1306,7 @@ create policy "members read the events of their runs" on public.run_events
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 create policy "the service adds events" on public.run_events
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.
@@ -993,10 +1426,10 @@ create policy "members read the calls of their runs" on public.tool_calls
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 create policy "the service enters calls" on public.tool_calls
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 create policy "the service records the results of calls" on public.tool_calls
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Enters a call. One that is there already stays as it is.
 -- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
@@ -1239,7 +1672,7 @@ create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id in (select private.my_org_ids()) and private.is_service() then
+  if p_org_id in (select private.my_writable_org_ids()) and private.is_service() then
     perform from public.organisations where id = p_org_id for no key update;
   end if;
 end $$;
@@ -1469,12 +1902,52 @@ begin
   end if;
 end $$;
 
--- Whether nobody who is in the organisation has started a run: whoever did has left it.
+-- Whether nobody who may write in the organisation has started a run: whoever did has left it, or only reads now.
 create function private.is_left_behind(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select not exists (
-    select from public.memberships as m where m.org_id = p_run.org_id and m.user_id = p_run.created_by)
+  select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
+$$;
+
+-- Why the caller does not decide the calls of a run; empty if they do. As the organisation has set it: its owners do, or its
+-- members; where it asks for a second person, not whoever started the run, nor a key of theirs. Where it says nothing,
+-- whoever started the run does, by themselves or by a key, and a member once that user has left.
+--   read_only, not_approver, second_person_needed   the caller may not
+--   not_found                                       it is somebody else's run
+-- Security definer: the caller's organisation tells, whoever sees it.
+create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid, p_started_by uuid) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce((
+    select case
+      when me.role = 'viewer' then 'read_only'
+      when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
+      when o.second_person
+        then case
+          when private.person_of(coalesce(p_started_by, p_created_by)) = private.person_of(auth.uid())
+            then 'second_person_needed'
+          else ''
+        end
+      when p_created_by = auth.uid() or o.approvers = 'owners'
+        or private.person_of(p_created_by) = private.person_of(auth.uid()) or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
+      else 'not_found'
+    end
+    from private.my_memberships() as me join public.organisations as o on o.id = me.org_id
+    where me.org_id = p_org_id
+  ), 'not_found')
+$$;
+
+create function private.why_not_decide(p_run public.runs) returns text
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by, p_run.started_by) $$;
+
+-- The users of an organisation whose runs the caller does not decide. Runs of who is no user of it any more have one
+-- answer: that of why_not_decide_of for nobody.
+create function private.decided_by_others(p_org_id uuid) returns setof uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select user_id from private.actors
+  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id, user_id) <> ''
 $$;
 
 -- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
@@ -1488,7 +1961,7 @@ declare
 begin
   select r.* into v_run from public.runs as r
   where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
-    and r.org_id in (select private.my_org_ids()) and private.is_left_behind(r)
+    and r.org_id in (select private.my_writable_org_ids()) and private.is_left_behind(r)
     and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
   for no key update;
   if not found then
@@ -1502,7 +1975,8 @@ begin
   perform pg_notify('fieldmark_work', p_run_id::text);
 end $$;
 
--- A person decides a call that waits: once, for their own run or one that is left behind, and as they saw it (its arguments hash to `p_hash`).
+-- Whoever may (see private.why_not_decide) decides a call that waits: once, and as they saw it (its arguments hash to
+-- `p_hash`).
 -- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
 -- call's. The run's status stays: private.resume_run lets it go on.
 create function private.begin_decision(
@@ -1518,7 +1992,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found or (v_run.created_by is distinct from auth.uid() and not private.is_left_behind(v_run)) then
+  if not found or private.why_not_decide(v_run) <> '' then
     return null;
   end if;
   update public.tool_calls set
@@ -1530,7 +2004,7 @@ begin
   if not found then
     return null;
   end if;
-  if v_run.created_by is distinct from auth.uid() then
+  if v_run.created_by is distinct from auth.uid() and private.is_left_behind(v_run) then
     perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
@@ -1618,7 +2092,8 @@ end $$;
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
-  private.is_left_behind(public.runs), private.take_over(uuid),
+  private.is_left_behind(public.runs), private.why_not_decide(public.runs),
+  private.why_not_decide_of(uuid, uuid, uuid), private.decided_by_others(uuid), private.take_over(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;
@@ -1865,7 +2340,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 create policy "the service keeps its members' conversations" on public.agent_sessions
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Forgets a conversation with all its parts, or (with a subpath) one part of it.
 create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
@@ -1874,7 +2349,7 @@ as $$
   delete from public.agent_sessions
   where org_id = p_org_id and project = p_project and session_id = p_session_id
     and (p_subpath = '' or subpath = p_subpath)
-    and org_id in (select private.my_org_ids()) and private.is_service()
+    and org_id in (select private.my_writable_org_ids()) and private.is_service()
 $$;
 
 -- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
@@ -3136,7 +3611,7 @@ declare
   v_proposal public.extraction_proposals;
 begin
   select * into v_was from public.extractions
-  where id = p_extraction_id and org_id in (select private.my_org_ids()) for no key update;
+  where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;
@@ -3535,6 +4010,9 @@ begin
   if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
     raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
   end if;
+  perform private.this_person();
+  -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
+  perform from public.organisations where id = p_org_id for no key update;
   insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
   update public.organisations set personal_of = null where id = p_org_id;
   delete from public.memberships where org_id = p_org_id;

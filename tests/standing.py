@@ -41,10 +41,14 @@ class Served:
     scope: Scope
     model: OfflineModel
 
-    def client(self, user_id: UUID | None = None) -> httpx.AsyncClient:
+    def client(self, user_id: UUID | None = None, email: str | None = None) -> httpx.AsyncClient:
         """A client of another user; of a new one without an id."""
         tokens = LocalTokens(self.service.settings.home)
-        headers = {"Authorization": f"Bearer {tokens.sign(user_id or uuid4())}"}
+        return self.bearing(tokens.sign(user_id or uuid4(), email=email))
+
+    def bearing(self, token: str) -> httpx.AsyncClient:
+        """A client with a token or a key."""
+        headers = {"Authorization": f"Bearer {token}"}
         return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=PATIENCE)
 
     async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:

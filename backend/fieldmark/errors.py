@@ -3,12 +3,28 @@
 FieldmarkError
 ├── Malformed            400  a header that says nothing this service could have meant
 ├── Unauthenticated      401  the token is missing, expired, forged or meant for somebody else
+│   ├── KeyExpired       401  the key's time is over
+│   └── KeyRevoked       401  the key was revoked, or whoever made it is no member any more
 ├── OutOfCredit          402  the organisation has spent what it may spend this month
+├── Forbidden            403  the caller sees it, and may not do this with it
+│   ├── ReadOnly         403  a viewer only reads
+│   ├── OwnerNeeded      403  only an owner of the organisation may
+│   ├── ScopeMissing     403  the key was not made for this
+│   ├── PersonNeeded     403  no key may: a person must
+│   ├── NotApprover      403  the organisation has its owners decide
+│   ├── SecondPersonNeeded 403 the organisation has somebody else decide than who started the run
+│   └── InvitedAnother   403  the invitation is for another address
 ├── NotFound             404  it does not exist, or not for this caller: both sound alike
 │   └── Gone             410  it was this caller's, and was deleted
+│       ├── InvitationExpired 410 nobody accepted it in time
+│       └── InvitationRevoked 410 it was taken back
 ├── Conflict             409  it exists, but its state does not allow this
 │   ├── DocumentFailed   409  the document could not be read; the sentence says why
 │   ├── Stale            409  what a write was prepared for changed before it was applied: prepare it again
+│   ├── LastOwner        409  the organisation would be left without an owner
+│   ├── InvitationUsed   409  somebody has accepted it already
+│   ├── AlreadyMember    409  whoever accepts it is a member already
+│   ├── TooMany          409  there are as many of it as may be
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooSlow              408  what was sent did not come in time
@@ -58,6 +74,46 @@ class Unauthenticated(FieldmarkError):
     status, code, title = 401, "unauthenticated", "Not signed in"
 
 
+class KeyExpired(Unauthenticated):
+    code, title = "key_expired", "The key has expired"
+
+
+class KeyRevoked(Unauthenticated):
+    code, title = "key_revoked", "The key was revoked"
+
+
+class Forbidden(FieldmarkError):
+    status, code, title = 403, "forbidden", "Not allowed"
+
+
+class ReadOnly(Forbidden):
+    code, title = "read_only", "A viewer only reads"
+
+
+class OwnerNeeded(Forbidden):
+    code, title = "owner_needed", "Only an owner may"
+
+
+class ScopeMissing(Forbidden):
+    code, title = "scope_missing", "The key lacks a scope"
+
+
+class PersonNeeded(Forbidden):
+    code, title = "person_needed", "A person must do this"
+
+
+class NotApprover(Forbidden):
+    code, title = "not_approver", "Only an owner decides"
+
+
+class SecondPersonNeeded(Forbidden):
+    code, title = "second_person_needed", "Somebody else must decide"
+
+
+class InvitedAnother(Forbidden):
+    code, title = "invitation_for_another", "The invitation is for somebody else"
+
+
 class OutOfCredit(FieldmarkError):
     status, code, title = 402, "out_of_credit", "Out of credit"
 
@@ -74,6 +130,14 @@ class Forgotten(Gone):
     code, title = "events_forgotten", "Kept no longer"
 
 
+class InvitationExpired(Gone):
+    code, title = "invitation_expired", "The invitation has expired"
+
+
+class InvitationRevoked(Gone):
+    code, title = "invitation_revoked", "The invitation was taken back"
+
+
 class Conflict(FieldmarkError):
     status, code, title = 409, "conflict", "Not possible now"
 
@@ -84,6 +148,22 @@ class DocumentFailed(Conflict):
 
 class Stale(Conflict):
     pass
+
+
+class LastOwner(Conflict):
+    code, title = "last_owner", "Nobody would own it"
+
+
+class InvitationUsed(Conflict):
+    code, title = "invitation_used", "The invitation was used"
+
+
+class AlreadyMember(Conflict):
+    code, title = "already_member", "A member already"
+
+
+class TooMany(Conflict):
+    code, title = "too_many", "Too many already"
 
 
 class TargetChanged(Conflict):
@@ -172,3 +252,26 @@ class TooManyAtOnce(Unavailable):
 
 class Misconfigured(FieldmarkError):
     code, title = "misconfigured", "Misconfigured"
+
+
+TOLD_BY_SQL: Mapping[str, type[FieldmarkError]] = {
+    kind.code: kind
+    for kind in (
+        KeyExpired,
+        KeyRevoked,
+        ReadOnly,
+        OwnerNeeded,
+        ScopeMissing,
+        PersonNeeded,
+        NotApprover,
+        SecondPersonNeeded,
+        InvitedAnother,
+        InvitationExpired,
+        InvitationRevoked,
+        LastOwner,
+        InvitationUsed,
+        AlreadyMember,
+        TooMany,
+    )
+}
+"""What the database refuses under a code of its own: it gives the code as the detail of its error."""

@@ -43,6 +43,10 @@ class Settings(BaseSettings):
     supabase_url: Annotated[str, Field(pattern=r"^https?://[^/]+/?$")] | None = Field(
         default=None, validation_alias=_env("SUPABASE_URL")
     )
+    # For projects that still sign with a shared secret (HS256). Without it their tokens are refused.
+    supabase_jwt_secret: Annotated[SecretStr, Field(min_length=32)] | None = Field(
+        default=None, validation_alias=_env("SUPABASE_JWT_SECRET")
+    )
     supabase_secret_key: SecretStr | None = Field(default=None, validation_alias=_env("SUPABASE_SECRET_KEY"))
 
     # The model. Neither key nor token: the offline model by rules.

@@ -27,7 +27,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 create policy "the service keeps its members' conversations" on public.agent_sessions
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Forgets a conversation with all its parts, or (with a subpath) one part of it.
 create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
@@ -36,7 +36,7 @@ as $$
   delete from public.agent_sessions
   where org_id = p_org_id and project = p_project and session_id = p_session_id
     and (p_subpath = '' or subpath = p_subpath)
-    and org_id in (select private.my_org_ids()) and private.is_service()
+    and org_id in (select private.my_writable_org_ids()) and private.is_service()
 $$;
 
 -- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes

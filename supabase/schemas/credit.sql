@@ -8,7 +8,7 @@ create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id in (select private.my_org_ids()) and private.is_service() then
+  if p_org_id in (select private.my_writable_org_ids()) and private.is_service() then
     perform from public.organisations where id = p_org_id for no key update;
   end if;
 end $$;

@@ -42,12 +42,52 @@ begin
   end if;
 end $$;
 
--- Whether nobody who is in the organisation has started a run: whoever did has left it.
+-- Whether nobody who may write in the organisation has started a run: whoever did has left it, or only reads now.
 create function private.is_left_behind(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select not exists (
-    select from public.memberships as m where m.org_id = p_run.org_id and m.user_id = p_run.created_by)
+  select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
+$$;
+
+-- Why the caller does not decide the calls of a run; empty if they do. As the organisation has set it: its owners do, or its
+-- members; where it asks for a second person, not whoever started the run, nor a key of theirs. Where it says nothing,
+-- whoever started the run does, by themselves or by a key, and a member once that user has left.
+--   read_only, not_approver, second_person_needed   the caller may not
+--   not_found                                       it is somebody else's run
+-- Security definer: the caller's organisation tells, whoever sees it.
+create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid, p_started_by uuid) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce((
+    select case
+      when me.role = 'viewer' then 'read_only'
+      when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
+      when o.second_person
+        then case
+          when private.person_of(coalesce(p_started_by, p_created_by)) = private.person_of(auth.uid())
+            then 'second_person_needed'
+          else ''
+        end
+      when p_created_by = auth.uid() or o.approvers = 'owners'
+        or private.person_of(p_created_by) = private.person_of(auth.uid()) or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
+      else 'not_found'
+    end
+    from private.my_memberships() as me join public.organisations as o on o.id = me.org_id
+    where me.org_id = p_org_id
+  ), 'not_found')
+$$;
+
+create function private.why_not_decide(p_run public.runs) returns text
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by, p_run.started_by) $$;
+
+-- The users of an organisation whose runs the caller does not decide. Runs of who is no user of it any more have one
+-- answer: that of why_not_decide_of for nobody.
+create function private.decided_by_others(p_org_id uuid) returns setof uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select user_id from private.actors
+  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id, user_id) <> ''
 $$;
 
 -- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
@@ -61,7 +101,7 @@ declare
 begin
   select r.* into v_run from public.runs as r
   where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
-    and r.org_id in (select private.my_org_ids()) and private.is_left_behind(r)
+    and r.org_id in (select private.my_writable_org_ids()) and private.is_left_behind(r)
     and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
   for no key update;
   if not found then
@@ -75,7 +115,8 @@ begin
   perform pg_notify('fieldmark_work', p_run_id::text);
 end $$;
 
--- A person decides a call that waits: once, for their own run or one that is left behind, and as they saw it (its arguments hash to `p_hash`).
+-- Whoever may (see private.why_not_decide) decides a call that waits: once, and as they saw it (its arguments hash to
+-- `p_hash`).
 -- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
 -- call's. The run's status stays: private.resume_run lets it go on.
 create function private.begin_decision(
@@ -91,7 +132,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found or (v_run.created_by is distinct from auth.uid() and not private.is_left_behind(v_run)) then
+  if not found or private.why_not_decide(v_run) <> '' then
     return null;
   end if;
   update public.tool_calls set
@@ -103,7 +144,7 @@ begin
   if not found then
     return null;
   end if;
-  if v_run.created_by is distinct from auth.uid() then
+  if v_run.created_by is distinct from auth.uid() and private.is_left_behind(v_run) then
     perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
@@ -191,7 +232,8 @@ end $$;
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
-  private.is_left_behind(public.runs), private.take_over(uuid),
+  private.is_left_behind(public.runs), private.why_not_decide(public.runs),
+  private.why_not_decide_of(uuid, uuid, uuid), private.decided_by_others(uuid), private.take_over(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;

@@ -92,9 +92,10 @@ create policy "members read their documents" on public.documents
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (
-    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (parent_document_id is null and unlocked_path is null or (select private.is_service()))
   );
+-- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -117,7 +118,7 @@ begin
   delete from public.documents
   where id = p_document_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()))
+    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()))
   returning storage_path into v_path;
   if not found then
     raise exception 'There is no such document.' using errcode = 'PT404';

@@ -228,7 +228,7 @@ declare
   v_proposal public.extraction_proposals;
 begin
   select * into v_was from public.extractions
-  where id = p_extraction_id and org_id in (select private.my_org_ids()) for no key update;
+  where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;

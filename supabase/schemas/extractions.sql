@@ -47,10 +47,10 @@ create policy "members read their extractions" on public.extractions
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members begin extractions of their own" on public.extractions
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
   for update to authenticated
-  using (org_id in (select private.my_org_ids()));
+  using (org_id in (select private.my_writable_org_ids()));
 
 -- Deletes an extraction with its runs: a member one of their own, an owner any of the organisation's.
 create function public.delete_extraction(p_extraction_id uuid) returns void
@@ -60,7 +60,7 @@ begin
   delete from public.extractions
   where id = p_extraction_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = auth.uid()));
+    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()));
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;

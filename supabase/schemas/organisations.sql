@@ -5,43 +5,144 @@ create table public.organisations (
   name text not null check (char_length(name) between 1 and 200),
   -- The user whose personal organisation this is. It is made when that user is first seen.
   personal_of uuid unique,
+  -- Who decides the calls that wait for a person: its owners, or its members too.
+  approvers text not null default 'members' check (approvers in ('owners', 'members')),
+  -- Whether somebody else than who started a run decides its calls. Then every run asks: see private.fill_run.
+  second_person boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person) on public.organisations to authenticated;
 
+-- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
 create table public.memberships (
   org_id uuid not null references public.organisations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
-  role text not null check (role in ('owner', 'member')),
+  role text not null check (role in ('owner', 'member', 'viewer')),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   primary key (org_id, user_id)
 );
 create index memberships_user_id on public.memberships (user_id);
+create index memberships_org_id on public.memberships (org_id, created_at desc, user_id desc);
 select private.protect_table('public.memberships');
-grant select, insert (org_id, user_id, role), update (role) on public.memberships to authenticated;
+grant select, update (role) on public.memberships to authenticated;
+
+-- Keys for machines. A key acts under its own id, so that rows tell its work from that of the person who made it. It is
+-- never more in its organisation than that person is now.
+create table public.api_keys (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- The person who made it, also through another key. It ends with that key, and with this person's membership.
+  created_by uuid not null,
+  parent_id uuid,
+  created_at timestamptz not null default now(),
+  name text not null check (char_length(name) between 1 and 200),
+  -- How it begins, to find it by; and the SHA-256 of the whole, which is kept nowhere.
+  prefix text not null check (prefix ~ '^fm_[0-9a-f]{8}$'),
+  hash bytea not null unique check (octet_length(hash) = 32),
+  scopes text[] not null check (cardinality(scopes) between 1 and 50),
+  expires_at timestamptz,
+  -- To the minute.
+  last_used_at timestamptz,
+  revoked_at timestamptz,
+  revoked_by uuid,
+  unique (id, org_id),
+  foreign key (parent_id, org_id) references public.api_keys (id, org_id) on delete cascade
+);
+create index api_keys_org_id on public.api_keys (org_id, created_at desc, id desc);
+create index api_keys_parent_id on public.api_keys (parent_id);
+select private.protect_table('public.api_keys');
+grant select (
+  id, org_id, created_by, parent_id, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
+) on public.api_keys to authenticated;
+
+-- Who acts in an organisation, and as what: its members, and the keys of members. What a key may is told by its scopes, which
+-- the service asks for (api/permissions.py); the role here is the most that they come to. A key that has expired acts no
+-- more, but what it has started goes on.
+create view private.actors as
+  select org_id, user_id, role, false as is_key from public.memberships
+  union all
+  select k.org_id, k.id,
+    case
+      when m.role = 'viewer' or not exists (select from unnest(k.scopes) as scope where scope not like '%:read')
+        then 'viewer'
+      when k.scopes && array['members:write', 'keys:write', 'runs:approve'] then m.role
+      else 'member'
+    end,
+    true
+  from public.api_keys as k
+  join public.memberships as m on m.org_id = k.org_id and m.user_id = k.created_by
+  where k.revoked_at is null;
+revoke all on private.actors from public, anon, authenticated;
 
 -- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
--- so a request in one organisation never reaches another of the same user. A front end acts in all of them.
--- Security definer, because a policy on memberships that read memberships would call itself.
-create function private.my_memberships() returns setof public.memberships
-language sql stable security definer set search_path = pg_catalog, pg_temp
+-- so a request in one organisation never reaches another of the same user. A front end acts in all of them, and for no key.
+-- Security definer, because a policy on memberships that read memberships would call itself. (In plpgsql, which keeps its
+-- plan: every policy asks this.)
+create function private.my_memberships() returns table (org_id uuid, role text)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select * from public.memberships
-  where user_id = (select auth.uid())
-    and org_id::text = coalesce(
-      (select case when private.is_service() then auth.jwt() ->> 'org_id' end), org_id::text)
-$$;
+begin
+  if private.is_service() then
+    return query
+      select a.org_id, a.role from private.actors as a
+      where a.user_id = auth.uid() and a.org_id = coalesce((auth.jwt() ->> 'org_id')::uuid, a.org_id);
+  else
+    return query select m.org_id, m.role from public.memberships as m where m.user_id = auth.uid();
+  end if;
+end $$;
 
+-- Those in which the caller may read; write; and what an owner may.
 create function private.my_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() $$;
 
+create function private.my_writable_org_ids() returns setof uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select org_id from private.my_memberships() where role in ('owner', 'member') $$;
+
 create function private.my_owned_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
+
+-- What a user or a key is in an organisation; null if nothing.
+create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
+
+-- The person whom a user id stands for: for a key, who made it.
+create function private.person_of(p_user_id uuid) returns uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
+
+-- The caller, who must be a person.
+create function private.this_person() returns uuid
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if auth.uid() is null then
+    raise exception 'Nobody is signed in.' using errcode = 'PT401';
+  elsif exists (select from public.api_keys where id = auth.uid()) then
+    raise exception 'A key cannot do this: a person must, with their own token.'
+      using errcode = 'PT403', detail = 'person_needed';
+  end if;
+  return auth.uid();
+end $$;
+
+-- Refuses whoever owns no such organisation: a member is told so, everybody else that there is none.
+create function private.check_owner(p_org_id uuid) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id in (select private.my_owned_org_ids()) then
+    return;
+  elsif p_org_id in (select private.my_org_ids()) then
+    raise exception 'Only an owner of the organisation can do this.' using errcode = 'PT403', detail = 'owner_needed';
+  end if;
+  raise exception 'There is no such organisation.' using errcode = 'PT404';
+end $$;
 
 -- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
 -- `p_org` it is the personal organisation, which is made on first sight.
@@ -49,12 +150,9 @@ create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := auth.uid();
+  v_user uuid := private.this_person();
   v_org uuid;
 begin
-  if v_user is null then
-    raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  end if;
   if p_org is not null then
     return (select org_id from public.memberships where user_id = v_user and org_id = p_org);
   end if;
@@ -74,19 +172,53 @@ begin
   return v_org;
 end $$;
 
+-- The same for a front end, whose user the service may never have seen: answers their personal organisation.
+create function public.enter() returns uuid
+language sql set search_path = pg_catalog, pg_temp
+as $$ select private.enter() $$;
+
+-- Makes an organisation, and the caller its owner. A user makes fifty at the most: each has a turn of its own wherever
+-- organisations take turns.
+create function public.create_organisation(p_name text) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_user uuid := private.this_person();
+  v_personal uuid := private.enter();
+  v_org uuid;
+begin
+  if p_name is null or char_length(p_name) not between 1 and 200 then
+    raise exception 'The name of an organisation must have 1 to 200 characters.' using errcode = 'PT422';
+  end if;
+  -- One at a time, so that nobody makes more by asking at once.
+  perform from public.organisations where id = v_personal for no key update;
+  if (select count(*) from public.organisations where created_by = v_user) >= 50 then
+    raise exception 'You have made 50 organisations already: delete one that nobody needs.'
+      using errcode = 'PT409', detail = 'too_many';
+  end if;
+  insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
+  insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user);
+  return v_org;
+end $$;
+
 revoke execute on all functions in schema private from public;
-grant execute on function private.my_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
-  to authenticated, fieldmark_app;
+grant execute on function
+  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid),
+  private.role_of(uuid, uuid), private.this_person(), private.check_owner(uuid)
+  to authenticated;
+grant execute on function
+  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
+  to fieldmark_app;
+revoke execute on function public.enter(), public.create_organisation(text) from public, anon;
+grant execute on function public.enter(), public.create_organisation(text) to authenticated;
 
 create policy "members see their organisations" on public.organisations
   for select to authenticated using (id in (select private.my_org_ids()));
-create policy "owners rename their organisations" on public.organisations
+create policy "owners change their organisations" on public.organisations
   for update to authenticated using (id in (select private.my_owned_org_ids()));
 
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
-create policy "owners add members to their organisations" on public.memberships
-  for insert to authenticated with check (org_id in (select private.my_owned_org_ids()));
 -- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
 create policy "owners change roles in their organisations" on public.memberships
   for update to authenticated
@@ -94,6 +226,42 @@ create policy "owners change roles in their organisations" on public.memberships
     org_id in (select private.my_owned_org_ids())
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
   );
+create policy "members see their own keys, owners all" on public.api_keys
+  for select to authenticated
+  using (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
+  );
+
+-- An organisation keeps an owner, also when two leave at the same moment: the second waits for the row of the
+-- organisation, and then sees that the first has left. (One that is given up has nobody left, and neither has one whose
+-- last owner's account was deleted.) With who goes, their keys end.
+create function private.keep_owner() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
+    perform from public.organisations where id = old.org_id for no key update;
+    if found and exists (select from auth.users where id = old.user_id)
+      and not exists (select from private.departing_organisations where org_id = old.org_id)
+      and not exists (
+        select from public.memberships where org_id = old.org_id and user_id <> old.user_id and role = 'owner') then
+      raise exception 'The organisation would be left without an owner: make somebody else one first.'
+        using errcode = 'PT409', detail = 'last_owner';
+    end if;
+  end if;
+  if tg_op = 'UPDATE' then
+    return new;
+  end if;
+  update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
+  where org_id = old.org_id and created_by = old.user_id and revoked_at is null;
+  return old;
+end $$;
+
+create trigger keep_owner_when_roles_change before update of role on public.memberships
+  for each row execute function private.keep_owner();
+create trigger keep_owner_when_removed before delete on public.memberships
+  for each row execute function private.keep_owner();
 
 -- Removes a member, as an owner, or leaves. Whose personal organisation it is stays.
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
@@ -111,5 +279,7 @@ begin
   end if;
 end $$;
 
+revoke execute on all functions in schema private from public;
+grant execute on function private.person_of(uuid) to authenticated;
 revoke execute on function public.remove_member(uuid, uuid) from public, anon;
 grant execute on function public.remove_member(uuid, uuid) to authenticated;

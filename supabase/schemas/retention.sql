@@ -198,6 +198,9 @@ begin
   if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
     raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
   end if;
+  perform private.this_person();
+  -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
+  perform from public.organisations where id = p_org_id for no key update;
   insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
   update public.organisations set personal_of = null where id = p_org_id;
   delete from public.memberships where org_id = p_org_id;

@@ -20,7 +20,7 @@ create policy "members read the events of their runs" on public.run_events
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 create policy "the service adds events" on public.run_events
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.

@@ -109,12 +109,12 @@ create policy "members read their runs" on public.runs
 create policy "members start runs of their own, and the service their parts" on public.runs
   for insert to authenticated
   with check (
-    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (parent_run_id is null or (select private.is_service()))
   );
 create policy "the service records the course of runs" on public.runs
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Fills in what follows from the rest of a new run, and refuses one that fits no task.
 -- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
@@ -148,6 +148,11 @@ begin
     raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
   end if;
   new.approval := coalesce(new.approval, (select approval from private.agents where name = new.agent));
+  -- Where a second person decides, nobody admits beforehand what their own run writes.
+  if (select second_person from public.organisations where id = new.org_id) then
+    new.approval := 'ask';
+    new.auto_approved_tools := '{}';
+  end if;
 
   if new.thread_id is not null then
     update public.threads set updated_at = clock_timestamp()

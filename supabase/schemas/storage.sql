@@ -8,5 +8,5 @@ create policy "members read their organisation's originals" on storage.objects
 create policy "members upload originals for their organisation" on storage.objects
   for insert to authenticated
   with check (
-    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id)
+    bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_writable_org_ids() as id)
   );

@@ -31,10 +31,10 @@ create policy "members read their own threads and shared ones" on public.threads
   using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
 create policy "members begin threads of their own" on public.threads
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their own threads" on public.threads
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
 -- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
 create function private.check_thread() returns trigger
@@ -59,7 +59,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from public.threads
-  where id = p_thread_id and org_id in (select private.my_org_ids()) and created_by = auth.uid();
+  where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
   if not found then
     raise exception 'There is no such thread.' using errcode = 'PT404';
   end if;

@@ -51,10 +51,10 @@ create policy "members read the calls of their runs" on public.tool_calls
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 create policy "the service enters calls" on public.tool_calls
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 create policy "the service records the results of calls" on public.tool_calls
   for update to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Enters a call. One that is there already stays as it is.
 -- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there

@@ -18,6 +18,7 @@ INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 TITLES = {
     400: "bad_request",
     401: "unauthenticated",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
     409: "conflict",

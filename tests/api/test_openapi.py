@@ -104,7 +104,7 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
         assert stream["schema"] == {"$ref": "#/components/schemas/RunEvent"}, path
     upload = openapi["paths"]["/api/documents"]["post"]
     assert set(upload["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
-    assert set(upload["responses"]) == {"201", "401", "404", "409", "413", "422", "default"}
+    assert set(upload["responses"]) == {"201", "401", "403", "404", "409", "413", "422", "default"}
     extract = openapi["components"]["schemas"]["ExtractRequest"]
     assert set(extract["properties"]) == {
         "document_id",

@@ -88,7 +88,11 @@ def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 def test_every_route_is_asked(openapi_routes):
     asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in NAMED + UNNAMED}
-    assert asked | ELSEWHERE == {route for route in openapi_routes if route[1].startswith("/api/")}
+    # test_organisations.py and test_api_keys.py ask those.
+    people = re.compile(r"/api/(me|organisations|invitations|keys)\b")
+    assert asked | ELSEWHERE == {
+        route for route in openapi_routes if route[1].startswith("/api/") and not people.match(route[1])
+    }
 
 
 async def test_another_tenant_s_thing_is_like_none_at_all(serve):

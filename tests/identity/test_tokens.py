@@ -17,7 +17,7 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import jwt
 import pytest
@@ -33,6 +33,7 @@ from standing import PATIENCE
 pytestmark = pytest.mark.anyio
 
 USER = uuid4()
+SHARED = b"a-shared-secret-of-at-least-32-characters"
 ABSENT = object()
 
 
@@ -161,10 +162,14 @@ def hmac_signed(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -
     return f"{signed}.{part(hmac.digest(secret, signed.encode(), hashlib.sha256))}"
 
 
+async def user_of(tokens: Tokens, token: str) -> UUID:
+    return (await tokens.person_of(token)).user_id
+
+
 async def refusal(tokens: Tokens, token: str) -> str:
     """Why the token was refused; nothing of the token is in it."""
     with pytest.raises(Unauthenticated) as caught:
-        await tokens.user_of(token)
+        await user_of(tokens, token)
     assert caught.value.__cause__ is None
     sentence = str(caught.value)
     assert not any(piece in sentence for piece in token.split(".") if len(piece) > 7)
@@ -209,9 +214,9 @@ ids = [f"{next(iter(bad))}-{place}" for place, (bad, _, _) in enumerate(CLAIMS)]
 async def test_a_signed_in_user_is_known_by_either_kind_of_key(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, rsa_key: Key
 ) -> None:
-    assert await tokens.user_of(ec_key.sign(supabase_claims(auth))) == USER
-    assert await tokens.user_of(rsa_key.sign(supabase_claims(auth))) == USER
-    assert await tokens.user_of(ec_key.sign(supabase_claims(auth, is_anonymous=True))) == USER
+    assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
+    assert await user_of(tokens, rsa_key.sign(supabase_claims(auth))) == USER
+    assert await user_of(tokens, ec_key.sign(supabase_claims(auth, is_anonymous=True))) == USER
     assert len(auth.asked) == 1
 
 
@@ -222,7 +227,7 @@ async def test_supabase_claims(
     signed = f"{part({'alg': 'ES256', 'kid': ec_key.kid})}.{part(supabase_claims(auth, **bad))}"
     signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), ec_key.private)
     assert says in await refusal(tokens, f"{signed}.{part(signature)}")
-    assert await tokens.user_of(ec_key.sign(supabase_claims(auth, **good))) == USER
+    assert await user_of(tokens, ec_key.sign(supabase_claims(auth, **good))) == USER
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,7 @@ async def test_only_this_project_s_auth_issues_tokens(
     signed = f"{part({'alg': 'ES256', 'kid': ec_key.kid})}.{part(supabase_claims(auth, iss=given))}"
     signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), ec_key.private)
     assert "iss" in await refusal(tokens, f"{signed}.{part(signature)}")
-    assert await tokens.user_of(ec_key.sign(supabase_claims(auth))) == USER
+    assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
 
 
 async def test_a_token_without_a_signature_is_none(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
@@ -245,7 +250,7 @@ async def test_a_token_without_a_signature_is_none(auth: Auth, tokens: SupabaseT
         assert "ES256 or RS256" in await refusal(tokens, f"{header}.{part(claims)}.")
     unsigned = ec_key.sign(claims).rpartition(".")[0] + "."
     assert "signature" in await refusal(tokens, unsigned)
-    assert await tokens.user_of(ec_key.sign(claims)) == USER
+    assert await user_of(tokens, ec_key.sign(claims)) == USER
 
 
 async def test_a_public_key_is_no_shared_secret(auth: Auth, tokens: SupabaseTokens, rsa_key: Key) -> None:
@@ -260,10 +265,11 @@ async def test_a_public_key_is_no_shared_secret(auth: Auth, tokens: SupabaseToke
     ]
     for secret in secrets:
         forged = hmac_signed({"alg": "HS256", "kid": rsa_key.kid, "typ": "JWT"}, claims, secret)
-        assert "ES256 or RS256" in await refusal(tokens, forged)
+        assert "SUPABASE_JWT_SECRET" in await refusal(tokens, forged)
+        assert "signature" in await refusal(SupabaseTokens(auth.url, secret=SHARED), forged)
         forged = hmac_signed({"alg": "RS256", "kid": rsa_key.kid, "typ": "JWT"}, claims, secret)
         assert "signature" in await refusal(tokens, forged)
-    assert await tokens.user_of(rsa_key.sign(claims)) == USER
+    assert await user_of(tokens, rsa_key.sign(claims)) == USER
 
 
 async def test_keys_of_other_kinds_are_not_used_even_when_published(
@@ -297,13 +303,50 @@ async def test_keys_of_other_kinds_are_not_used_even_when_published(
         hmac_signed({"alg": "ES256", "kid": "es384"}, claims, secret),
     ):
         assert "does not publish" in await refusal(tokens, token)
-    for token in (
-        hmac_signed({"alg": "HS256", "kid": "shared"}, claims, secret),
-        ps256.sign(claims),
-        es384.sign(claims),
-    ):
+    for token in (ps256.sign(claims), es384.sign(claims)):
         assert "ES256 or RS256" in await refusal(tokens, token)
-    assert await tokens.user_of(ec_key.sign(claims)) == USER
+    published = hmac_signed({"alg": "HS256", "kid": "shared"}, claims, secret)
+    assert "SUPABASE_JWT_SECRET" in await refusal(tokens, published)
+    assert "signature" in await refusal(SupabaseTokens(auth.url, secret=SHARED), published)
+    assert await user_of(tokens, ec_key.sign(claims)) == USER
+
+
+async def test_a_shared_secret_is_taken_where_it_is_given(auth: Auth, ec_key: Key, rsa_key: Key) -> None:
+    claims = supabase_claims(auth)
+    shared = jwt.encode(claims, SHARED, "HS256")
+    given, without = SupabaseTokens(auth.url, secret=SHARED), SupabaseTokens(auth.url)
+    assert await user_of(given, shared) == USER
+    assert auth.asked == []
+    # What to switch on is said to whoever has not.
+    said = await refusal(without, shared)
+    assert "signing keys" in said and "SUPABASE_JWT_SECRET" in said
+    # A project that changes over has both for a while.
+    assert await user_of(given, ec_key.sign(claims)) == await user_of(given, rsa_key.sign(claims)) == USER
+    # It opens nothing but tokens that say HS256, of this project, for a user, in time.
+    for header in ({"alg": "RS256", "kid": rsa_key.kid}, {"alg": "ES256", "kid": ec_key.kid}):
+        assert "signature" in await refusal(given, hmac_signed(header, claims, SHARED))
+    assert "ES256 or RS256" in await refusal(given, hmac_signed({"alg": "HS512"}, claims, SHARED))
+    assert "signature" in await refusal(given, jwt.encode(claims, SHARED + b"x", "HS256"))
+    for wrong in ({"exp": NOW - 60}, {"aud": "anon"}, {"iss": "supabase"}, {"role": "service_role"}, {"role": "anon"}):
+        assert await refusal(given, jwt.encode(claims | wrong, SHARED, "HS256"))
+
+
+async def test_the_address_is_the_token_s(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
+    for email, known in (("a@example.org", "a@example.org"), ("", None), (7, None), (ABSENT, None)):
+        person = await tokens.person_of(ec_key.sign(supabase_claims(auth, email=email)))
+        assert person.email == known
+    # What a user may write into their own profile is nobody's word.
+    claims = supabase_claims(auth, user_metadata={"email": "b@example.org", "email_verified": True})
+    assert (await tokens.person_of(ec_key.sign(claims))).email is None
+
+
+async def test_a_key_s_name_leads_nowhere(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
+    """Names that would be a path or a statement elsewhere are names of keys that nobody publishes."""
+    claims = supabase_claims(auth)
+    for kid in ("/dev/null", "../../../../dev/null", "' or 1=1 --", "ec-1/../ec-1", f"{auth.url}/key", ""):
+        assert await refusal(tokens, ec_key.sign(claims, kid=kid))
+        assert await refusal(tokens, hmac_signed({"alg": "ES256", "kid": kid}, claims, b""))
+    assert set(auth.asked) == {"/auth/v1/.well-known/jwks.json"}
 
 
 async def test_a_key_is_used_for_its_own_algorithm_only(
@@ -312,7 +355,7 @@ async def test_a_key_is_used_for_its_own_algorithm_only(
     claims = supabase_claims(auth)
     assert "signature" in await refusal(tokens, ec_key.sign(claims, kid=rsa_key.kid))
     assert "signature" in await refusal(tokens, rsa_key.sign(claims, kid=ec_key.kid))
-    assert await tokens.user_of(rsa_key.sign(claims)) == USER
+    assert await user_of(tokens, rsa_key.sign(claims)) == USER
 
 
 async def test_a_key_that_the_token_brings_along_proves_nothing(
@@ -330,7 +373,7 @@ async def test_a_key_that_the_token_brings_along_proves_nothing(
         ):
             assert "signature" in await refusal(tokens, theirs.sign(claims, **brought))
             # The same header on a token of Auth's own is merely not looked at.
-            assert await tokens.user_of(ec_key.sign(claims, **brought)) == USER
+            assert await user_of(tokens, ec_key.sign(claims, **brought)) == USER
         assert evil.asked == []
     assert len(auth.asked) == 1
 
@@ -361,7 +404,7 @@ async def test_a_key_that_the_token_brings_along_proves_nothing(
 )
 async def test_garbage_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key, token: str) -> None:
     assert await refusal(tokens, token)
-    assert await tokens.user_of(ec_key.sign(supabase_claims(auth))) == USER
+    assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
 
 
 @pytest.mark.parametrize(
@@ -383,7 +426,7 @@ async def test_an_enormous_token_is_not_even_read(auth: Auth, tokens: SupabaseTo
     assert auth.asked == []
     fits = padded(5500)
     assert 7000 < len(fits) <= 8192
-    assert await tokens.user_of(fits) == USER
+    assert await user_of(tokens, fits) == USER
 
 
 async def test_a_changed_token_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
@@ -407,7 +450,7 @@ async def test_random_key_names_do_not_make_us_ask_again_and_again(auth: Auth, e
     for n in range(20):
         assert "does not publish" in await refusal(tokens, stranger.sign(claims, kid=f"random-{n}"))
     await asyncio.gather(*(refusal(tokens, stranger.sign(claims, kid=f"more-{n}")) for n in range(20)))
-    assert await tokens.user_of(ec_key.sign(claims)) == USER
+    assert await user_of(tokens, ec_key.sign(claims)) == USER
     assert len(auth.asked) == 1
 
 
@@ -424,18 +467,18 @@ async def test_an_unknown_key_is_asked_for_again_after_a_while(auth: Auth) -> No
 async def test_many_at_once_ask_once(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url)
     token = ec_key.sign(supabase_claims(auth))
-    assert set(await asyncio.gather(*(tokens.user_of(token) for _ in range(30)))) == {USER}
+    assert set(await asyncio.gather(*(user_of(tokens, token) for _ in range(30)))) == {USER}
     assert len(auth.asked) == 1
 
 
 async def test_a_new_key_is_learnt_and_a_withdrawn_one_forgotten(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url, refetch_after_s=0.1)
     old, new = ec_key.sign(supabase_claims(auth)), es256("ec-2")
-    assert await tokens.user_of(old) == USER
+    assert await user_of(tokens, old) == USER
     auth.keys = [new.jwk]
     await asyncio.sleep(0.11)
-    assert await tokens.user_of(old) == USER  # still within the keys' lifetime
-    assert await tokens.user_of(new.sign(supabase_claims(auth))) == USER
+    assert await user_of(tokens, old) == USER  # still within the keys' lifetime
+    assert await user_of(tokens, new.sign(supabase_claims(auth))) == USER
     assert "does not publish" in await refusal(tokens, old)
 
 
@@ -443,10 +486,10 @@ async def test_keys_are_fetched_anew_when_their_time_is_over(auth: Auth, ec_key:
     lasting = SupabaseTokens(auth.url, keys_live_s=3600, refetch_after_s=0)
     short = SupabaseTokens(auth.url, keys_live_s=0.05, refetch_after_s=0)
     token = ec_key.sign(supabase_claims(auth))
-    assert await lasting.user_of(token) == await short.user_of(token) == USER
+    assert await user_of(lasting, token) == await user_of(short, token) == USER
     auth.keys = []
     await asyncio.sleep(0.06)
-    assert await lasting.user_of(token) == USER
+    assert await user_of(lasting, token) == USER
     assert "does not publish" in await refusal(short, token)
 
 
@@ -477,15 +520,15 @@ async def test_while_auth_is_away_its_known_keys_go_on_and_unknown_ones_cannot_b
         status, headers, body = answer
         auth.answer = (status, {name: value.format(evil=evil.url) for name, value in headers.items()}, body)
         with pytest.raises(Unavailable, match="Auth does not answer"):
-            await tokens.user_of(known)
+            await user_of(tokens, known)
         auth.answer = None
-        assert await tokens.user_of(known) == USER
+        assert await user_of(tokens, known) == USER
         assert "does not publish" in await refusal(tokens, unknown)
         auth.answer = (status, {name: value.format(evil=evil.url) for name, value in headers.items()}, body)
         for _ in range(3):
-            assert await tokens.user_of(known) == USER
+            assert await user_of(tokens, known) == USER
             with pytest.raises(Unavailable, match="Auth does not answer"):
-                await tokens.user_of(unknown)
+                await user_of(tokens, unknown)
         assert evil.asked == []
     printed = capfd.readouterr()
     assert not any(piece in printed.out + printed.err for piece in (*known.split("."), *unknown.split(".")))
@@ -499,7 +542,7 @@ async def test_nobody_listening_is_unavailable_until_somebody_does(ec_key: Key) 
         token = ec_key.sign(supabase_claims(auth))
         running.pop_all().close()
         with pytest.raises(Unavailable):
-            await tokens.user_of(token)
+            await user_of(tokens, token)
 
 
 async def test_a_silent_auth_is_waited_for_only_so_long(auth: Auth, ec_key: Key) -> None:
@@ -508,26 +551,26 @@ async def test_a_silent_auth_is_waited_for_only_so_long(auth: Auth, ec_key: Key)
 
     async def known() -> bool:
         with suppress(Unavailable):  # a slow machine may need longer for its keys than they are waited for
-            return await tokens.user_of(token) == USER
+            return await user_of(tokens, token) == USER
         return False
 
     await until(known, PATIENCE)
     auth.open.clear()
-    assert await tokens.user_of(token) == USER  # waits once, as nobody knew
+    assert await user_of(tokens, token) == USER  # waits once, as nobody knew
     began = time.monotonic()
     for _ in range(60):
-        assert await tokens.user_of(token) == USER
+        assert await user_of(tokens, token) == USER
     assert time.monotonic() - began < 15  # and half a minute if each had waited
     with pytest.raises(Unavailable):
-        await tokens.user_of(es256("unknown").sign(supabase_claims(auth)))
+        await user_of(tokens, es256("unknown").sign(supabase_claims(auth)))
 
 
 async def test_a_caller_who_hangs_up_does_not_take_the_keys_from_the_next(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url)
     token = ec_key.sign(supabase_claims(auth))
     auth.open.clear()
-    first = asyncio.create_task(tokens.user_of(token))
-    second = asyncio.create_task(tokens.user_of(token))
+    first = asyncio.create_task(user_of(tokens, token))
+    second = asyncio.create_task(user_of(tokens, token))
     assert await asyncio.to_thread(auth.called.wait, PATIENCE)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -564,8 +607,8 @@ def local_claims(**changed: Any) -> dict[str, Any]:
 
 async def test_the_server_knows_whom_it_signed_a_token_for(local: LocalTokens, tmp_path: Path) -> None:
     token = local.sign(USER)
-    assert await local.user_of(token) == USER
-    assert await LocalTokens(tmp_path / "home").user_of(token) == USER
+    assert await user_of(local, token) == USER
+    assert await user_of(LocalTokens(tmp_path / "home"), token) == USER
     claims = jwt.decode(token, options={"verify_signature": False})
     assert claims["exp"] - claims["iat"] == 12 * 3600
     assert set(claims) == {"iss", "aud", "sub", "role", "iat", "exp"}
@@ -575,7 +618,7 @@ async def test_the_server_knows_whom_it_signed_a_token_for(local: LocalTokens, t
 async def test_another_server_s_token_is_refused(local: LocalTokens, tmp_path: Path) -> None:
     other = LocalTokens(tmp_path / "other")
     assert "signature" in await refusal(local, other.sign(USER))
-    assert await other.user_of(other.sign(USER)) == USER
+    assert await user_of(other, other.sign(USER)) == USER
 
 
 @pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(seconds=-1), timedelta.max])
@@ -595,7 +638,7 @@ async def test_local_claims(
 ) -> None:
     key, header = own_key(tmp_path / "home"), {"alg": "HS256", "typ": "JWT"}
     assert says in await refusal(local, hmac_signed(header, local_claims(**bad), key))
-    assert await local.user_of(hmac_signed(header, local_claims(**good), key)) == USER
+    assert await user_of(local, hmac_signed(header, local_claims(**good), key)) == USER
 
 
 async def test_the_server_s_own_tokens_are_signed_in_one_way_only(
@@ -607,7 +650,7 @@ async def test_the_server_s_own_tokens_are_signed_in_one_way_only(
     assert "HS256" in await refusal(local, ec_key.sign(local_claims()))
     assert "signature" in await refusal(local, hmac_signed({"alg": "HS256"}, local_claims(), b""))
     assert "longer than 8192" in await refusal(local, hmac_signed({"alg": "HS256"}, local_claims(x="x" * 8192), key))
-    assert await local.user_of(hmac_signed({"alg": "HS256"}, local_claims(), key)) == USER
+    assert await user_of(local, hmac_signed({"alg": "HS256"}, local_claims(), key)) == USER
 
 
 def test_the_key_is_256_bits_for_its_owner_only(tmp_path: Path) -> None:
@@ -641,7 +684,7 @@ async def test_all_who_start_at_once_have_the_same_key(tmp_path: Path) -> None:
             thread.join()
         assert len(found) == 8
         token = found[0].sign(USER)
-        assert {await other.user_of(token) for other in found} == {USER}
+        assert {await user_of(other, token) for other in found} == {USER}
 
 
 @pytest.mark.parametrize("harm", ["short", "long", "readable", "link", "pipe", "folder"])
@@ -675,7 +718,7 @@ async def test_settings_say_whose_tokens_count(tmp_path: Path, auth: Auth, ec_ke
     local = tokens_for(Settings(_env_file=None, home=tmp_path))
     supabase = tokens_for(Settings(_env_file=None, home=tmp_path, supabase_url=auth.url))
     theirs, ours = ec_key.sign(supabase_claims(auth)), LocalTokens(tmp_path).sign(USER)
-    assert await local.user_of(ours) == USER
-    assert await supabase.user_of(theirs) == USER
+    assert await user_of(local, ours) == USER
+    assert await user_of(supabase, theirs) == USER
     assert await refusal(local, theirs)
     assert await refusal(supabase, ours)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -92,18 +92,39 @@ async def test_what_is_deleted_meanwhile_takes_its_run_along(desk, table):
 
 async def test_a_user_who_leaves_the_organisation_changes_nothing_more_and_the_run_ends(desk):
     run_id = await desk.run()
-    worked = await desk.work(
-        script(desk, "delete from public.memberships where user_id = %s", desk.scope.user_id), run_id=run_id
-    )
+    worked = await desk.work(script(desk, "delete from auth.users where id = %s", desk.scope.user_id), run_id=run_id)
     assert desk.extraction()["extracted_fields"] == {"first": 1}
     # Those who stay see it end.
     assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
     assert worked.events[-1]["code"] == "abandoned"
 
 
+async def test_a_user_who_only_reads_from_now_on_changes_nothing_more_and_the_run_ends(desk):
+    other = uuid4()
+    desk.sql("insert into auth.users (id) values (%s)", other)
+    owns = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
+    desk.sql(owns, desk.scope.org_id, other)
+    demotes = "update public.memberships set role = 'viewer' where user_id = %s"
+    worked = await desk.work(script(desk, demotes, desk.scope.user_id))
+    assert desk.extraction()["extracted_fields"] == {"first": 1}
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+    # Nor does one that still waits begin.
+    run_id = await demoted_before(desk)
+    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+    assert worked.requests == [] and worked.state["error_code"] == "abandoned"
+
+
+async def demoted_before(desk) -> UUID:
+    """A run that waits, of a user who was made a viewer since."""
+    desk.sql("update public.memberships set role = 'member' where user_id = %s", desk.scope.user_id)
+    run_id = await desk.run()
+    desk.sql("update public.memberships set role = 'viewer' where user_id = %s", desk.scope.user_id)
+    return run_id
+
+
 async def test_a_user_who_has_left_before_gets_no_run_at_all(desk):
     run_id = await desk.run()
-    desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
+    desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
     assert worked.requests == [] and worked.state["error_code"] == "abandoned"
 

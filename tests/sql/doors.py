@@ -68,14 +68,18 @@ def opened_doors(owner_url: str, app_url: str) -> Iterator[Doors]:
 
 @dataclass(frozen=True)
 class House:
-    """Two organisations: one of an owner and two members, with rows of everything, and a stranger's."""
+    """Two organisations: one of an owner, two members and a viewer, with rows of everything, and a stranger's."""
 
     org: UUID
     owner: UUID
     member: UUID
     colleague: UUID
+    viewer: UUID
     stranger: UUID
     newcomer: UUID
+    key: UUID
+    member_key: UUID
+    invitation: UUID
     other_org: UUID
     second_org: UUID
     document: UUID
@@ -96,14 +100,22 @@ class House:
 
 
 _USERS = """
-insert into auth.users (id) values (%(owner)s), (%(member)s), (%(colleague)s), (%(stranger)s), (%(newcomer)s);
+insert into auth.users (id) values
+  (%(owner)s), (%(member)s), (%(colleague)s), (%(viewer)s), (%(stranger)s), (%(newcomer)s);
+update auth.users set email = 'owner@example.org' where id = %(owner)s;
 insert into organisations (id, name, personal_of, created_by) values
   (%(org)s, 'One', %(owner)s, %(owner)s), (%(other_org)s, 'Other', %(stranger)s, %(stranger)s),
   (%(second_org)s, 'Second', null, %(owner)s);
 insert into memberships (org_id, user_id, role, created_by) values
   (%(org)s, %(owner)s, 'owner', %(owner)s), (%(org)s, %(member)s, 'member', %(owner)s),
-  (%(org)s, %(colleague)s, 'member', %(owner)s), (%(second_org)s, %(owner)s, 'owner', %(owner)s),
+  (%(org)s, %(colleague)s, 'member', %(owner)s), (%(org)s, %(viewer)s, 'viewer', %(owner)s),
+  (%(second_org)s, %(owner)s, 'owner', %(owner)s),
   (%(second_org)s, %(colleague)s, 'owner', %(owner)s), (%(other_org)s, %(stranger)s, 'owner', %(stranger)s);
+insert into api_keys (id, org_id, created_by, name, prefix, hash, scopes) values
+  (%(key)s, %(org)s, %(owner)s, 'Mine', 'fm_00000001', sha256('key'), '{documents:read,keys:write}'),
+  (%(member_key)s, %(org)s, %(member)s, 'Theirs', 'fm_00000002', sha256('member_key'), '{runs:write}');
+insert into invitations (id, org_id, role, hash, expires_at) values
+  (%(invitation)s, %(org)s, 'member', sha256('invitation'), now() + interval '1 day');
 insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
 insert into queue_limits (org_id) values (%(org)s), (%(other_org)s);
 insert into storage.buckets (id, name) values ('another', 'another');

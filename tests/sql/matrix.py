@@ -42,11 +42,13 @@ ACTORS = {
     "member": _at_front_end("member"),
     # A member here, an owner of another organisation: rights must not mix.
     "colleague": _at_front_end("colleague"),
+    "viewer": _at_front_end("viewer"),
     "stranger": _at_front_end("stranger"),
     "service login": _nobody(lambda doors: doors.as_login()),
     "service: no user": _nobody(lambda doors: doors.as_service(None)),
     "service: owner": _at_service("owner", "org"),
     "service: member": _at_service("member", "org"),
+    "service: viewer": _at_service("viewer", "org"),
     # The same owner, in a request that acts in another organisation.
     "service: owner elsewhere": _at_service("owner", "second_org"),
     "service: stranger": _at_service("stranger", "other_org"),
@@ -56,6 +58,9 @@ ACTORS = {
 OWNERS = frozenset({"owner", "service: owner"})
 MEMBERS = OWNERS | {"member", "colleague", "service: member"}
 SERVED = frozenset({"service: owner", "service: member"})
+MEMBER = frozenset({"member", "service: member"})
+READERS = MEMBERS | {"viewer", "service: viewer"}
+READING = SERVED | {"service: viewer"}
 NOBODY = frozenset[str]()
 
 
@@ -82,7 +87,7 @@ def outcome(doors: Doors, house: House, actor: str, case: Case) -> bool:
         except (errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState):  # the latter: "into a view"
             return False
         except psycopg.DatabaseError as error:
-            if error.sqlstate == "PT404":
+            if error.sqlstate in ("PT401", "PT403", "PT404"):
                 return False
             raise
         return cursor.rowcount > 0
@@ -96,9 +101,16 @@ _FREE_STORAGE_PATH = "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf')
 
 CASES = [
     # organisations
-    Case("organisations", "select", "theirs", "select from organisations where id = %(org)s", MEMBERS),
+    Case("organisations", "select", "theirs", "select from organisations where id = %(org)s", READERS),
     Case("organisations", "insert", "a new one", "insert into organisations (name) values ('New')", NOBODY),
     Case("organisations", "update", "name", "update organisations set name = 'X' where id = %(org)s", OWNERS),
+    Case(
+        "organisations",
+        "update",
+        "who decides",
+        "update organisations set approvers = 'owners', second_person = true where id = %(org)s",
+        OWNERS,
+    ),
     Case(
         "organisations",
         "update",
@@ -115,13 +127,13 @@ CASES = [
     ),
     Case("organisations", "delete", "theirs", "delete from organisations where id = %(org)s", NOBODY),
     # memberships
-    Case("memberships", "select", "theirs", "select from memberships where org_id = %(org)s", MEMBERS),
+    Case("memberships", "select", "theirs", "select from memberships where org_id = %(org)s", READERS),
     Case(
         "memberships",
         "insert",
         "somebody",
         "insert into memberships (org_id, user_id, role) values (%(org)s, %(newcomer)s, 'member')",
-        OWNERS,
+        NOBODY,
     ),
     Case(
         "memberships",
@@ -159,7 +171,7 @@ CASES = [
         "memberships",
         "update",
         "the role of whose personal organisation it is",
-        "update memberships set role = 'member' where org_id = %(org)s and user_id = %(owner)s",
+        "update memberships set role = 'owner' where org_id = %(org)s and user_id = %(owner)s",
         NOBODY,
     ),
     Case(
@@ -183,8 +195,35 @@ CASES = [
         "delete from memberships where org_id = %(org)s and user_id = %(member)s",
         NOBODY,
     ),
+    # api_keys
+    Case("api_keys", "select", "their own", "select id from api_keys where id = %(key)s", OWNERS),
+    Case("api_keys", "select", "a member's", "select id from api_keys where id = %(member_key)s", OWNERS | MEMBER),
+    Case("api_keys", "select", "what it is known by", "select hash from api_keys where id = %(key)s", NOBODY),
+    Case(
+        "api_keys",
+        "insert",
+        "a forged one",
+        "insert into api_keys (org_id, created_by, name, prefix, hash, scopes) "
+        "values (%(org)s, %(owner)s, 'k', 'fm_00000000', sha256('k'), '{runs:read}')",
+        NOBODY,
+    ),
+    Case("api_keys", "update", "more scopes", "update api_keys set scopes = '{keys:write}'", NOBODY),
+    Case("api_keys", "delete", "theirs", "delete from api_keys", NOBODY),
+    # invitations
+    Case("invitations", "select", "theirs", "select id from invitations where id = %(invitation)s", OWNERS),
+    Case("invitations", "select", "its token", "select hash from invitations where id = %(invitation)s", NOBODY),
+    Case(
+        "invitations",
+        "insert",
+        "a forged one",
+        "insert into invitations (org_id, role, hash, expires_at) "
+        "values (%(org)s, 'owner', sha256('k'), now() + interval '1 day')",
+        NOBODY,
+    ),
+    Case("invitations", "update", "for longer", "update invitations set expires_at = 'infinity'", NOBODY),
+    Case("invitations", "delete", "theirs", "delete from invitations", NOBODY),
     # documents
-    Case("documents", "select", "theirs", "select from documents where id = %(document)s", MEMBERS),
+    Case("documents", "select", "theirs", "select from documents where id = %(document)s", READERS),
     Case(
         "documents",
         "insert",
@@ -232,7 +271,7 @@ CASES = [
         "what a reading found",
         "update documents set status = 'failed', error = 'No.', media_type = 'text/plain', byte_size = 1, "
         "page_count = 1 where id = %(document)s",
-        SERVED,
+        READING,
     ),
     Case(
         "documents",
@@ -244,14 +283,14 @@ CASES = [
     Case("documents", "update", "whose", "update documents set created_by = %(me)s where id = %(document)s", NOBODY),
     Case("documents", "delete", "theirs", "delete from documents where id = %(document)s", NOBODY),
     # document_pages
-    Case("document_pages", "select", "theirs", "select from document_pages where document_id = %(document)s", MEMBERS),
+    Case("document_pages", "select", "theirs", "select from document_pages where document_id = %(document)s", READERS),
     Case(
         "document_pages",
         "insert",
         "of theirs",
         "insert into document_pages (document_id, org_id, number, width, height, text, words, engine) "
         "values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf')",
-        SERVED,
+        READING,
     ),
     Case(
         "document_pages",
@@ -270,7 +309,7 @@ CASES = [
     ),
     Case("document_pages", "delete", "theirs", "delete from document_pages where document_id = %(document)s", NOBODY),
     # ocr_results
-    Case("ocr_results", "select", "theirs", "select from ocr_results where document_id = %(document)s", MEMBERS),
+    Case("ocr_results", "select", "theirs", "select from ocr_results where document_id = %(document)s", READERS),
     Case(
         "ocr_results",
         "insert",
@@ -281,7 +320,7 @@ CASES = [
     Case("ocr_results", "update", "theirs", "update ocr_results set raw_text = 'x'", NOBODY),
     Case("ocr_results", "delete", "theirs", "delete from ocr_results", NOBODY),
     # extractions
-    Case("extractions", "select", "theirs", "select from extractions where id = %(extraction)s", MEMBERS),
+    Case("extractions", "select", "theirs", "select from extractions where id = %(extraction)s", READERS),
     Case(
         "extractions",
         "insert",
@@ -344,7 +383,7 @@ CASES = [
         "select",
         "theirs",
         "select from extraction_journal where extraction_id = %(extraction)s",
-        MEMBERS,
+        READERS,
     ),
     Case(
         "extraction_journal",
@@ -362,7 +401,7 @@ CASES = [
         "select",
         "theirs",
         "select from extraction_proposals where extraction_id = %(extraction)s",
-        MEMBERS,
+        READERS,
     ),
     Case(
         "extraction_proposals",
@@ -382,7 +421,7 @@ CASES = [
     Case("extraction_proposals", "delete", "theirs", "delete from extraction_proposals", NOBODY),
     # threads
     Case("threads", "select", "their own", "select from threads where id = %(thread)s", OWNERS),
-    Case("threads", "select", "a shared one", "select from threads where id = %(shared_thread)s", MEMBERS),
+    Case("threads", "select", "a shared one", "select from threads where id = %(shared_thread)s", READERS),
     Case(
         "threads",
         "insert",
@@ -431,7 +470,7 @@ CASES = [
     Case("threads", "update", "with whom", "update threads set agent = 'extraction' where id = %(thread)s", NOBODY),
     Case("threads", "delete", "their own", "delete from threads where id = %(thread)s", NOBODY),
     # runs
-    Case("runs", "select", "theirs", "select from runs where id = %(run)s", MEMBERS),
+    Case("runs", "select", "theirs", "select from runs where id = %(run)s", READERS),
     Case(
         "runs",
         "insert",
@@ -502,7 +541,7 @@ CASES = [
     Case("runs", "select", "in a thread that is not shared", "select from runs where id = %(thread_run)s", OWNERS),
     Case("runs", "delete", "theirs", "delete from runs where id = %(run)s", NOBODY),
     # run_events
-    Case("run_events", "select", "theirs", "select from run_events where run_id = %(run)s", MEMBERS),
+    Case("run_events", "select", "theirs", "select from run_events where run_id = %(run)s", READERS),
     Case(
         "run_events",
         "insert",
@@ -528,7 +567,7 @@ CASES = [
     Case("run_events", "update", "theirs", "update run_events set body = '{\"a\": 1}'", NOBODY),
     Case("run_events", "delete", "theirs", "delete from run_events", NOBODY),
     # tool_calls
-    Case("tool_calls", "select", "theirs", "select from tool_calls where run_id = %(run)s", MEMBERS),
+    Case("tool_calls", "select", "theirs", "select from tool_calls where run_id = %(run)s", READERS),
     Case(
         "tool_calls",
         "insert",
@@ -571,13 +610,13 @@ CASES = [
     ),
     Case("tool_calls", "delete", "theirs", "delete from tool_calls where run_id = %(run)s", NOBODY),
     # run_watchers: the channels carry the words of other organisations too
-    Case("run_watchers", "select", "theirs", "select from run_watchers where run_id = %(run)s", SERVED),
+    Case("run_watchers", "select", "theirs", "select from run_watchers where run_id = %(run)s", READING),
     Case(
         "run_watchers",
         "insert",
         "of theirs",
         "insert into run_watchers (run_id, channel, org_id, until) values (%(run)s, 'mine', %(org)s, now())",
-        SERVED,
+        READING,
     ),
     Case(
         "run_watchers",
@@ -588,12 +627,16 @@ CASES = [
         NOBODY,
     ),
     Case(
-        "run_watchers", "update", "for how long", "update run_watchers set until = now() where run_id = %(run)s", SERVED
+        "run_watchers",
+        "update",
+        "for how long",
+        "update run_watchers set until = now() where run_id = %(run)s",
+        READING,
     ),
     Case("run_watchers", "update", "where", "update run_watchers set channel = 'mine' where run_id = %(run)s", NOBODY),
     Case("run_watchers", "delete", "theirs", "delete from run_watchers where run_id = %(run)s", NOBODY),
     # agent_sessions
-    Case("agent_sessions", "select", "theirs", "select from agent_sessions where org_id = %(org)s", SERVED),
+    Case("agent_sessions", "select", "theirs", "select from agent_sessions where org_id = %(org)s", READING),
     Case(
         "agent_sessions",
         "insert",
@@ -604,13 +647,13 @@ CASES = [
     Case("agent_sessions", "update", "theirs", "update agent_sessions set entry = '{}'", NOBODY),
     Case("agent_sessions", "delete", "theirs", "delete from agent_sessions where org_id = %(org)s", NOBODY),
     # usage
-    Case("usage", "select", "theirs", "select from usage where org_id = %(org)s", MEMBERS),
+    Case("usage", "select", "theirs", "select from usage where org_id = %(org)s", READERS),
     Case(
         "usage",
         "insert",
         "of their run",
         f"insert into usage (run_id, {_USAGE}) values (%(run)s, 'm2', %(org)s, 'extraction', 'm', 1, 1, 0, 0, 0, 1)",
-        SERVED,
+        READING,
     ),
     Case(
         "usage",
@@ -623,7 +666,7 @@ CASES = [
     Case("usage", "update", "theirs", "update usage set cost_usd = 0", NOBODY),
     Case("usage", "delete", "theirs", "delete from usage", NOBODY),
     # usage_by_day
-    Case("usage_by_day", "select", "theirs", "select from usage_by_day where org_id = %(org)s", MEMBERS),
+    Case("usage_by_day", "select", "theirs", "select from usage_by_day where org_id = %(org)s", READERS),
     Case(
         "usage_by_day",
         "insert",
@@ -634,7 +677,7 @@ CASES = [
     Case("usage_by_day", "update", "theirs", "update usage_by_day set cost_usd = 0", NOBODY),
     Case("usage_by_day", "delete", "theirs", "delete from usage_by_day", NOBODY),
     # credit_limits
-    Case("credit_limits", "select", "theirs", "select from credit_limits where org_id = %(org)s", MEMBERS),
+    Case("credit_limits", "select", "theirs", "select from credit_limits where org_id = %(org)s", READERS),
     Case(
         "credit_limits",
         "insert",
@@ -645,7 +688,7 @@ CASES = [
     Case("credit_limits", "update", "theirs", "update credit_limits set max_usd = 1000", NOBODY),
     Case("credit_limits", "delete", "theirs", "delete from credit_limits", NOBODY),
     # queue_limits
-    Case("queue_limits", "select", "theirs", "select from queue_limits where org_id = %(org)s", MEMBERS),
+    Case("queue_limits", "select", "theirs", "select from queue_limits where org_id = %(org)s", READERS),
     Case(
         "queue_limits",
         "insert",
@@ -661,7 +704,7 @@ CASES = [
         "select",
         "theirs",
         "select from storage.objects where name like %(org)s::uuid || '/%%'",
-        MEMBERS,
+        READERS,
     ),
     Case(
         "storage.objects",
@@ -698,6 +741,34 @@ CASES = [
 
 # What nobody but the service may call, and what a member may, on an extraction, document or run of the organisation.
 CALLS = [
+    # People
+    Case(
+        "remove_member",
+        "call",
+        "themselves",
+        "select remove_member(%(org)s, %(viewer)s)",
+        OWNERS | {"viewer", "service: viewer"},
+    ),
+    Case("invite", "call", "somebody", "select invite(%(org)s, 'member')", OWNERS),
+    Case("revoke_invitation", "call", "theirs", "select revoke_invitation(%(invitation)s)", OWNERS),
+    Case("create_api_key", "call", "in it", "select create_api_key(%(org)s, 'k', '{runs:read}')", MEMBERS),
+    Case("revoke_api_key", "call", "an owner's", "select revoke_api_key(%(key)s)", OWNERS),
+    Case("revoke_api_key", "call", "a member's", "select revoke_api_key(%(member_key)s)", OWNERS | MEMBER),
+    Case(
+        "use_api_key",
+        "call",
+        "of anybody",
+        "select from private.use_api_key(sha256('key'))",
+        frozenset({"service login"}),
+    ),
+    Case("note_api_key", "call", "of anybody", "select private.note_api_key(%(key)s)", frozenset({"service login"})),
+    Case(
+        "address_of",
+        "call",
+        "a member's",
+        "select from private.address_of(%(org)s, %(owner)s) as a where a is not null",
+        READERS,
+    ),
     # Deleting
     Case("delete_document", "call", "of an owner", "select delete_document(%(document)s)", OWNERS),
     Case(
@@ -778,7 +849,7 @@ CALLS = [
         "select from private.cancel_run(%(thread_run)s, 'No.') as n where n",
         frozenset({"service: owner"}),
     ),
-    Case("watch_run", "call", "theirs", "select from private.watch_run(%(run)s, 'mine')", SERVED),
+    Case("watch_run", "call", "theirs", "select from private.watch_run(%(run)s, 'mine')", READING),
     Case(
         "fail_run", "call", "of anybody", "select private.fail_run(%(run)s, 'No.', 'no')", frozenset({"service login"})
     ),

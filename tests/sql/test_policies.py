@@ -259,8 +259,16 @@ def test_policies_are_for_signed_in_users_and_never_restrict_nobody(doors: Doors
 
 # What a signed-in user may name in a statement, whatever policies then say; `True` is the whole table.
 RIGHTS = {
-    "organisations": {"select": True, "update": "name"},
-    "memberships": {"select": True, "insert": "org_id user_id role", "update": "role"},
+    "organisations": {"select": True, "update": "name approvers second_person"},
+    "memberships": {"select": True, "update": "role"},
+    # All but what they are known by.
+    "api_keys": {
+        "select": "id org_id created_by parent_id created_at name prefix scopes expires_at last_used_at revoked_at "
+        "revoked_by"
+    },
+    "invitations": {
+        "select": "id org_id created_by created_at email role expires_at accepted_at accepted_by revoked_at revoked_by"
+    },
     "documents": {
         "select": True,
         "insert": "id org_id filename storage_path media_type byte_size parent_document_id number_in_parent "
@@ -402,9 +410,23 @@ CALLABLE = {
         "delete_extraction",
         "delete_thread",
         "remove_member",
+        "enter",
+        "create_organisation",
+        "invite",
+        "revoke_invitation",
+        "accept_invitation",
+        "create_api_key",
+        "revoke_api_key",
         # Not exposed, but called by these, by policies and by the service:
         "private.my_org_ids",
+        "private.my_writable_org_ids",
         "private.my_owned_org_ids",
+        "private.role_of",
+        "private.person_of",
+        "private.this_person",
+        "private.check_owner",
+        "private.address_of",
+        "private.why_not_decide",
         "private.is_service",
         "private.new_id",
         "private.enter",
@@ -465,9 +487,12 @@ CALLABLE = {
     },
     "fieldmark_app": {
         "private.my_org_ids",
+        "private.my_writable_org_ids",
         "private.my_owned_org_ids",
         "private.is_service",
         "private.enter",
+        "private.use_api_key",
+        "private.note_api_key",
         "private.fail_run",
         "private.tell",
         "private.fail_document",
@@ -542,6 +567,22 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "files_deleted",
         "take_over",
         "my_memberships",
+        "my_writable_org_ids",
+        "role_of",
+        "person_of",
+        "this_person",
+        "check_owner",
+        "keep_owner",
+        "create_organisation",
+        "create_api_key",
+        "revoke_api_key",
+        "use_api_key",
+        "note_api_key",
+        "invite",
+        "revoke_invitation",
+        "accept_invitation",
+        "address_of",
+        "why_not_decide",
         "my_org_ids",
         "my_owned_org_ids",
         "enter",

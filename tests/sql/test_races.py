@@ -269,3 +269,68 @@ def test_a_run_that_was_cancelled_while_it_waited_does_not_start(pair: Pair) -> 
     with pair.acting(pair.first):
         end_reading(pair, "ready")(pair.first)
     assert pair.jobs() == []
+
+
+# People
+
+
+def of_second(pair: Pair, who: UUID, statement: str, *parameters: Any) -> Callable[[psycopg.Connection], None]:
+    """A statement of somebody's in the organisation that two own."""
+
+    def act(connection: psycopg.Connection) -> None:
+        become(connection, "authenticated", {"sub": str(who), "org_id": str(pair.house.second_org)})
+        connection.execute(statement, parameters)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select remove_member(%s, %s)",
+        "update memberships set role = 'viewer' where org_id = %s and user_id = %s",
+    ],
+)
+def test_two_owners_who_go_at_once_leave_one(pair: Pair, statement: str) -> None:
+    org, owner, other = pair.house.second_org, pair.house.owner, pair.house.colleague
+    with pytest.raises(psycopg.DatabaseError) as refused:
+        pair.meanwhile(
+            of_second(pair, owner, "select remove_member(%s, %s)", org, owner),
+            of_second(pair, other, statement, org, other),
+        )
+    assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "last_owner")
+    left = pair.watch.execute("select user_id, role from memberships where org_id = %s", [org]).fetchall()
+    assert left == [(other, "owner")]
+
+
+def test_two_who_accept_one_invitation_at_once(pair: Pair) -> None:
+    def accepts(who: UUID) -> Callable[[psycopg.Connection], None]:
+        def act(connection: psycopg.Connection) -> None:
+            become(connection, "authenticated", {"sub": str(who)})
+            connection.execute("select accept_invitation('invitation')")
+
+        return act
+
+    with pytest.raises(psycopg.DatabaseError) as refused:
+        pair.meanwhile(accepts(pair.house.newcomer), accepts(pair.house.stranger))
+    assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "invitation_used")
+    joined = "select user_id from memberships where org_id = %s and user_id in (%s, %s)"
+    rows = pair.watch.execute(joined, [pair.house.org, pair.house.newcomer, pair.house.stranger]).fetchall()
+    assert rows == [(pair.house.newcomer,)]
+
+
+def test_nobody_joins_an_organisation_that_is_given_up_meanwhile(pair: Pair) -> None:
+    def joins(connection: psycopg.Connection) -> None:
+        become(connection, "authenticated", {"sub": str(pair.house.newcomer)})
+        connection.execute("select accept_invitation('invitation')")
+
+    with pytest.raises(psycopg.DatabaseError) as refused:
+        pair.meanwhile(lambda connection: connection.execute("select delete_organisation(%s)", [pair.house.org]), joins)
+    assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT410", "invitation_revoked")
+
+
+def test_whose_account_is_deleted_takes_nobody_along(pair: Pair) -> None:
+    """Whoever administers the users is not refused because somebody was the last owner. Their keys end."""
+    pair.watch.execute("delete from auth.users where id = %s", [pair.house.owner])
+    keys = pair.watch.execute("select revoked_at is null from api_keys where id = %s", [pair.house.key]).fetchall()
+    assert keys == [(False,)]

@@ -12,6 +12,7 @@ from fieldmark.domain.statuses import (
     Actor,
     AdmittedBy,
     Approval,
+    Approvers,
     CallStatus,
     DocumentStatus,
     ExtractionStatus,
@@ -32,6 +33,8 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("tool_calls", "status"): CallStatus,
     ("tool_calls", "admitted_by"): AdmittedBy,
     ("memberships", "role"): MembershipRole,
+    ("invitations", "role"): MembershipRole,
+    ("organisations", "approvers"): Approvers,
 }
 
 

@@ -14,16 +14,30 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
-from fieldmark.api import agent, documents, exports, extractions, health, metrics, reference, runs, usage
+from fieldmark.api import (
+    agent,
+    api_keys,
+    documents,
+    exports,
+    extractions,
+    health,
+    metrics,
+    organisations,
+    reference,
+    runs,
+    usage,
+)
 from fieldmark.api.connections import AT_ONCE, BoundedConfig, BoundedProtocol, ConnectionLimits, fitted
 from fieldmark.api.edge import FORM_BYTES, Edge
 from fieldmark.api.known_query import KnownQuery
+from fieldmark.api.permissions import describe_permissions
 from fieldmark.api.problems import add_handlers, describe
 from fieldmark.api.request_log import RequestLog
 from fieldmark.api.streams import event_schemas
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
+from fieldmark.services.api_keys import known_keys
 from fieldmark.settings import Settings
 from fieldmark.worker.jobs import working
 
@@ -41,6 +55,8 @@ _TAGS = {
     "runs": "What an agent did, event by event, as often as you like.",
     "extractions": "The fields that were read.",
     "usage": "What the agents used of the model, and what it cost.",
+    "organisations": "Who belongs together, as what, and who is invited.",
+    "keys": "Keys for machines.",
     "health": "For whoever keeps the service running.",
 }
 
@@ -59,6 +75,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             runtime = await stack.enter_async_context(open_runtime(settings))
             app.state.runtime = runtime
             app.state.tokens = tokens_for(settings)
+            app.state.api_keys = await stack.enter_async_context(known_keys(runtime.database))
             app.state.worker = await stack.enter_async_context(working(runtime)) if with_worker else None
             yield
 
@@ -77,6 +94,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     app.state.requests = Counter[UUID]()  # under way, by organisation
     add_handlers(app)
     describe(app, event_schemas())
+    describe_permissions(app)
     forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
     app.add_middleware(Edge, forms=forms, seconds=settings.request_seconds)
     if settings.cors_origins:
@@ -89,7 +107,8 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    for router in (agent.make_router(), *(module.router for module in (runs, documents, extractions, exports, usage))):
+    modules = (runs, documents, extractions, exports, usage, organisations, api_keys)
+    for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])
     for router in (health.router, metrics.router, reference.router):
         app.include_router(router)

@@ -1,9 +1,11 @@
-"""From whom a request's token names (see `edge`) to its Scope, once a request."""
+"""From whom a request's token or key names (see `edge`) to its Scope, once a request. What the route asks of its caller
+is checked on the way: see `permissions`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Annotated
 from uuid import UUID
 
@@ -11,12 +13,21 @@ import structlog
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from fieldmark.errors import Invalid, TooManyAtOnce
+from fieldmark.api.permissions import SAFE, permission_of
+from fieldmark.api.request_log import route_of
+from fieldmark.domain.statuses import MembershipRole
+from fieldmark.errors import Invalid, NotFound, PersonNeeded, TooManyAtOnce
 from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations
+from fieldmark.services.api_keys import Machine, check_permission
 
-_bearer = HTTPBearer(auto_error=False, description="A Supabase Auth token, or locally one of `fieldmark token`.")
+_bearer = HTTPBearer(
+    auto_error=False,
+    description="A Supabase Auth token, or locally one of `fieldmark token`; or a key (`fm_…`) with the scope that the "
+    "operation names.",
+)
 
 
 def runtime_of(request: Request) -> Runtime:
@@ -24,9 +35,25 @@ def runtime_of(request: Request) -> Runtime:
     return request.app.state.runtime
 
 
-async def scope_of(
+async def caller_of(
     request: Request,
     _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],  # for the description: `edge` has checked it
+) -> Person | Machine:
+    """Who asks, in whatever organisation."""
+    return request.state.caller
+
+
+async def person_of(caller: Annotated[Person | Machine, Depends(caller_of)]) -> Person:
+    """Who asks. Raises PersonNeeded for a key."""
+    if isinstance(caller, Machine):
+        raise PersonNeeded("A key cannot do this: a person must, with their own token.")
+    structlog.contextvars.bind_contextvars(user_id=str(caller.user_id))
+    return caller
+
+
+async def scope_of(
+    request: Request,
+    caller: Annotated[Person | Machine, Depends(caller_of)],
     x_org_id: Annotated[
         str | None,
         Header(
@@ -35,11 +62,22 @@ async def scope_of(
         ),
     ] = None,
 ) -> AsyncGenerator[Scope]:
-    """Who asks, and in which organisation, until it is answered. Raises NotFound for an organisation not theirs, and
-    TooManyAtOnce where as many of its requests are under way as may."""
-    user_id: UUID = request.state.user_id
-    scope = await organisations.enter(runtime_of(request).database, user_id, _asked_for(x_org_id))
-    structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(user_id))
+    """Who asks, and in which organisation, until it is answered. Raises NotFound for an organisation not theirs, what
+    `check_permission` raises, and TooManyAtOnce where as many of its requests are under way as may."""
+    async with _under_way(request, await _enter(request, caller, _asked_for(x_org_id))) as scope:
+        yield scope
+
+
+async def organisation_scope_of(
+    request: Request, organisation_id: UUID, caller: Annotated[Person | Machine, Depends(caller_of)]
+) -> AsyncGenerator[Scope]:
+    """The same, in the organisation that the path names."""
+    async with _under_way(request, await _enter(request, caller, organisation_id)) as scope:
+        yield scope
+
+
+@asynccontextmanager
+async def _under_way(request: Request, scope: Scope) -> AsyncGenerator[Scope]:
     # A request may take as long as a run, and a stream longer. Without a bound one organisation had all connections.
     under_way: Counter[UUID] = request.app.state.requests
     if under_way[scope.org_id] >= max(1, runtime_of(request).settings.max_connections * 7 // 10):
@@ -53,6 +91,24 @@ async def scope_of(
             del under_way[scope.org_id]
 
 
+async def _enter(request: Request, caller: Person | Machine, org_id: UUID | None) -> Scope:
+    if isinstance(caller, Machine):
+        if org_id not in (None, caller.org_id):
+            raise NotFound("There is no such organisation.")
+        scope, role, machine = Scope(caller.id, caller.org_id), caller.role, caller
+    else:
+        entered = await organisations.entered(runtime_of(request).database, caller.user_id, org_id)
+        scope, role, machine = Scope(caller.user_id, entered.org_id), entered.role, None
+    structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(scope.user_id))
+    _check(request, role, machine)
+    return scope
+
+
+def _check(request: Request, role: MembershipRole, machine: Machine | None) -> None:
+    permission = permission_of(request.method, route_of(request.scope))
+    check_permission(permission, role, machine, writes=request.method not in SAFE)
+
+
 def _asked_for(header: str | None) -> UUID | None:
     try:
         return UUID(header) if header else None
@@ -60,5 +116,8 @@ def _asked_for(header: str | None) -> UUID | None:
         raise Invalid("X-Org-Id must be a UUID.") from None
 
 
+TheCaller = Annotated[Person | Machine, Depends(caller_of)]
+ThePerson = Annotated[Person, Depends(person_of)]
 TheScope = Annotated[Scope, Depends(scope_of)]
+TheOrganisation = Annotated[Scope, Depends(organisation_scope_of)]
 TheRuntime = Annotated[Runtime, Depends(runtime_of)]

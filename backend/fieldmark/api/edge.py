@@ -1,6 +1,6 @@
 """What a request must pass before anything of its body is read, in one place and in this order:
 
-1. Its token. Only the addresses in `OPEN` ask for none.
+1. Its token or key. Only the addresses in `OPEN` ask for none.
 2. The length that its body announces, against its route's limit. Open addresses take no body.
 3. Its body as it comes: counted, and no slower than it may be.
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fieldmark.api.problems import problem_of
 from fieldmark.errors import FieldmarkError, TooLarge, TooSlow, Unauthenticated
-from fieldmark.identity.tokens import Tokens
+from fieldmark.identity.tokens import Person, Tokens
+from fieldmark.services.api_keys import BEGINNING, ApiKeys, Machine
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"})
 
@@ -47,7 +47,7 @@ class Edge:
         request = Request(scope)
         try:
             if scope["path"] not in OPEN:
-                request.state.user_id = await _user_of(request)
+                request.state.caller = await _caller_of(request)
             body = _Body(receive, self._limit(request), self._seconds)
             body.check_announced(request.headers.get("content-length", "0"))
         except FieldmarkError as error:
@@ -117,10 +117,14 @@ class _Body:
         return TooLarge(f"The request's body is larger than the {self._limit:,} bytes that are taken here.")
 
 
-async def _user_of(request: Request) -> UUID:
-    """Whose token the request bears. Raises Unauthenticated."""
+async def _caller_of(request: Request) -> Person | Machine:
+    """Whose token or key the request bears. Raises Unauthenticated."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthenticated("Send a token: Authorization: Bearer <token>.")
+        raise Unauthenticated("Send a token or a key: Authorization: Bearer <token>.")
+    token = token.strip()
+    if token.startswith(BEGINNING):
+        keys: ApiKeys = request.app.state.api_keys
+        return await keys.machine_of(token)
     tokens: Tokens = request.app.state.tokens
-    return await tokens.user_of(token.strip())
+    return await tokens.person_of(token)

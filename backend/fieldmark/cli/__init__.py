@@ -1,4 +1,4 @@
-"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token.
+"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token, key, members.
 
 Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
 decided waits no more, an evaluation got worse, or not all could be written; 2 wrong usage; 3 the service cannot work
@@ -12,6 +12,7 @@ import typer
 from fieldmark.cli.evaluate import evaluate
 from fieldmark.cli.export import export
 from fieldmark.cli.extract import extract
+from fieldmark.cli.people import key, members
 from fieldmark.cli.process import on_its_streams
 from fieldmark.cli.runs import approve, runs
 from fieldmark.cli.service import migrate, serve, token, worker
@@ -34,6 +35,8 @@ for _name, _command in {
     "token": token,
 }.items():
     _app.command(_name)(_command)
+_app.add_typer(key, name="key")
+_app.add_typer(members, name="members")
 
 
 def main() -> None:

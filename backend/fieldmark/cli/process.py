@@ -100,13 +100,13 @@ def at_once(settings: Settings) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, user: UUID) -> AsyncGenerator[tuple[Runtime, Scope]]:
-    """What the command works with, and a user's scope in it."""
+async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> AsyncGenerator[tuple[Runtime, Scope]]:
+    """What the command works with, and a user's scope in it: in their personal organisation if none is named."""
     from fieldmark.runtime import open_runtime
     from fieldmark.services.organisations import enter
 
     async with open_runtime(settings) as runtime:
-        yield runtime, await enter(runtime.database, user)
+        yield runtime, await enter(runtime.database, user, org)
 
 
 def say_offline(settings: Settings) -> None:

@@ -23,7 +23,7 @@ from fieldmark.cli.process import (
 )
 from fieldmark.cli.terminal import err, out, plain, tell
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def _approve(settings: Settings, run_id: UUID, wanted: Wanted, user: UUID)
                 if decision is None:
                     return WAITS
                 after = await decisions.decide(runtime.database, scope, run_id, decision)
-            except (NotFound, Conflict, Invalid) as fault:
+            except (NotFound, Forbidden, Conflict, Invalid) as fault:
                 stop(str(fault), FAILED)
             from fieldmark.worker.jobs import working  # here: a decision that is refused need not wait for it
 

@@ -62,6 +62,7 @@ def migrate() -> None:
 def token(
     user: Annotated[UUID, typer.Option(help="The user's id.")] = LOCAL_USER,
     hours: Annotated[float, typer.Option(min=0.01, max=24 * 365, help="How long it is valid.")] = 12,
+    email: Annotated[str | None, typer.Option(help="The address that it names, for invitations to one.")] = None,
 ) -> None:
     """Print a token of the local key, alone on standard output."""
     from fieldmark.identity.tokens import LocalTokens
@@ -70,7 +71,7 @@ def token(
     if settings.supabase_url:
         stop("With SUPABASE_URL set, tokens come from Supabase Auth.", CANNOT_WORK)
     with sentences():
-        typer.echo(LocalTokens(settings.home).sign(user, timedelta(hours=hours)))
+        typer.echo(LocalTokens(settings.home).sign(user, timedelta(hours=hours), email))
 
 
 async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:

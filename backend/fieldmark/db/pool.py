@@ -19,9 +19,11 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from fieldmark.db.notifications import NewsTeller, NotificationListener, Subscription
 from fieldmark.errors import (
+    TOLD_BY_SQL,
     Conflict,
     Fenced,
     FieldmarkError,
+    Forbidden,
     Invalid,
     Misconfigured,
     NotFound,
@@ -177,9 +179,10 @@ class Database:
                 del self._shares[org_id]
 
     @asynccontextmanager
-    async def as_user_without_org(self, user_id: UUID) -> AsyncGenerator[Connection]:
-        """Like `as_user`, for `private.enter` alone: who acts is known, in which organisation not yet."""
-        async with self._transaction(_as(user_id, None)) as connection:
+    async def as_user_without_org(self, user_id: UUID, email: str | None = None) -> AsyncGenerator[Connection]:
+        """Like `as_user`, for what a user does in none of their organisations: entering one, making one, accepting an
+        invitation. `email` is the address that their token names."""
+        async with self._transaction(_as(user_id, None, email)) as connection:
             yield connection
 
     @asynccontextmanager
@@ -290,13 +293,17 @@ def _refusal(error: Error) -> FieldmarkError | None:
     if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
         # psycopg's own word: it never came to the database.
         return Invalid("A text holds a NUL character, which cannot be stored.")
-    # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller.
+    # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller. Some have a
+    # code of ours as well.
     refusal = _REFUSALS.get(error.sqlstate or "")
+    if refusal is not None and error.diag.message_detail is not None:
+        refusal = TOLD_BY_SQL.get(error.diag.message_detail, refusal)
     return None if refusal is None else refusal(error.diag.message_primary or refusal.title)
 
 
 _REFUSALS: Final[dict[str, type[FieldmarkError]]] = {
     "PT401": Unauthenticated,
+    "PT403": Forbidden,
     "PT404": NotFound,
     "PT409": Conflict,
     "PT410": Fenced,
@@ -368,8 +375,10 @@ def plain_url(url: str) -> tuple[str, bool]:
     return url, said or str(parameters.get("port", "")) == "6543"
 
 
-def _as(user_id: UUID, org_id: UUID | None) -> sql.Composed:
+def _as(user_id: UUID, org_id: UUID | None, email: str | None = None) -> sql.Composed:
     claims = {"sub": str(user_id), "role": "authenticated"}
+    if email is not None:
+        claims["email"] = email
     if org_id is not None:
         claims["org_id"] = str(org_id)
     return _AS_USER.format(json.dumps(claims))

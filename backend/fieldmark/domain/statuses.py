@@ -108,7 +108,15 @@ class AdmittedBy(StrEnum):
 
 
 class MembershipRole(StrEnum):
-    """What a user is in an organisation."""
+    """What a user is in an organisation: an owner changes who belongs to it, a member works in it, a viewer reads."""
 
     OWNER = "owner"
     MEMBER = "member"
+    VIEWER = "viewer"
+
+
+class Approvers(StrEnum):
+    """Who decides the calls of an organisation's runs: its owners, or its members too."""
+
+    OWNERS = "owners"
+    MEMBERS = "members"

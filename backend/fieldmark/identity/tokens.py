@@ -1,4 +1,4 @@
-"""Who somebody is: a bearer token in, the id of the user it was issued to out."""
+"""Who somebody is: a bearer token in, the person it was issued to out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import stat
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -37,6 +38,12 @@ _ANOTHER_SERVERS = (
 _KEY_BYTES = 32
 
 _SUPABASE_ALGORITHMS = ("ES256", "RS256")
+_SHARED_ALGORITHM = "HS256"
+_WITHOUT_IT = (
+    "The token is signed with the project's shared secret (HS256). Switch the project to signing keys (in Supabase: "
+    "Project Settings, JWT Keys), or give the service the secret as SUPABASE_JWT_SECRET."
+)
+_FORGED_SHARED = "The token's signature is not that of the secret in SUPABASE_JWT_SECRET."
 _MAX_JWKS_BYTES = 1 << 18
 
 # ValueError: a lone surrogate in a token cannot even be encoded. The rest PyJWT turns into errors of its own.
@@ -45,11 +52,19 @@ _UNREADABLE = (jwt.PyJWTError, ValueError)
 _log = structlog.get_logger(__name__)
 
 
-class Tokens(Protocol):
-    """One way to know a user by a token."""
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user who is signed in, and the address that their token names."""
 
-    async def user_of(self, token: str) -> UUID:
-        """The user's id. `Unauthenticated` with the reason; `Unavailable` when nobody can tell now."""
+    user_id: UUID
+    email: str | None = None
+
+
+class Tokens(Protocol):
+    """One way to know a person by a token."""
+
+    async def person_of(self, token: str) -> Person:
+        """Whose it is. `Unauthenticated` with the reason; `Unavailable` when nobody can tell now."""
         ...
 
 
@@ -62,7 +77,7 @@ class LocalTokens:
     def __init__(self, home: Path) -> None:
         self._key = _own_key(home / "keys" / "tokens")
 
-    def sign(self, user_id: UUID, lifetime: timedelta = timedelta(hours=12)) -> str:
+    def sign(self, user_id: UUID, lifetime: timedelta = timedelta(hours=12), email: str | None = None) -> str:
         """A token for that user, valid from now for `lifetime`. `Invalid` when that is no time at all or no date."""
         if lifetime <= timedelta(0):
             raise Invalid("A token must live for some time.")
@@ -71,7 +86,7 @@ class LocalTokens:
             end = now + lifetime
         except OverflowError:
             raise Invalid("A token cannot live that long.") from None
-        claims = {
+        claims: dict[str, Any] = {
             "iss": _LOCAL_ISSUER,
             "aud": _AUDIENCE,
             "sub": str(user_id),
@@ -79,12 +94,14 @@ class LocalTokens:
             "iat": now,
             "exp": end,
         }
+        if email is not None:
+            claims["email"] = email
         return jwt.encode(claims, self._key, algorithm=_LOCAL_ALGORITHM)
 
-    async def user_of(self, token: str) -> UUID:
-        """The user whom `sign` issued the token to. `Unauthenticated`."""
+    async def person_of(self, token: str) -> Person:
+        """Whom `sign` issued the token to. `Unauthenticated`."""
         _header(token, (_LOCAL_ALGORITHM,))
-        return _user(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, forged=_ANOTHER_SERVERS)
+        return _person(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, forged=_ANOTHER_SERVERS)
 
 
 class SupabaseTokens:
@@ -92,9 +109,20 @@ class SupabaseTokens:
 
     The keys are fetched when first needed and again after `keys_live_s`; a key nobody has heard of has them fetched at
     most once in `refetch_after_s`, however many such tokens come. A known key goes on working while Auth is away.
+
+    Projects that sign with a shared secret (HS256) are served only with that `secret`, which no published key ever is.
     """
 
-    def __init__(self, url: str, *, keys_live_s: float = 600, refetch_after_s: float = 5, timeout_s: float = 5) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret: bytes | None = None,
+        keys_live_s: float = 600,
+        refetch_after_s: float = 5,
+        timeout_s: float = 5,
+    ) -> None:
+        self._secret = secret
         self._issuer = url.rstrip("/") + "/auth/v1"
         self._keys_live_s = keys_live_s
         self._refetch_after_s = refetch_after_s
@@ -105,15 +133,20 @@ class SupabaseTokens:
         self._auth_is_away = False
         self._fetching: asyncio.Task[None] | None = None
 
-    async def user_of(self, token: str) -> UUID:
-        """The user whom Supabase Auth issued the token to. `Unauthenticated`, or `Unavailable` when Auth is away."""
+    async def person_of(self, token: str) -> Person:
+        """Whom Supabase Auth issued the token to. `Unauthenticated`, or `Unavailable` when Auth is away."""
+        header = _header(token, (*_SUPABASE_ALGORITHMS, _SHARED_ALGORITHM), _SUPABASE_ALGORITHMS)
+        if header["alg"] == _SHARED_ALGORITHM:
+            if self._secret is None:
+                raise Unauthenticated(_WITHOUT_IT)
+            return _person(token, self._secret, _SHARED_ALGORITHM, self._issuer, forged=_FORGED_SHARED)
         # Nothing else in the header counts: a key that the token brings or points to (jwk, jku, x5u) proves nothing.
-        kid = _header(token, _SUPABASE_ALGORITHMS).get("kid")
+        kid = header.get("kid")
         if not isinstance(kid, str):
             raise Unauthenticated("The token does not name the key that it is signed with.")
         key = await self._key(kid)
         # The algorithm is the key's, not the token's: no public key is ever taken for a shared secret.
-        return _user(token, key, key.algorithm_name, self._issuer)
+        return _person(token, key, key.algorithm_name, self._issuer)
 
     async def _key(self, kid: str) -> jwt.PyJWK:
         key = self._keys.get(kid)
@@ -155,10 +188,14 @@ class SupabaseTokens:
 
 def tokens_for(settings: Settings) -> Tokens:
     """Supabase's tokens when its URL is set, else this server's own."""
-    return SupabaseTokens(settings.supabase_url) if settings.supabase_url else LocalTokens(settings.home)
+    if not settings.supabase_url:
+        return LocalTokens(settings.home)
+    secret = settings.supabase_jwt_secret
+    return SupabaseTokens(settings.supabase_url, secret=None if secret is None else secret.get_secret_value().encode())
 
 
-def _header(token: str, algorithms: tuple[str, ...]) -> dict[str, Any]:
+def _header(token: str, algorithms: tuple[str, ...], told: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """The header of a token that is signed by one of these algorithms. `told` are those that a refusal names."""
     if len(token) > _MAX_TOKEN:
         raise Unauthenticated(f"The token is longer than {_MAX_TOKEN} characters.")
     try:
@@ -166,17 +203,17 @@ def _header(token: str, algorithms: tuple[str, ...]) -> dict[str, Any]:
     except _UNREADABLE:
         raise Unauthenticated("What was sent is not a signed token.") from None
     if header.get("alg") not in algorithms:
-        raise Unauthenticated(f"The token is not signed the way it has to be here ({' or '.join(algorithms)}).")
+        raise Unauthenticated(f"The token is not signed the way it has to be here ({' or '.join(told or algorithms)}).")
     return header
 
 
-def _user(
+def _person(
     token: str,
     key: jwt.PyJWK | bytes,
     algorithm: str,
     issuer: str,
     forged: str = "The token's signature is not that of the key it names.",
-) -> UUID:
+) -> Person:
     try:
         claims = jwt.decode(
             token,
@@ -194,8 +231,9 @@ def _user(
     if claims.get("role") != _ROLE:
         raise Unauthenticated("The token is not that of a signed-in user.")
     subject = claims["sub"]
+    email = claims.get("email")
     try:
-        return UUID(subject)
+        return Person(UUID(subject), email if isinstance(email, str) and email else None)
     except (ValueError, AttributeError, TypeError):
         raise Unauthenticated("The token does not name a user by a UUID.") from None
 

@@ -1,15 +1,198 @@
-"""Organisations in Postgres: which one a caller acts in."""
+"""Organisations in Postgres: which one a caller acts in, who belongs to it, who is invited."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from psycopg import sql
+
 from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import Approvers, MembershipRole
+from fieldmark.stores.rows import Position, cursor_of
 
 
-async def enter(conn: Connection, org_id: UUID | None) -> UUID | None:
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """The organisation that a caller acts in, and as what."""
+
+    org_id: UUID
+    role: MembershipRole
+
+
+@dataclass(frozen=True, slots=True)
+class OrganisationRow:
+    """An organisation as one of its members sees it. `role` is the caller's."""
+
+    id: UUID
+    name: str
+    role: MembershipRole
+    is_personal: bool
+    approvers: Approvers
+    second_person: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member. `id` is the user's; `email` is None where the database knows none."""
+
+    id: UUID
+    role: MembershipRole
+    email: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationRow:
+    """An invitation, without its token."""
+
+    id: UUID
+    email: str | None
+    role: MembershipRole
+    created_by: UUID | None
+    created_at: datetime
+    expires_at: datetime
+    accepted_at: datetime | None
+    accepted_by: UUID | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewInvitation:
+    """What an invitation is made of: its token is answered this once."""
+
+    id: UUID
+    token: str
+
+
+_ORGANISATION = """o.id, o.name, o.personal_of is not distinct from private.person_of(auth.uid()) as is_personal,
+    o.approvers, o.second_person, o.created_at"""
+_INVITATION = "id, email, role, created_by, created_at, expires_at, accepted_at, accepted_by, revoked_at"
+
+
+async def enter(conn: Connection, org_id: UUID | None) -> Entered | None:
     """The organisation to act in: the one asked for if the caller belongs to it, else None; without one asked for the
-    caller's personal organisation, made on first sight."""
-    cursor = await conn.execute("select private.enter(%s) as org_id", (org_id,))
-    row = await cursor.fetchone()
-    return row["org_id"] if row else None
+    caller's personal organisation, made on first sight, of which they are an owner."""
+    query = """
+        select e.org_id, case when %(org)s::uuid is null then 'owner' else private.role_of(e.org_id, auth.uid()) end
+          as role
+        from (select private.enter(%(org)s) as org_id) as e where e.org_id is not null"""
+    cursor = await cursor_of(conn, Entered, query, {"org": org_id})
+    return await cursor.fetchone()
+
+
+async def get(conn: Connection, org_id: UUID) -> OrganisationRow | None:
+    """One of the caller's organisations."""
+    query = f"select {_ORGANISATION}, private.role_of(o.id, auth.uid()) as role from public.organisations as o "
+    return await (await cursor_of(conn, OrganisationRow, f"{query} where o.id = %s".encode(), (org_id,))).fetchone()
+
+
+async def of_user(conn: Connection, user_id: UUID, *, limit: int, after: Position | None) -> list[OrganisationRow]:
+    """A user's organisations, newest first. (By their memberships, which have an index: policies alone would look at
+    every organisation there is.)"""
+    query = f"""
+        select {_ORGANISATION}, m.role
+        from public.memberships as m join public.organisations as o on o.id = m.org_id
+        where m.user_id = %(user)s and (%(id)s::uuid is null or (o.created_at, o.id) < (%(at)s::timestamptz, %(id)s))
+        order by o.created_at desc, o.id desc limit %(limit)s"""
+    cursor = await cursor_of(conn, OrganisationRow, query.encode(), {"user": user_id, "limit": limit, **_place(after)})
+    return await cursor.fetchall()
+
+
+async def add(conn: Connection, name: str) -> UUID:
+    """A new organisation that the caller owns. Raises TooMany."""
+    return await _answer(conn, "select public.create_organisation(%s) as answer", (name,))
+
+
+async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> bool:
+    """Change the name or the settings. Whether the caller could."""
+    columns = sql.SQL(", ").join(
+        sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in changes.items()
+    )
+    statement = sql.SQL("update public.organisations set {} where id = {}").format(columns, org_id)
+    return (await conn.execute(statement)).rowcount > 0
+
+
+async def delete(conn: Connection, org_id: UUID) -> None:
+    """Give an organisation up. Raises NotFound where the caller does not own it."""
+    await conn.execute("select public.delete_organisation(%s)", (org_id,))
+
+
+async def members(conn: Connection, org_id: UUID, *, limit: int, after: Position | None) -> list[MemberRow]:
+    """The members of an organisation, those who joined last first."""
+    query = """
+        select m.user_id as id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
+        from public.memberships as m
+        where m.org_id = %(org)s and (%(id)s::uuid is null or (m.created_at, m.user_id) < (%(at)s::timestamptz, %(id)s))
+        order by m.created_at desc, m.user_id desc limit %(limit)s"""
+    cursor = await cursor_of(conn, MemberRow, query, {"org": org_id, "limit": limit, **_place(after)})
+    return await cursor.fetchall()
+
+
+async def member(conn: Connection, org_id: UUID, user_id: UUID) -> MemberRow | None:
+    """One member."""
+    query = """
+        select m.user_id as id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
+        from public.memberships as m where m.org_id = %s and m.user_id = %s"""
+    return await (await cursor_of(conn, MemberRow, query, (org_id, user_id))).fetchone()
+
+
+async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: MembershipRole) -> bool:
+    """Make a member an owner, a member or a viewer. Whether the caller could; raises LastOwner."""
+    statement = "update public.memberships set role = %s where org_id = %s and user_id = %s"
+    return (await conn.execute(statement, (role, org_id, user_id))).rowcount > 0
+
+
+async def remove(conn: Connection, org_id: UUID, user_id: UUID) -> None:
+    """Remove a member, or leave. Raises NotFound, LastOwner."""
+    await conn.execute("select public.remove_member(%s, %s)", (org_id, user_id))
+
+
+async def invite(
+    conn: Connection, org_id: UUID, *, role: MembershipRole, email: str | None, days: int
+) -> NewInvitation:
+    """Invite somebody. Raises OwnerNeeded, Invalid, TooMany."""
+    made = await _answer(conn, "select public.invite(%s, %s, %s, %s) as answer", (org_id, role, email, days))
+    return NewInvitation(UUID(made["id"]), made["token"])
+
+
+async def invitations(conn: Connection, org_id: UUID, *, limit: int, after: Position | None) -> list[InvitationRow]:
+    """The invitations of an organisation, newest first. Raises OwnerNeeded."""
+    await conn.execute("select private.check_owner(%s)", (org_id,))
+    query = f"""
+        select {_INVITATION} from public.invitations
+        where org_id = %(org)s and (%(id)s::uuid is null or (created_at, id) < (%(at)s::timestamptz, %(id)s))
+        order by created_at desc, id desc limit %(limit)s"""
+    cursor = await cursor_of(conn, InvitationRow, query.encode(), {"org": org_id, "limit": limit, **_place(after)})
+    return await cursor.fetchall()
+
+
+async def invitation(conn: Connection, invitation_id: UUID) -> InvitationRow | None:
+    """One invitation that the caller sees."""
+    query = f"select {_INVITATION} from public.invitations where id = %s".encode()
+    return await (await cursor_of(conn, InvitationRow, query, (invitation_id,))).fetchone()
+
+
+async def revoke_invitation(conn: Connection, invitation_id: UUID) -> None:
+    """Take an invitation back. Raises NotFound, InvitationUsed."""
+    await conn.execute("select public.revoke_invitation(%s)", (invitation_id,))
+
+
+async def accept_invitation(conn: Connection, token: str) -> UUID:
+    """Become a member; answers of what. Raises NotFound, InvitationUsed, InvitationRevoked, InvitationExpired,
+    InvitedAnother, AlreadyMember."""
+    accepted = await _answer(conn, "select public.accept_invitation(%s) as answer", (token,))
+    return UUID(accepted["org_id"])
+
+
+def _place(after: Position | None) -> dict[str, Any]:
+    return {"at": None, "id": None} if after is None else {"at": after.created_at, "id": after.id}
+
+
+async def _answer(conn: Connection, query: str, parameters: tuple[Any, ...]) -> Any:
+    row = await (await conn.execute(query.encode(), parameters)).fetchone()
+    assert row is not None
+    return row["answer"]

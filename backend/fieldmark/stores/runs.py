@@ -231,6 +231,12 @@ async def get(conn: Connection, run_id: UUID) -> RunRow | None:
     return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s", (run_id,))
 
 
+async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
+    """A run whose user may still write in its organisation. None for one that is out of sight, or left behind."""
+    query = f"select {_COLUMNS} from public.runs as r where id = %s and not private.is_left_behind(r)"
+    return await _one(conn, query, (run_id,))
+
+
 async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]:
     """The runs that a call of a run has started, oldest first."""
     async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
@@ -242,15 +248,13 @@ async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]
         return await cursor.fetchall()
 
 
-async def may_decide(conn: Connection, scope: Scope, run: RunRow) -> bool:
-    """Whether this user decides the calls of a run that they see: their own, or one whose user has left."""
-    if run.created_by == scope.user_id:
-        return True
+async def why_not_decide(conn: Connection, run_id: UUID) -> str:
+    """The code of why the caller does not decide the calls of a run that they see; empty if they do."""
     cursor = await conn.execute(
-        "select private.is_left_behind(r) as left_behind from public.runs as r where r.id = %s", (run.id,)
+        "select private.why_not_decide(r) as why from public.runs as r where r.id = %s", (run_id,)
     )
     row = await cursor.fetchone()
-    return bool(row and row["left_behind"])
+    return "not_found" if row is None else row["why"]
 
 
 async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
@@ -264,16 +268,21 @@ async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
     return bool(row and row["charged"])
 
 
+# Those of others that the caller decides. Who they are is looked up once, not for each run.
+_OR_DECIDED = """or (select private.why_not_decide_of(%(org)s, null, null)) = ''
+  and case when (select second_person from public.organisations where id = %(org)s)
+    then coalesce(r.started_by, r.created_by) else r.created_by end
+    not in (select private.decided_by_others(%(org)s))"""
+
+
 async def list_runs(
     conn: Connection, scope: Scope, *, status: str | None, limit: int, after: RunPage | None
 ) -> list[ListedRun]:
     """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order. One
-    statement, however many they are. With those that wait for a person come those whose user left the organisation:
-    whoever stays may decide them."""
+    statement, however many they are. With those that wait for a person come those of others that the user decides."""
     waiting = status == RunStatus.AWAITING_APPROVAL
-    # The members are looked up once, not for each run.
-    left_behind = "or (r.created_by in (select user_id from public.memberships where org_id = %(org)s)) is not true"
-    conditions = ["r.org_id = %(org)s", f"(r.created_by = %(user)s {left_behind if waiting else ''})"]
+    of_them = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
+    conditions = ["r.org_id = %(org)s", of_them]
     conditions += ["r.status = %(status)s"] if status is not None else []
     conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
     place = {"created_at": after.created_at, "id": after.id} if after is not None else {}

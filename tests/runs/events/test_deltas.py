@@ -288,7 +288,7 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
     talking = asyncio.create_task(words())
     try:
         assert await asyncio.wait_for(anext(following), 30) == (DELTA, "{}")
-        desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
+        desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
         async with asyncio.timeout(30):
             with pytest.raises(NotFound):
                 async for _ in following:

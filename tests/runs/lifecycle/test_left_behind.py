@@ -41,6 +41,7 @@ async def waiting(desk, *then, **columns) -> tuple:
 
 
 def leave(desk) -> None:
+    desk.sql("update public.memberships set role = 'owner' where org_id = %s", desk.scope.org_id)
     desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
 
 

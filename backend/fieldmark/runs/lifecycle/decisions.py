@@ -20,7 +20,17 @@ from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import CallStatus, RunStatus
-from fieldmark.errors import Conflict, Invalid, NotFound, Stale, TargetChanged
+from fieldmark.errors import (
+    Conflict,
+    FieldmarkError,
+    Invalid,
+    NotApprover,
+    NotFound,
+    ReadOnly,
+    SecondPersonNeeded,
+    Stale,
+    TargetChanged,
+)
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
 from fieldmark.runs.events.approvals import approval_event, shown_changes
@@ -63,8 +73,8 @@ async def pending_call(database: Database, scope: Scope, run_id: UUID) -> Pendin
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
-        if not await runs.may_decide(conn, scope, run):
-            raise NotFound("There is no such run.")
+        if why := await runs.why_not_decide(conn, run_id):
+            raise _refusal(why, "There is no such run.")
         return (await pending_calls(conn, [run])).get(run_id)
 
 
@@ -92,18 +102,18 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     It is carried out with the rights of whoever decides. Where the run's user has left the organisation, the run goes
     on as the decider's.
 
-    Raises NotFound for a run or call that is not this user's to decide, Gone for a run that was, Conflict for one that
-    waits no more, TargetChanged where what it would change is no more as it was shown, Invalid for arguments that the
-    tool would not take.
+    Raises ReadOnly, NotApprover or SecondPersonNeeded where the organisation has others decide, NotFound for a run or
+    call that is not this user's to decide, Gone for a run that was, Conflict for one that waits no more, TargetChanged
+    where what it would change is no more as it was shown, Invalid for arguments that the tool would not take.
     """
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         if run is None:
             raise await absent(conn, scope, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
-        may_decide = await runs.may_decide(conn, scope, run)
-    if call is None or not may_decide:
-        raise NotFound("There is no such call that waits for you.")
+        why = await runs.why_not_decide(conn, run_id)
+    if call is None or why:
+        raise _refusal("not_found" if call is None else why, "There is no such call that waits for you.")
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
         raise Conflict("This call waits no more: it was decided, or its run has ended.")
     if decision.arguments is not None and not decision.approved:
@@ -111,6 +121,18 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     if not decision.approved:
         return await _reject(database, scope, run, call, decision)
     return await again_while_stale(lambda: _approve(database, scope, run, call, decision))
+
+
+def _refusal(why: str, absent_sentence: str) -> FieldmarkError:
+    match why:
+        case "read_only":
+            return ReadOnly("A viewer reads what a run waits for and decides nothing.")
+        case "not_approver":
+            return NotApprover("In this organisation an owner decides what a run waits for.")
+        case "second_person_needed":
+            return SecondPersonNeeded("In this organisation somebody else decides than who started the run.")
+        case _:
+            return NotFound(absent_sentence)
 
 
 async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:

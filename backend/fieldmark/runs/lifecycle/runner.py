@@ -129,7 +129,7 @@ class Runner:
                 if run.fencing_token == 1:
                     await runs.append_event(conn, run_id, _first_event(run))
                 return run
-            has_ended = room is None and await runs.get(conn, run_id) is not None
+            has_ended = room is None and await runs.get_in_reach(conn, run_id) is not None
             if has_ended:
                 await runs.disown(conn, run_id)
                 return None
@@ -139,7 +139,7 @@ class Runner:
         if room in REFUSALS:
             await self._fail(run_id, REFUSALS[room], room)
             return None
-        # Out of sight for its own user (who left the organisation), or claimed again and again: nobody works on it.
+        # Out of reach of its user (who left, or only reads now), or claimed again and again: nobody works on it.
         await self._abandon(run_id, scope)
         return None
 
@@ -150,9 +150,9 @@ class Runner:
         return await usage.reserve(conn, run_id, None if price is None else price.of_next())
 
     async def _status_or_abandon(self, context: RunContext[Any]) -> RunStatus | None:
-        """The status that somebody else gave the run; one that is out of sight is abandoned."""
+        """The status that somebody else gave the run; one that is out of its user's reach is abandoned."""
         async with self._database.as_user(context.scope) as conn:
-            run = await runs.get(conn, context.run_id)
+            run = await runs.get_in_reach(conn, context.run_id)
         if run is None:
             await self._abandon(context.run_id, context.scope)
             return None

@@ -1,0 +1,66 @@
+"""What a route asks of its caller: told by its address, so that no route can forget it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from fieldmark.api.problems import responses
+from fieldmark.domain.permissions import Permission
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+# The areas below /api that keys can be made for. A route of another area is for people alone.
+_AREAS = {
+    "documents": (Permission.DOCUMENTS_READ, Permission.DOCUMENTS_WRITE),
+    "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
+    "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
+    "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
+    "usage": (Permission.USAGE_READ, None),
+    "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
+    "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
+}
+_OTHERWISE = {("POST", "/api/agent/approve"): Permission.RUNS_APPROVE}
+
+FOR_PEOPLE = frozenset(
+    {
+        ("POST", "/api/organisations"),
+        ("DELETE", "/api/organisations/{organisation_id}"),
+        ("POST", "/api/organisations/{organisation_id}/leave"),
+        ("POST", "/api/invitations/accept"),
+    }
+)
+"""What no key does, whatever its scopes: it is a person's own."""
+
+FOR_ANYBODY = frozenset({("GET", "/api/me")})
+"""What every key may ask."""
+
+
+def permission_of(method: str, path: str) -> Permission | None:
+    """What a key must be made for to ask this of a route, by its template; None where no key can be."""
+    if (method, path) in FOR_PEOPLE:
+        return None
+    if (method, path) in _OTHERWISE:
+        return _OTHERWISE[method, path]
+    reading, writing = _AREAS.get(path.removeprefix("/api/").partition("/")[0], (None, None))
+    return reading if method in SAFE else writing
+
+
+def describe_permissions(app: FastAPI) -> None:
+    """Let the OpenAPI say which scope a key needs for each operation (the roles of its security requirement), and that
+    who lacks it is answered with 403."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        description = generate()
+        for path, item in description["paths"].items():
+            for method, operation in item.items():
+                needed = permission_of(method.upper(), path)
+                if needed is None or not operation.get("security"):
+                    continue
+                operation["security"] = [{scheme: [needed.value]} for one in operation["security"] for scheme in one]
+                operation["responses"] |= {str(status): about for status, about in responses(403).items()}
+        return description
+
+    app.openapi = openapi

@@ -1,0 +1,41 @@
+"""What there is to be allowed: the scopes of keys, and what a member must be for each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from fieldmark.domain.statuses import MembershipRole
+
+_RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
+
+
+class Permission(StrEnum):
+    """What a key may be made for. tests/sql/test_api_keys.py holds it against the database's own list.
+
+    `members` are the organisation itself too: its name and settings, its members, its invitations.
+    """
+
+    DOCUMENTS_READ = "documents:read"
+    DOCUMENTS_WRITE = "documents:write"
+    EXTRACTIONS_READ = "extractions:read"
+    EXTRACTIONS_WRITE = "extractions:write"
+    RUNS_READ = "runs:read"
+    RUNS_WRITE = "runs:write"
+    RUNS_APPROVE = "runs:approve"
+    USAGE_READ = "usage:read"
+    MEMBERS_READ = "members:read"
+    MEMBERS_WRITE = "members:write"
+    KEYS_READ = "keys:read"
+    KEYS_WRITE = "keys:write"
+
+    @property
+    def least_role(self) -> MembershipRole:
+        """What a member must be at least."""
+        if self is Permission.MEMBERS_WRITE:
+            return MembershipRole.OWNER
+        return MembershipRole.VIEWER if self.value.endswith(":read") else MembershipRole.MEMBER
+
+
+def reaches(role: MembershipRole, least: MembershipRole) -> bool:
+    """Whether a role is as much as another, or more."""
+    return _RANKS.index(role) >= _RANKS.index(least)

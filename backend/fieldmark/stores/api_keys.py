@@ -1,0 +1,91 @@
+"""Keys for machines in Postgres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.stores.rows import Position, cursor_of
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyRow:
+    """A key, without what it is known by. `created_by` is the person who made it, `parent_id` the key that did."""
+
+    id: UUID
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_by: UUID
+    parent_id: UUID | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInUse:
+    """What a key may do now. `refusal` is why it may do nothing; `unnoted` whether its last use is to be noted."""
+
+    id: UUID
+    org_id: UUID
+    name: str
+    prefix: str
+    scopes: list[str]
+    role: str | None
+    refusal: str | None
+    unnoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made: `key` is answered this once."""
+
+    id: UUID
+    key: str
+
+
+_COLUMNS = "id, name, prefix, scopes, created_by, parent_id, created_at, expires_at, last_used_at, revoked_at"
+
+
+async def use(conn: Connection, digest: bytes) -> KeyInUse | None:
+    """The key of this SHA-256. As the service."""
+    return await (await cursor_of(conn, KeyInUse, "select * from private.use_api_key(%s)", (digest,))).fetchone()
+
+
+async def note(conn: Connection, key_id: UUID) -> None:
+    """Note that a key was used, once a minute. As the service."""
+    await conn.execute("select private.note_api_key(%s)", (key_id,))
+
+
+async def add(conn: Connection, org_id: UUID, *, name: str, scopes: list[str], expires_at: datetime | None) -> NewKey:
+    """Make a key. Raises ReadOnly, ScopeMissing, Invalid, TooMany."""
+    query = "select public.create_api_key(%s, %s, %s, %s) as made"
+    row = await (await conn.execute(query, (org_id, name, scopes, expires_at))).fetchone()
+    assert row is not None
+    return NewKey(UUID(row["made"]["id"]), row["made"]["key"])
+
+
+async def get(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
+    """A key that the caller sees."""
+    query = f"select {_COLUMNS} from public.api_keys where id = %s".encode()
+    return await (await cursor_of(conn, ApiKeyRow, query, (key_id,))).fetchone()
+
+
+async def list_keys(conn: Connection, org_id: UUID, *, limit: int, after: Position | None) -> list[ApiKeyRow]:
+    """The keys of an organisation that the caller sees, newest first: an owner all, a member their own."""
+    query = f"""
+        select {_COLUMNS} from public.api_keys
+        where org_id = %(org)s and (%(id)s::uuid is null or (created_at, id) < (%(at)s::timestamptz, %(id)s))
+        order by created_at desc, id desc limit %(limit)s"""
+    place = {"at": None, "id": None} if after is None else {"at": after.created_at, "id": after.id}
+    cursor = await cursor_of(conn, ApiKeyRow, query.encode(), {"org": org_id, "limit": limit, **place})
+    return await cursor.fetchall()
+
+
+async def revoke(conn: Connection, key_id: UUID) -> None:
+    """End a key, and those that it has made. Raises NotFound."""
+    await conn.execute("select public.revoke_api_key(%s)", (key_id,))

@@ -1,0 +1,111 @@
+-- Keys for machines: made and shown once, found by their hash at each request, revoked at once. Their table stands in
+-- organisations.sql, because policies ask it.
+
+-- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. A key makes only keys that can
+-- do no more than itself and end with it. An organisation has 200 at the most that are not revoked.
+create function public.create_api_key(
+  p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
+) returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
+  v_unknown text;
+  v_parent public.api_keys;
+  v_prefix text := 'fm_' || left(replace(gen_random_uuid()::text, '-', ''), 8);
+  -- 256 bits of three random numbers of 122 bits each.
+  v_key text := v_prefix || '_' || encode(
+    sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
+  v_id uuid;
+begin
+  if auth.uid() is null then
+    raise exception 'Nobody is signed in.' using errcode = 'PT401';
+  elsif p_org_id is null or p_org_id not in (select private.my_org_ids()) then
+    raise exception 'There is no such organisation.' using errcode = 'PT404';
+  elsif p_org_id not in (select private.my_writable_org_ids()) then
+    raise exception 'A viewer makes no keys.' using errcode = 'PT403', detail = 'read_only';
+  elsif p_name is null or char_length(p_name) not between 1 and 200 then
+    raise exception 'The name of a key must have 1 to 200 characters.' using errcode = 'PT422';
+  elsif cardinality(v_scopes) = 0 then
+    raise exception 'A key needs a scope.' using errcode = 'PT422';
+  end if;
+  select scope into v_unknown from unnest(v_scopes) as scope
+  where scope is null or scope not in (
+    'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'runs:read', 'runs:write',
+    'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
+  limit 1;
+  if found then
+    raise exception 'There is no scope %.', coalesce(left(v_unknown, 50), 'null') using errcode = 'PT422';
+  elsif p_expires_at <= now() then
+    raise exception 'The key would have expired already.' using errcode = 'PT422';
+  end if;
+  select * into v_parent from public.api_keys where id = auth.uid();
+  if found and not (v_scopes <@ v_parent.scopes) then
+    raise exception 'A key cannot make one with scopes that it does not have.'
+      using errcode = 'PT403', detail = 'scope_missing';
+  elsif found and v_parent.expires_at is not null and coalesce(p_expires_at > v_parent.expires_at, true) then
+    raise exception 'A key cannot make one that outlives it.' using errcode = 'PT422';
+  end if;
+  perform from public.organisations where id = p_org_id for no key update;
+  if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
+    raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
+      using errcode = 'PT409', detail = 'too_many';
+  end if;
+  insert into public.api_keys (org_id, created_by, parent_id, name, prefix, hash, scopes, expires_at)
+  values (
+    p_org_id, private.person_of(auth.uid()), v_parent.id, p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes,
+    p_expires_at)
+  returning id into v_id;
+  return jsonb_build_object('id', v_id, 'key', v_key);
+end $$;
+
+-- Revokes a key with those that it has made: whoever made it, or an owner. Nothing happens to one that is revoked already.
+create function public.revoke_api_key(p_key_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.api_keys
+  where id = p_key_id and (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_writable_org_ids()) and created_by = private.person_of(auth.uid())));
+  if not found then
+    raise exception 'There is no such key that you may revoke.' using errcode = 'PT404';
+  end if;
+  with recursive family as (
+    select id from public.api_keys where id = p_key_id
+    union
+    select k.id from public.api_keys as k join family on k.parent_id = family.id
+  )
+  update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
+  where id in (select id from family) and revoked_at is null;
+end $$;
+
+-- The key of a hash, with what it may do now. `refusal` says why it may do nothing: key_revoked (or whoever made it is no
+-- member any more), key_expired. `unnoted`: its last use is to be noted.
+create function private.use_api_key(p_hash bytea)
+returns table (id uuid, org_id uuid, name text, prefix text, scopes text[], role text, refusal text, unnoted boolean)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role,
+    case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
+    coalesce(k.last_used_at < now() - interval '1 minute', true)
+  from public.api_keys as k
+  left join private.actors as a on a.org_id = k.org_id and a.user_id = k.id and a.is_key
+  where k.hash = p_hash
+$$;
+
+create function private.note_api_key(p_key_id uuid) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  update public.api_keys set last_used_at = now()
+  where id = p_key_id and coalesce(last_used_at < now() - interval '1 minute', true)
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.use_api_key(bytea), private.note_api_key(uuid) to fieldmark_app;
+revoke execute on function
+  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
+  from public, anon;
+grant execute on function
+  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
+  to authenticated;

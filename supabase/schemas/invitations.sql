@@ -1,0 +1,140 @@
+-- Invitations: a link that makes whoever accepts it a member. Nobody becomes one without accepting.
+
+create table public.invitations (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- Only a user whose token names this address may accept it; null: whoever has the link, once.
+  email text check (char_length(email) between 3 and 320),
+  role text not null check (role in ('owner', 'member', 'viewer')),
+  -- The SHA-256 of its token, which is kept nowhere.
+  hash bytea not null unique check (octet_length(hash) = 32),
+  expires_at timestamptz not null,
+  accepted_at timestamptz,
+  accepted_by uuid,
+  revoked_at timestamptz,
+  revoked_by uuid
+);
+create index invitations_org_id on public.invitations (org_id, created_at desc, id desc);
+select private.protect_table('public.invitations');
+grant select (
+  id, org_id, created_by, created_at, email, role, expires_at, accepted_at, accepted_by, revoked_at, revoked_by
+) on public.invitations to authenticated;
+
+create policy "owners see the invitations of their organisations" on public.invitations
+  for select to authenticated using (org_id in (select private.my_owned_org_ids()));
+
+-- Invites somebody and answers the token of the link, which nothing can do again: {"id", "token"}. An organisation has 1,000
+-- at the most that wait.
+create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
+returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_token text := 'fmi_' || encode(
+    sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
+  v_id uuid;
+begin
+  perform private.check_owner(p_org_id);
+  if coalesce(p_role not in ('owner', 'member', 'viewer'), true) then
+    raise exception 'A member is an owner, a member or a viewer.' using errcode = 'PT422';
+  elsif p_email !~ '^[^@[:space:]]+@[^@[:space:]]+$' or char_length(p_email) > 320 then
+    raise exception 'This is no address of an e-mail.' using errcode = 'PT422';
+  elsif coalesce(p_days not between 1 and 90, true) then
+    raise exception 'An invitation holds for 1 to 90 days.' using errcode = 'PT422';
+  end if;
+  perform from public.organisations where id = p_org_id for no key update;
+  if (select count(*) from public.invitations
+      where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) >= 1000 then
+    raise exception '1,000 invitations wait already: revoke some.' using errcode = 'PT409', detail = 'too_many';
+  end if;
+  insert into public.invitations (org_id, email, role, hash, expires_at)
+  values (p_org_id, p_email, p_role, sha256(convert_to(v_token, 'UTF8')), now() + make_interval(days => p_days))
+  returning id into v_id;
+  return jsonb_build_object('id', v_id, 'token', v_token);
+end $$;
+
+-- Takes an invitation back. Nothing happens to one that is revoked already.
+create function public.revoke_invitation(p_invitation_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row public.invitations;
+begin
+  select * into v_row from public.invitations
+  where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
+  if not found then
+    raise exception 'There is no such invitation.' using errcode = 'PT404';
+  elsif v_row.accepted_at is not null then
+    raise exception 'It was accepted already: remove the member instead.'
+      using errcode = 'PT409', detail = 'invitation_used';
+  end if;
+  update public.invitations set revoked_at = now(), revoked_by = auth.uid()
+  where id = v_row.id and revoked_at is null;
+end $$;
+
+-- The caller accepts an invitation, once. Answers {"org_id", "role"}. Of two who accept it at the same moment the second
+-- waits, and is told that it was used.
+create function public.accept_invitation(p_token text) returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_user uuid := private.this_person();
+  v_row public.invitations;
+  v_account jsonb;
+begin
+  select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
+  if not found then
+    raise exception 'There is no such invitation: copy the whole link.' using errcode = 'PT404';
+  elsif v_row.accepted_at is not null then
+    raise exception 'This invitation was used already: ask for another.'
+      using errcode = 'PT409', detail = 'invitation_used';
+  elsif v_row.revoked_at is not null then
+    raise exception 'This invitation was taken back: ask for another.'
+      using errcode = 'PT410', detail = 'invitation_revoked';
+  elsif v_row.expires_at <= now() then
+    raise exception 'This invitation has expired: ask for another.'
+      using errcode = 'PT410', detail = 'invitation_expired';
+  end if;
+  if v_row.email is not null then
+    select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
+    -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
+    if lower(auth.jwt() ->> 'email') is distinct from lower(v_row.email)
+      or (v_account ? 'email_confirmed_at' and v_account ->> 'email_confirmed_at' is null) then
+      raise exception 'This invitation is for somebody else: sign in with the address that it was sent to.'
+        using errcode = 'PT403', detail = 'invitation_for_another';
+    end if;
+  end if;
+  -- Whoever gives the organisation up holds this row meanwhile.
+  perform from public.organisations where id = v_row.org_id for no key update;
+  if exists (select from private.departing_organisations where org_id = v_row.org_id) then
+    raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
+  end if;
+  perform private.enter();
+  insert into public.memberships (org_id, user_id, role, created_by)
+  values (v_row.org_id, v_user, v_row.role, v_row.created_by)
+  on conflict do nothing;
+  if not found then
+    raise exception 'You are a member of this organisation already.' using errcode = 'PT409', detail = 'already_member';
+  end if;
+  update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
+  return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
+end $$;
+
+-- The address of a member, for the members of their organisation.
+create function private.address_of(p_org_id uuid, p_user_id uuid) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select u.email from public.memberships as m join auth.users as u on u.id = m.user_id
+  where m.org_id = p_org_id and m.user_id = p_user_id and p_org_id in (select private.my_org_ids())
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.address_of(uuid, uuid) to authenticated;
+revoke execute on function
+  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
+  from public, anon;
+grant execute on function
+  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
+  to authenticated;

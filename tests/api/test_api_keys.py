@@ -1,0 +1,272 @@
+"""Keys for machines: what they open, and what ends them, on every server."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from answers import as_owner, problem
+from people import joined, org_of
+
+from desk import sql, until
+from fieldmark.api.permissions import FOR_ANYBODY, FOR_PEOPLE, permission_of
+from fieldmark.domain.permissions import Permission
+
+pytestmark = pytest.mark.anyio
+
+READING = ["documents:read", "runs:read"]
+
+
+async def made(http: httpx.AsyncClient, *scopes: str, **more: Any) -> dict[str, Any]:
+    answer = await http.post("/api/keys", json={"name": "robot", "scopes": list(scopes or READING), **more})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_a_key_is_shown_once_and_works(serve, clone):
+    async with serve() as served:
+        key = await made(served.http, "documents:read", "documents:write")
+        assert re.fullmatch(r"fm_[0-9a-f]{8}_[0-9a-f]{64}", key["key"]) and key["key"].startswith(key["prefix"])
+        # Nothing has it but its maker: not a list, not a row.
+        assert key["key"] not in (await served.http.get("/api/keys")).text
+        (row,) = sql(clone.owner_url, "select *, k::text as whole from public.api_keys as k")
+        assert bytes(row["hash"]) == hashlib.sha256(key["key"].encode()).digest()
+        assert key["key"].rpartition("_")[2] not in row["whole"]
+        async with served.bearing(key["key"]) as robot:
+            me = (await robot.get("/api/me")).json()
+            assert (me["user_id"], me["key"]["prefix"]) == (key["id"], key["prefix"])
+            assert [one["id"] for one in me["organisations"]] == [str(served.scope.org_id)]
+            uploaded = await robot.post("/api/documents", files={"file": ("a.txt", b"Total 1")})
+            assert uploaded.status_code == 201
+            # Whose work it is stands in the rows.
+            (document,) = sql(clone.owner_url, "select created_by from public.documents")
+            assert str(document["created_by"]) == key["id"]
+            assert (await robot.get("/api/documents", headers={"x-org-id": str(served.scope.org_id)})).is_success
+            # Its organisation and no other, though its maker has others.
+            other = await org_of(served.http)
+            problem(await robot.get("/api/documents", headers={"x-org-id": other}), 404)
+            problem(await robot.get(f"/api/organisations/{other}"), 404)
+            # The last use is noted, beside the requests.
+            query = "select last_used_at from public.api_keys where last_used_at is not null"
+
+            async def is_noted() -> bool:
+                return bool(sql(clone.owner_url, query))
+
+            await until(is_noted)
+            (noted,) = sql(clone.owner_url, query)
+            for _ in range(3):
+                assert (await robot.get("/api/documents")).is_success
+            assert sql(clone.owner_url, query) == [noted]  # once a minute
+
+
+async def test_a_key_does_what_it_was_made_for(serve, openapi):
+    """Every operation of the description asks for its scope, and a key without it is refused."""
+    async with serve() as served:
+        everything = [scope.value for scope in Permission]
+        lacking = {
+            scope: (await made(served.http, *(one for one in everything if one != scope)))["key"]
+            for scope in everything
+        }
+        asked = set()
+        for path, item in openapi["paths"].items():
+            for verb, operation in item.items():
+                if not path.startswith("/api/") or (verb.upper(), path) in FOR_ANYBODY:
+                    continue
+                needed = permission_of(verb.upper(), path)
+                place = re.sub(r"\{organisation_id\}", str(served.scope.org_id), path).replace("{number}", "1")
+                place = re.sub(r"\{\w+\}", str(uuid4()), place)
+                query = {
+                    one["name"]: "a"
+                    for one in operation.get("parameters", [])
+                    if one.get("required") and one["in"] == "query"
+                }
+                key = lacking[needed.value] if needed else lacking["usage:read"]
+                async with served.bearing(key) as robot:
+                    answer = await robot.request(verb, place, json={}, params=query)
+                if needed is None:
+                    assert (verb.upper(), path) in FOR_PEOPLE
+                    assert answer.status_code in (403, 422), path
+                    if answer.status_code == 403:
+                        problem(answer, 403, "person_needed")
+                else:
+                    problem(answer, 403, "scope_missing")
+                    assert operation["security"] == [{"HTTPBearer": [needed.value]}]
+                    asked.add(needed)
+        assert asked == set(Permission)
+
+
+async def test_people_s_own_business_is_no_key_s(serve):
+    async with serve() as served:
+        org = await org_of(served.http)
+        key = await made(served.http, *(scope.value for scope in Permission))
+        async with served.bearing(key["key"]) as robot:
+            for method, path, body in (
+                ("POST", "/api/organisations", {"name": "Mine"}),
+                ("POST", "/api/invitations/accept", {"token": "fmi_x"}),
+                ("DELETE", f"/api/organisations/{served.scope.org_id}", None),
+                ("POST", f"/api/organisations/{org}/leave", None),
+            ):
+                problem(await robot.request(method, path, json=body), 403, "person_needed")
+
+
+async def test_what_is_no_key_is_refused(serve, clone):
+    async with serve() as served:
+        key = await made(served.http)
+        expired = await made(served.http, expires_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
+        revoked = await made(served.http)
+        past = "update public.api_keys set expires_at = now() where id = %s"
+        await as_owner(clone, past, expired["id"])
+        assert (await served.http.delete(f"/api/keys/{revoked['id']}")).json()["revoked_at"]
+        assert (await served.http.delete(f"/api/keys/{revoked['id']}")).status_code == 200  # again
+        for token, code in (
+            (expired["key"], "key_expired"),
+            (revoked["key"], "key_revoked"),
+            (key["key"][:-1] + ("0" if key["key"][-1] != "0" else "1"), None),
+            (key["key"] + "0", None),
+            (key["key"].upper(), None),
+            ("fm_", None),
+        ):
+            async with served.bearing(token) as robot:
+                problem(await robot.get("/api/documents"), 401, code)
+        async with served.bearing(key["key"]) as robot:
+            assert (await robot.get("/api/documents")).is_success
+        bad = (
+            {"scopes": []},
+            {"scopes": ["all"]},
+            {"name": ""},
+            {"expires_at": "2020-01-01T00:00:00Z"},
+            {"expires_at": "2099-01-01T00:00:00"},
+            {"org_id": str(uuid4())},
+        )
+        for body in bad:
+            problem(await served.http.post("/api/keys", json={"name": "k", "scopes": READING, **body}), 422)
+
+
+async def test_a_key_that_is_revoked_on_one_server_is_refused_on_another(serve):
+    async with serve() as one, serve(with_worker=False) as two:
+        key = await made(one.http)
+        async with one.bearing(key["key"]) as here, two.bearing(key["key"]) as there:
+            assert (await here.get("/api/documents")).is_success and (await there.get("/api/documents")).is_success
+            assert (await one.http.delete(f"/api/keys/{key['id']}")).is_success
+            # At the very next request, wherever it goes.
+            problem(await there.get("/api/documents"), 401, "key_revoked")
+            problem(await here.get("/api/documents"), 401, "key_revoked")
+
+
+async def test_a_key_is_never_more_than_whoever_made_it_is_now(serve):
+    async with serve() as served:
+        org = await org_of(served.http)
+        place = f"/api/organisations/{org}/members"
+        async with joined(served, org, "member") as (member, user):
+            key = await made(member, "documents:read", "documents:write", "members:write")
+            async with served.bearing(key["key"]) as robot:
+                file = {"file": ("a.txt", b"x")}
+                assert (await robot.post("/api/documents", files=file)).status_code == 201
+                problem(await robot.post(f"/api/organisations/{org}/invitations", json={}), 403, "owner_needed")
+                await served.http.patch(f"{place}/{user}", json={"role": "viewer"})
+                problem(await robot.post("/api/documents", files=file), 403, "read_only")
+                assert (await robot.get("/api/documents")).is_success
+                problem(await member.post("/api/keys", json={"name": "k", "scopes": READING}), 403, "read_only")
+                await served.http.patch(f"{place}/{user}", json={"role": "owner"})
+                assert (await robot.post(f"/api/organisations/{org}/invitations", json={})).status_code == 201
+                await served.http.delete(f"{place}/{user}")
+                problem(await robot.get("/api/documents"), 401, "key_revoked")
+                # Whoever comes back does not bring it along.
+                invitation = await served.http.post(f"/api/organisations/{org}/invitations", json={})
+                await member.post("/api/invitations/accept", json={"token": invitation.json()["token"]})
+                problem(await robot.get("/api/documents"), 401, "key_revoked")
+
+
+async def test_who_sees_and_ends_a_key(serve):
+    async with serve() as served:
+        org = await org_of(served.http)
+        served.http.headers["x-org-id"] = org
+        async with joined(served, org, "member") as (anna, _a), joined(served, org, "member") as (bert, _b):
+            key, owners = await made(anna), await made(served.http)
+
+            async def seen(http: httpx.AsyncClient) -> set[str]:
+                return {one["id"] for one in (await http.get("/api/keys")).json()["items"]}
+
+            assert await seen(anna) == {key["id"]}
+            assert await seen(bert) == set()
+            assert await seen(served.http) == {key["id"], owners["id"]}
+            problem(await bert.delete(f"/api/keys/{key['id']}"), 404)
+            problem(await anna.delete(f"/api/keys/{owners['id']}"), 404)
+            assert (await served.http.delete(f"/api/keys/{key['id']}")).is_success
+        async with served.client() as stranger:
+            problem(await stranger.delete(f"/api/keys/{owners['id']}"), 404)
+
+
+async def test_a_key_that_a_key_has_made_does_no_more_and_ends_with_it(serve):
+    async with serve() as served:
+        parent = await made(served.http, "keys:write", "documents:read")
+        async with served.bearing(parent["key"]) as robot:
+            child = await made(robot, "documents:read")
+            assert (child["parent_id"], child["created_by"]) == (parent["id"], str(served.scope.user_id))
+            more = await robot.post("/api/keys", json={"name": "k", "scopes": ["members:write"]})
+            problem(more, 403, "scope_missing")
+        async with served.bearing(child["key"]) as robot:
+            assert (await robot.get("/api/documents")).is_success
+            problem(
+                await robot.post("/api/keys", json={"name": "k", "scopes": ["documents:read"]}), 403, "scope_missing"
+            )
+            assert (await served.http.delete(f"/api/keys/{parent['id']}")).is_success
+            problem(await robot.get("/api/documents"), 401, "key_revoked")
+        soon = await made(
+            served.http, "keys:write", "runs:read", expires_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        )
+        async with served.bearing(soon["key"]) as robot:
+            problem(await robot.post("/api/keys", json={"name": "k", "scopes": ["runs:read"]}), 422)
+
+
+async def test_nobody_but_the_service_acts_as_a_key(serve, clone):
+    """A token of Supabase's that named a key as its user would be nobody's in PostgREST."""
+    async with serve() as served:
+        key = await made(served.http)
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute("set session authorization authenticator")
+            conn.execute("set role authenticated")
+            claims = f'{{"sub": "{key["id"]}", "role": "authenticated"}}'
+            conn.execute("select set_config('request.jwt.claims', %s, true)", (claims,))
+            assert conn.execute("select count(*) from public.organisations").fetchone() == (0,)
+
+
+async def test_a_run_that_a_key_has_started(serve, clone):
+    """It works with the key's rights, outlives its expiry, and ends with its being revoked."""
+    async with serve() as served:
+        document = await served.document()
+        key = await made(served.http, "runs:write", "runs:read", "runs:approve")
+        async with served.bearing(key["key"]) as robot:
+            begun = await robot.post("/api/agent/extract", json={"document_id": str(document), "approval": "ask"})
+            run = begun.json()
+            assert run["status"] == "awaiting_approval", run
+            (row,) = sql(clone.owner_url, "select created_by from public.runs where id = %s", run["run_id"])
+            assert str(row["created_by"]) == key["id"]
+            await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", key["id"])
+            problem(await robot.get(f"/api/runs/{run['run_id']}"), 401, "key_expired")
+        # Who made the key finds it in their inbox, and decides.
+        (waiting,) = (await served.http.get("/api/runs", params={"status": "awaiting_approval"})).json()["items"]
+        assert waiting["id"] == run["run_id"]
+
+        async def approve(call_id: str) -> dict[str, Any]:
+            body = {"run_id": run["run_id"], "approvals": [{"call_id": call_id, "approved": True}]}
+            answer = await served.http.post("/api/agent/approve", json=body)
+            assert answer.is_success, answer.text
+            return answer.json()
+
+        run_of = "select created_by, started_by from public.runs where id = %s"
+        decided = await approve(run["waits_for"]["call_id"])
+        assert decided["status"] == "awaiting_approval"
+        (row,) = sql(clone.owner_url, run_of, run["run_id"])
+        assert (str(row["created_by"]), row["started_by"]) == (key["id"], None)
+        # Revoked, it is a member who has left: whoever stays takes the run over.
+        assert (await served.http.delete(f"/api/keys/{key['id']}")).is_success
+        await approve(decided["waits_for"]["call_id"])
+        (row,) = sql(clone.owner_url, run_of, run["run_id"])
+        assert (row["created_by"], str(row["started_by"])) == (served.scope.user_id, key["id"])

@@ -1,0 +1,197 @@
+"""People: organisations, who belongs to them and as what, and invitations that must be accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from answers import as_owner, problem
+from people import invited, joined, org_of
+
+from fieldmark.api.permissions import FOR_PEOPLE, SAFE
+
+pytestmark = pytest.mark.anyio
+
+
+async def roles(http: httpx.AsyncClient, org: str) -> dict[str, str]:
+    members = (await http.get(f"/api/organisations/{org}/members")).json()["items"]
+    return {one["user_id"]: one["role"] for one in members}
+
+
+async def test_an_organisation_from_its_making_to_its_end(serve):
+    async with serve() as served:
+        http = served.http
+        me = (await http.get("/api/me")).json()
+        assert me["user_id"] == str(served.scope.user_id) and me["key"] is None
+        (personal,) = me["organisations"]
+        assert (personal["id"], personal["role"], personal["is_personal"]) == (str(served.scope.org_id), "owner", True)
+        org = await org_of(http)
+        place = f"/api/organisations/{org}"
+        assert (await http.get(place)).json()["name"] == "Acme"
+        changed = await http.patch(place, json={"name": "Acme 2", "approvers": "owners", "second_person": True})
+        assert (changed.json()["name"], changed.json()["approvers"], changed.json()["second_person"]) == (
+            "Acme 2",
+            "owners",
+            True,
+        )
+        assert (await http.patch(place, json={})).json() == changed.json()
+        first = (await http.get("/api/organisations", params={"limit": 1})).json()
+        second = (await http.get("/api/organisations", params={"limit": 1, "before": first["next"]})).json()
+        assert [first["items"][0]["id"], second["items"][0]["id"]] == [org, personal["id"]]
+        assert second["next"] is None
+        problem(await http.get("/api/keys", params={"before": first["next"]}), 422)  # another list's
+        # Somebody else sees none of it.
+        async with served.client() as stranger:
+            for method, path in (("GET", ""), ("GET", "/members"), ("GET", "/invitations"), ("DELETE", "")):
+                problem(await stranger.request(method, place + path), 404)
+            problem(await stranger.patch(place, json={"name": "Mine"}), 404)
+            problem(await stranger.post(place + "/leave"), 404)
+        assert (await http.delete(place)).status_code == 204
+        problem(await http.get(place), 404)
+        problem(await http.delete(place), 404)
+        for body in ({}, {"name": ""}, {"name": "x" * 201}, {"name": "x", "personal_of": str(uuid4())}):
+            problem(await http.post("/api/organisations", json=body), 422)
+
+
+async def test_roles(serve):
+    async with serve() as served:
+        org = await org_of(served.http)
+        place = f"/api/organisations/{org}"
+        async with joined(served, org, "member") as (member, user), joined(served, org, "viewer") as (viewer, looker):
+            assert await roles(viewer, org) == {
+                str(served.scope.user_id): "owner",
+                str(user): "member",
+                str(looker): "viewer",
+            }
+            # A member changes nobody, nor the organisation.
+            for http in (member, viewer):
+                code = "owner_needed" if http is member else "read_only"
+                problem(await http.patch(place, json={"name": "Mine"}), 403, code)
+                problem(await http.patch(f"{place}/members/{user}", json={"role": "owner"}), 403, code)
+                problem(await http.delete(f"{place}/members/{served.scope.user_id}"), 403, code)
+                problem(await http.post(f"{place}/invitations", json={}), 403, code)
+                problem(await http.get(f"{place}/invitations"), 403, "owner_needed")
+                problem(await http.delete(place), 403, "owner_needed")
+            # What an owner says holds at the next request.
+            assert (await viewer.post("/api/documents", files={"file": ("a.txt", b"x")})).status_code == 403
+            assert (await served.http.patch(f"{place}/members/{looker}", json={"role": "member"})).status_code == 200
+            assert (await viewer.post("/api/documents", files={"file": ("a.txt", b"x")})).status_code == 201
+            assert (await served.http.delete(f"{place}/members/{looker}")).status_code == 204
+            problem(await viewer.get("/api/documents"), 404)
+            problem(await served.http.delete(f"{place}/members/{looker}"), 404)
+            problem(await served.http.patch(f"{place}/members/{looker}", json={"role": "member"}), 404)
+            problem(await served.http.patch(f"{place}/members/{user}", json={"role": "king"}), 422)
+            # It keeps an owner.
+            mine = f"{place}/members/{served.scope.user_id}"
+            problem(await served.http.patch(mine, json={"role": "viewer"}), 409, "last_owner")
+            problem(await served.http.delete(mine), 409, "last_owner")
+            problem(await served.http.post(f"{place}/leave"), 409, "last_owner")
+            assert (await served.http.patch(f"{place}/members/{user}", json={"role": "owner"})).status_code == 200
+            assert (await served.http.post(f"{place}/leave")).status_code == 204
+            assert await roles(member, org) == {str(user): "owner"}
+        personal = f"/api/organisations/{served.scope.org_id}"
+        problem(await served.http.post(f"{personal}/leave"), 409)
+        problem(await served.http.patch(f"{personal}/members/{served.scope.user_id}", json={"role": "viewer"}), 409)
+
+
+async def test_two_owners_who_leave_at_the_same_moment(serve):
+    async with serve() as served:
+        for _ in range(8):
+            org = await org_of(served.http)
+            async with joined(served, org, "owner") as (other, _user):
+                answers = await asyncio.gather(
+                    *(http.post(f"/api/organisations/{org}/leave") for http in (served.http, other))
+                )
+                assert sorted(answer.status_code for answer in answers) == [204, 409]
+                problem(max(answers, key=lambda answer: answer.status_code), 409, "last_owner")
+
+
+async def test_an_invitation_is_accepted_once(serve, clone):
+    async with serve() as served:
+        org = await org_of(served.http)
+        place = f"/api/organisations/{org}/invitations"
+        invitation = await invited(served.http, org, role="viewer")
+        assert invitation["token"].startswith("fmi_") and len(invitation["token"]) == 68
+        for body in ({"role": "king"}, {"email": "nobody"}, {"days": 0}, {"days": 91}, {"org": org}):
+            problem(await served.http.post(place, json=body), 422)
+        listed = (await served.http.get(place)).text
+        assert invitation["id"] in listed and invitation["token"] not in listed
+
+        async def accept(http: httpx.AsyncClient, token: str = invitation["token"]) -> httpx.Response:
+            return await http.post("/api/invitations/accept", json={"token": token})
+
+        problem(await accept(served.http), 409, "already_member")
+        async with served.client() as first, served.client() as second:
+            problem(await accept(first, "fmi_" + "0" * 64), 404)
+            problem(await accept(first, ""), 422)
+            # Nobody is a member before they accept.
+            problem(await first.get(f"/api/organisations/{org}"), 404)
+            # Of two at the same moment one is.
+            answers = await asyncio.gather(accept(first), accept(second))
+            assert sorted(answer.status_code for answer in answers) == [200, 409]
+            for http in (first, second):
+                problem(await accept(http), 409, "invitation_used")
+            assert len(await roles(served.http, org)) == 2
+            problem(await served.http.delete(f"{place}/{invitation['id']}"), 409, "invitation_used")
+
+            taken_back = await invited(served.http, org)
+            assert (await served.http.delete(f"{place}/{taken_back['id']}")).status_code == 204
+            assert (await served.http.delete(f"{place}/{taken_back['id']}")).status_code == 204  # again
+            expired = await invited(served.http, org, days=1)
+            query = "update public.invitations set expires_at = now() where id = %s"
+            await as_owner(clone, query, expired["id"])
+            async with served.client() as third:
+                problem(await accept(third, taken_back["token"]), 410, "invitation_revoked")
+                problem(await accept(third, expired["token"]), 410, "invitation_expired")
+                last = await invited(served.http, org)
+                await served.http.delete(f"/api/organisations/{org}")
+                problem(await accept(third, last["token"]), 410, "invitation_revoked")
+                assert [one["is_personal"] for one in (await third.get("/api/me")).json()["organisations"]] == [True]
+
+
+async def test_an_invitation_of_an_address_is_for_whose_token_names_it(serve):
+    async with serve() as served:
+        org = await org_of(served.http)
+        invitation = await invited(served.http, org, email="Anna@Example.org")
+        for email in (None, "bert@example.org", "anna@example.org.evil"):
+            async with served.client(email=email) as http:
+                answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
+                problem(answer, 403, "invitation_for_another")
+        async with served.client(email="anna@example.org") as http:
+            answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
+            assert answer.status_code == 200 and answer.json()["role"] == "member"
+
+
+async def test_a_viewer_is_refused_by_every_route_that_writes(serve, openapi):
+    """Told by the description: a route that is new is asked, too."""
+    async with serve() as served:
+        org = await org_of(served.http)
+        async with joined(served, org, "viewer") as (viewer, _user):
+            asked = 0
+            for path, item in openapi["paths"].items():
+                for method in {verb.upper() for verb in item} - SAFE:
+                    if (method, path) in FOR_PEOPLE or not path.startswith("/api/"):
+                        continue
+                    place = path.replace("{organisation_id}", org).replace("{number}", "1")
+                    place = re.sub(r"\{\w+\}", str(uuid4()), place)
+                    answer = await viewer.request(method, place, json={}, params=_required(item[method.lower()]))
+                    problem(answer, 403, "read_only")
+                    asked += 1
+            assert asked > 15
+            assert (await viewer.get("/api/documents")).status_code == 200
+
+
+def _required(operation: dict[str, Any]) -> dict[str, str]:
+    given = operation.get("parameters", [])
+    return {one["name"]: "a" for one in given if one["in"] == "query" and one.get("required")}
+
+
+async def test_somebody_makes_so_many_organisations_and_no_more(serve, clone):
+    async with serve() as served:
+        query = "insert into public.organisations (name, created_by) select 'o', %s from generate_series(1, 49)"
+        await as_owner(clone, query, served.scope.user_id)
+        problem(await served.http.post("/api/organisations", json={"name": "One more"}), 409, "too_many")

@@ -1,0 +1,147 @@
+"""Who decides a call, as the organisation has set it: over the service, and in SQL below it."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from fieldmark.errors import NotApprover, NotFound, ReadOnly, SecondPersonNeeded
+from fieldmark.identity.scope import Scope
+from fieldmark.offline_model.messages import call, text
+from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.stores import runs
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
+
+
+def joined(desk, role: str) -> Scope:
+    user = uuid4()
+    desk.sql("insert into auth.users (id) values (%s)", user)
+    query = "insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)"
+    desk.sql(query, desk.scope.org_id, user, role)
+    return Scope(user, desk.scope.org_id)
+
+
+def key_of(desk, person: Scope) -> Scope:
+    (row,) = desk.sql(
+        "insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes) "
+        "values (%s, %s, 'k', 'fm_00000000', sha256(%s::text::bytea), '{runs:approve,runs:write}') returning id",
+        desk.scope.org_id,
+        person.user_id,
+        str(uuid4()),
+    )
+    return Scope(row["id"], desk.scope.org_id)
+
+
+def settings(desk, approvers: str, *, second_person: bool) -> None:
+    query = "update public.organisations set approvers = %s, second_person = %s where id = %s"
+    desk.sql(query, approvers, second_person, desk.scope.org_id)
+
+
+async def waiting(desk, starter: Scope, **columns) -> tuple:
+    """A run of the starter's that waits, and its call."""
+    run_id = await desk.run(**columns)
+    desk.sql("update public.runs set created_by = %s where id = %s", starter.user_id, run_id)
+    desk.sql(
+        "insert into public.tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, created_by) "
+        "values (%s, 'c', %s, 'update_field', '{}', repeat('0', 64), 'pending', %s)",
+        run_id,
+        starter.org_id,
+        starter.user_id,
+    )
+    desk.sql("update public.runs set status = 'awaiting_approval', waiting_call = 'c' where id = %s", run_id)
+    return run_id
+
+
+async def decided(desk, who: Scope, run_id) -> object:
+    """None where they can; else what they are told. In SQL below the service it is the same."""
+    told = None
+    try:
+        await decisions.pending_call(desk.database, who, run_id)
+    except (NotFound, ReadOnly, NotApprover, SecondPersonNeeded) as error:
+        told = type(error)
+        with pytest.raises(told):
+            await decisions.decide(desk.database, who, run_id, Decision("c", False))
+    begun = None
+    with pytest.raises(ZeroDivisionError):
+        async with desk.database.as_user(who) as conn:
+            cursor = await conn.execute(
+                "select private.begin_decision(%s, 'c', repeat('0', 64), false, null, null, null) as begun", (run_id,)
+            )
+            row = await cursor.fetchone()
+            begun = row["begun"]
+            raise ZeroDivisionError  # undo it: the next is to be asked too
+    assert (begun is None) == (told is not None)
+    inbox = []
+    async with desk.database.as_user(who) as conn:
+        inbox = await runs.list_runs(conn, who, status="awaiting_approval", limit=10, after=None)
+    own = who.user_id == desk.state(run_id)["created_by"]
+    assert (run_id in [one.id for one in inbox]) == (told is None or own)
+    return told
+
+
+async def test_who_decides_a_member_s_run(desk):
+    owner, member, colleague, viewer = (
+        desk.scope,
+        joined(desk, "member"),
+        joined(desk, "member"),
+        joined(desk, "viewer"),
+    )
+    robot, boss = key_of(desk, member), key_of(desk, owner)
+    run_id = await waiting(desk, member)
+    expected = {
+        # owner, who started it, their key, a colleague, a viewer, an owner's key
+        ("members", False): (NotFound, None, None, NotFound, ReadOnly, NotFound),
+        ("owners", False): (None, NotApprover, NotApprover, NotApprover, ReadOnly, None),
+        ("members", True): (None, SecondPersonNeeded, SecondPersonNeeded, None, ReadOnly, None),
+        ("owners", True): (None, NotApprover, NotApprover, NotApprover, ReadOnly, None),
+    }
+    for (approvers, second), told in expected.items():
+        settings(desk, approvers, second_person=second)
+        asked = [await decided(desk, who, run_id) for who in (owner, member, robot, colleague, viewer, boss)]
+        assert tuple(asked) == told, (approvers, second)
+
+
+async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_needed(desk):
+    owner, other = desk.scope, joined(desk, "owner")
+    robot = key_of(desk, owner)
+    for starter in (owner, robot):
+        run_id = await waiting(desk, starter)
+        settings(desk, "owners", second_person=True)
+        asked = [await decided(desk, who, run_id) for who in (owner, robot, other)]
+        assert asked == [SecondPersonNeeded, SecondPersonNeeded, None]
+        settings(desk, "owners", second_person=False)
+        assert [await decided(desk, who, run_id) for who in (owner, robot, other)] == [None, None, None]
+
+
+async def test_nobody_admits_beforehand_what_a_second_person_decides(desk):
+    settings(desk, "members", second_person=True)
+    run_id = await desk.run(approval="auto", auto_approved_tools=["update_field"])
+    state = desk.state(run_id)
+    assert (state["approval"], state["auto_approved_tools"]) == ("ask", [])
+    settings(desk, "members", second_person=False)
+    run_id = await (await desk.beside()).run(approval="auto", auto_approved_tools=["update_field"])
+    state = desk.state(run_id)
+    assert (state["approval"], state["auto_approved_tools"]) == ("auto", ["update_field"])
+
+
+async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(desk):
+    settings(desk, "members", second_person=True)
+    colleague = joined(desk, "member")
+    worked = await desk.work(Script([[call("update_field", TOTAL)], [text("Done.")]]))
+    state = worked.state
+    assert state["status"] == "awaiting_approval"
+    with pytest.raises(SecondPersonNeeded):
+        await decisions.decide(desk.database, desk.scope, worked.run_id, Decision(state["waiting_call"], True))
+    await decisions.decide(desk.database, colleague, worked.run_id, Decision(state["waiting_call"], True))
+    (row,) = desk.sql("select extracted_fields from public.extractions where id = %s", desk.extraction_id)
+    assert row["extracted_fields"] == {"total": 10}
+    (call_row,) = desk.sql("select decided_by, status from public.tool_calls where run_id = %s", worked.run_id)
+    assert (call_row["decided_by"], call_row["status"]) == (colleague.user_id, "done")
+    state = desk.state(worked.run_id)
+    assert (state["created_by"], state["started_by"], state["status"]) == (desk.scope.user_id, None, "queued")

@@ -1,0 +1,149 @@
+"""A viewer writes nowhere: every table and every function that one who is signed in reaches, told by the catalog."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+import psycopg
+import pytest
+from doors import Doors, House, become
+from matrix import CALLS, CASES
+
+# What of the service's own bookkeeping goes on while a viewer watches a run, or was made one while their run was at
+# work or their document was being read.
+BOOKKEEPING = {"run_watchers", "usage", "documents", "document_pages"}
+
+# Every function that may change something, with a call that a member or an owner can make.
+VOLATILE = {
+    "public.save_extraction_fields": "(%(extraction)s, '{\"total\": 13}')",
+    "public.update_extraction_field": "(%(extraction)s, '{total}', '13')",
+    "public.remove_extraction_field": "(%(extraction)s, '{total}')",
+    "public.identify_document": "(%(extraction)s, 'invoice')",
+    "public.complete_extraction": "(%(extraction)s)",
+    "public.restore_extraction": "(%(extraction)s, 0)",
+    "public.unlock_extraction_field": "(%(extraction)s, '{vendor,name}')",
+    "public.decide_extraction_proposal": "(%(extraction)s, %(proposal)s, true)",
+    "public.delete_document": "(%(document)s)",
+    "public.delete_extraction": "(%(extraction)s)",
+    "public.delete_thread": "(%(shared_thread)s)",
+    "public.delete_organisation": "(%(org)s)",
+    "public.remove_member": "(%(org)s, %(member)s)",
+    "public.invite": "(%(org)s, 'viewer')",
+    "public.revoke_invitation": "(%(invitation)s)",
+    "public.create_api_key": "(%(org)s, 'mine', '{documents:read}')",
+    "public.revoke_api_key": "(%(key)s)",
+    "private.append_event": "(%(run)s, '{}')",
+    "private.clear_pages": "(%(document)s)",
+    "private.forget_session": "(%(org)s, 'runs', 's', '')",
+    "private.cancel_run": "(%(run)s, 'No.')",
+    "private.locked_extraction": "(%(extraction)s)",
+    "private.written": "((select e from public.extractions as e where id = %(extraction)s), '{\"total\": 14}')",
+    "private.enter_call": "(%(run)s, 1, 'call_2', %(org)s, 't', '{}', repeat('0', 64), 'admitted', null)",
+    "private.claim_call": "(%(run)s, 1, 'call_1', 'update_field', repeat('0', 64))",
+    "private.finish_call": "(%(run)s, 'call_1', 'x', false, null, null)",
+    "private.fence": "(%(run)s, 1)",
+    "private.await_approval": "(%(run)s, 1, 'call_1', false, null)",
+    "private.show_again": "(%(run)s, 'call_1', null, null, null, null)",
+    "private.begin_decision": "(%(run)s, 'call_1', repeat('0', 64), true, null, null, null)",
+    "private.take_over": "(%(run)s)",
+    "private.resume_run": "(%(run)s)",
+    "private.detach_run": "(%(run)s, 1)",
+    "private.disown_run": "(%(run)s)",
+    "private.await_runs": "(%(run)s, 'call_1')",
+    "private.reserve": "(%(run)s, 0.1)",
+    # Bookkeeping, below.
+    "private.watch_run": "(%(run)s, 'mine')",
+    "private.tell_watchers": "(%(run)s, 1, '{}')",
+    "private.clear_watchers": "()",
+    "private.charge": "(%(run)s, %(org)s, 'extraction', 'm9', 'm', 1, 1, 0, 0, 0, 0.1, 0.1)",
+    # They change nothing of an organisation that the caller is in.
+    "private.lock_credit": "(%(org)s)",
+    "private.new_id": "()",
+    "private.enter": "()",
+    "public.enter": "()",
+    "public.create_organisation": "('Mine')",
+    "public.accept_invitation": "('fmi_')",
+}
+
+
+def written(owner: psycopg.Connection, org: UUID) -> dict[str, str]:
+    """A fingerprint of each table's rows of an organisation, past all policies."""
+    tables = owner.execute(
+        "select format('%I.%I', n.nspname, c.relname), a.attname from pg_class c "
+        "join pg_namespace n on n.oid = c.relnamespace "
+        "join pg_attribute a on a.attrelid = c.oid and not a.attisdropped and ("
+        "  a.attname = 'org_id' or c.oid = 'public.organisations'::regclass and a.attname = 'id') "
+        "where n.nspname in ('public', 'private') and c.relkind = 'r'"
+    ).fetchall()
+    found = {}
+    for table, column in tables:
+        query = f"select md5(string_agg(t::text, chr(10) order by t::text)) from {table} as t where {column} = %s"
+        found[table] = str(owner.execute(query.encode(), [org]).fetchone())
+    objects = "select md5(string_agg(name, ',' order by name)) from storage.objects"
+    return found | {"storage.objects": str(owner.execute(objects).fetchone())}
+
+
+def test_no_function_that_may_write_is_missing_here(doors: Doors) -> None:
+    callable_ = {
+        name
+        for (name,) in doors.owner.execute(
+            "select format('%s.%s', pronamespace::regnamespace, proname) from pg_proc "
+            "where pronamespace in ('public'::regnamespace, 'private'::regnamespace) and provolatile = 'v' "
+            "and prorettype <> 'trigger'::regtype and has_function_privilege('authenticated', oid, 'execute')"
+        )
+    }
+    assert callable_ == VOLATILE.keys()
+
+
+@pytest.mark.parametrize("function", VOLATILE)
+def test_no_function_lets_a_viewer_write(doors: Doors, house: House, function: str) -> None:
+    statement = f"select {function}{VOLATILE[function]}".encode()
+    with doors.as_owner() as owner:  # counts as a connection of the service, and can look afterwards
+        owner.execute("update runs set status = 'running', fencing_token = 1 where id = %s", [house.run])
+        before = written(owner, house.org)
+        become(owner, "authenticated", {"sub": str(house.viewer), "org_id": str(house.org)})
+        try:
+            with owner.transaction():
+                owner.execute(statement, vars(house))
+        except psycopg.DatabaseError as error:
+            # A refusal, and no mistake in the call.
+            assert re.match("PT4|42501", error.sqlstate or ""), error
+        owner.execute("reset role")
+        after = written(owner, house.org)
+    changed = {table for table in before if before[table] != after[table]}
+    assert changed <= {f"public.{table}" for table in BOOKKEEPING | {"usage_by_day"}}, function
+    if changed:
+        assert function in ("private.watch_run", "private.charge", "private.clear_pages")
+
+
+def test_no_policy_lets_a_viewer_write(doors: Doors) -> None:
+    """Each that is for writing asks where the caller may write, or what they own."""
+    policies = doors.owner.execute(
+        "select tablename, coalesce(qual, '') || ' ' || coalesce(with_check, '') from pg_policies "
+        "where schemaname in ('public', 'storage') and cmd <> 'SELECT'"
+    ).fetchall()
+    assert len(policies) > 12
+    loose = {table for table, asked in policies if not re.search("my_writable_org_ids|my_owned_org_ids", asked)}
+    assert loose == BOOKKEEPING
+
+
+def test_no_statement_of_the_matrix_lets_a_viewer_write() -> None:
+    """tests/sql/matrix.py has every table and verb, and runs each as a viewer too."""
+    writing = {
+        (case.table, case.verb)
+        for case in CASES + CALLS
+        if case.verb != "select" and case.can & {"viewer", "service: viewer"}
+    }
+    assert writing == {
+        ("run_watchers", "insert"),
+        ("run_watchers", "update"),
+        ("usage", "insert"),
+        ("documents", "update"),
+        ("document_pages", "insert"),
+        ("watch_run", "call"),
+        # They leave.
+        ("remove_member", "call"),
+        # It reads.
+        ("address_of", "call"),
+    }
