@@ -95,6 +95,10 @@ class Tool(Generic[Input]):
     prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
     collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
+    # A call of a tool with `answer` ends its run when it is done: what this makes of its input is the run's answer.
+    answer: Callable[[Input], str | None] | None = None
+    # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
+    stands_alone: bool = False
 
     @property
     def description(self) -> str:
@@ -124,6 +128,16 @@ class Toolset:
             return tool.input.model_validate(dict(arguments))
         except ValidationError as error:
             raise ModelRetry(" ".join(_in_words(fault) for fault in error.errors()[:10])) from None
+
+    def answer(self, name: str, arguments: Mapping[str, JsonValue]) -> str | None:
+        """The run's answer, if a call that is done ends it: empty where the call says nothing. Else None."""
+        tool = self.tools[name]
+        return None if tool.answer is None else (tool.answer(self.check(name, arguments)) or "").strip()
+
+    @property
+    def ending(self) -> list[str]:
+        """The tools that end a run."""
+        return [tool.name for tool in self.tools.values() if tool.answer is not None]
 
     def summary(self, name: str, arguments: Mapping[str, JsonValue]) -> str:
         """What a call does, for people who watch."""

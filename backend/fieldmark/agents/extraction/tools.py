@@ -30,6 +30,7 @@ from fieldmark.services.extractions import (
     WrittenFields,
 )
 from fieldmark.stores import documents, tool_calls
+from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import (
@@ -109,10 +110,17 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema or break its
-    rules, or if pages were not read."""
+    """Declare the task done, as the last call: nothing can follow it. Refused with the exact list if the fields do not
+    follow the schema or break its rules, or if pages were not read."""
 
-    summary: Annotated[str | None, Field(max_length=4000)] = None
+    summary: Annotated[
+        str | None,
+        Field(
+            max_length=4000,
+            description="Your answer to the person: in one or two plain sentences what you did and what you could not "
+            "find.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +138,7 @@ async def _get_current_extraction(conn: Connection, context: Context, args: GetC
     with _as_refusals():
         row = await extractions.get(conn, context.deps.extraction_id)
     if args.path is None:
-        text = json.dumps(
-            {
-                "document_type": row.document_type,
-                "status": row.status,
-                "version": row.version,
-                "extracted_fields": row.extracted_fields,
-                "confidence_scores": row.confidence_scores,
-            },
-            ensure_ascii=False,
-        )
-        if len(text.encode()) > MAX_RESULT_BYTES:
-            outline = _cut(_outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
-            return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": outline})
-        return ToolResult(text)
+        return current_extraction(row)
     found = value_at(row.extracted_fields, _parsed(args.path))
     if isinstance(found, Nothing):
         raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
@@ -152,6 +147,24 @@ async def _get_current_extraction(conn: Connection, context: Context, args: GetC
         raise ModelRetry(
             f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
         )
+    return ToolResult(text)
+
+
+def current_extraction(row: ExtractionRow) -> ToolResult:
+    """What stands in an extraction, as the model reads it: whole, or what there is to be read by path."""
+    text = json.dumps(
+        {
+            "document_type": row.document_type,
+            "status": row.status,
+            "version": row.version,
+            "extracted_fields": row.extracted_fields,
+            "confidence_scores": row.confidence_scores,
+        },
+        ensure_ascii=False,
+    )
+    if len(text.encode()) > MAX_RESULT_BYTES:
+        outline = _cut(_outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
+        return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": outline})
     return ToolResult(text)
 
 
@@ -429,6 +442,7 @@ IDENTIFY_DOCUMENT = Tool(
     summary=lambda args: f"It is a document of type {args.document_type}",
     effect=ToolEffect.WRITE,
     preview=_preview_type,
+    stands_alone=True,
 )
 EXTRACT_FIELDS = Tool(
     "extract_fields",
@@ -464,4 +478,5 @@ COMPLETE_EXTRACTION = Tool(
     summary=lambda args: "Completing the extraction",
     effect=ToolEffect.WRITE,
     preview=_preview_completion,
+    answer=lambda args: args.summary,
 )
