@@ -50,12 +50,14 @@ class ToolEffect(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
-    watches the run, in the transaction of the call."""
+    watches the run, in the transaction of the call. With `heed` it did not go as it was asked for: the model must have
+    seen that before it ends the run."""
 
     text: str
     code: str = "ok"
     data: JsonValue = None
     events: Sequence[EventBase] = ()
+    heed: bool = False
 
 
 class RunsStarted(ToolResult):

@@ -200,7 +200,7 @@ async def _extract_fields(conn: Connection, context: Context, prepared: _Prepare
     written = await _apply(conn, context, prepared.write)
     value = written.stored.value
     stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-    return _told(written, stands)
+    return _told(context, written, stands)
 
 
 async def _preview_fields(conn: Connection, context: Context, args: ExtractFields) -> Preview:
@@ -218,7 +218,7 @@ async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
 
 async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
     written = await _apply(conn, context, prepared)
-    return _told(written, {str(written.stored.path): written.stored.value})
+    return _told(context, written, {str(written.stored.path): written.stored.value})
 
 
 async def _preview_field(conn: Connection, context: Context, args: UpdateField) -> Preview:
@@ -237,6 +237,7 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
             f"Not removed, version {stored.version}: {_stays(stored.proposed)}",
             "not_removed",
             {"version": stored.version, "proposed": list(stored.proposed)},
+            heed=context.message is not None,
         )
     gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
     event = ChangedEvent(changed=[gone], version=stored.version)
@@ -356,7 +357,7 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     return claims
 
 
-def _told(written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
+def _told(context: Context, written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
     have set what it would change."""
     stored = written.stored
@@ -373,11 +374,13 @@ def _told(written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
             f"{how}, version {stored.version}: {_stays(stored.proposed)} "
             f"What stands now: {_short(stands, MAX_RESULT_BYTES - 16_000)}"
         )
+    # Who reads takes a proposal for done; who carries out a person's word must not say that it is.
+    heed = context.message is not None and bool(stored.proposed)
     events: list[ChangedEvent] = []
     if stored.changed:
         changed = [ChangedField.model_validate(one) for one in stored.changed]
         events.append(ChangedEvent(changed=changed, version=stored.version))
-    return ToolResult(text + missing + _reopened(written), code, _fitting(data), events)
+    return ToolResult(text + missing + _reopened(written), code, _fitting(data), events, heed)
 
 
 def _fitting(data: dict[str, JsonValue]) -> dict[str, JsonValue]:

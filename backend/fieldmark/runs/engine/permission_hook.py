@@ -223,7 +223,7 @@ class PermissionHook:
                         "Mend that one first, then repeat this.",
                         "behind_refused",
                     )
-            elif tool.answer is not None and before is not None and not before.is_gated:
+            elif tool.answer is not None and (outcome.heed or (before is not None and not before.is_gated)):
                 return f"You have not seen yet what {named} answers. Look at it, then call this again.", "answer_unread"
         return None
 
