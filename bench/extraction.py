@@ -75,7 +75,7 @@ def definitions() -> list[dict[str, Any]]:
     from fieldmark.agents.registry import AGENTS
 
     return [
-        {"name": tool.name, "description": tool.description, "input_schema": tool.input.model_json_schema()}
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in AGENTS["extraction"].toolset.tools.values()
     ]
 

@@ -7,13 +7,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
@@ -107,6 +108,11 @@ class Tool(Generic[Input]):
         return " ".join((self.input.__doc__ or "").split())
 
     @property
+    def input_schema(self) -> JsonObject:
+        """The input as JSON Schema, without what the model learns nothing from: it pays for each word in every call."""
+        return {key: value for key, value in _lean(self.input.model_json_schema()).items() if key != "description"}
+
+    @property
     def is_gated(self) -> bool:
         """Whether its calls stand in the ledger and may wait for a person: all but reads."""
         return self.effect is not ToolEffect.READ
@@ -147,6 +153,20 @@ class Toolset:
             return self.tools[name].summary(self.check(name, arguments))
         except (ModelRetry, KeyError):
             return f"Calling {name[:80]}"
+
+
+def _lean(value: Any) -> Any:
+    """A schema without titles and without the default null."""
+    if isinstance(value, list):
+        return [_lean(item) for item in cast(list[Any], value)]
+    if not isinstance(value, dict):
+        return value
+    pairs = cast(JsonObject, value).items()
+    return {
+        key: _lean(item)
+        for key, item in pairs
+        if not (key == "title" and isinstance(item, str)) and not (key == "default" and item is None)
+    }
 
 
 def hash_of(arguments: Mapping[str, JsonValue]) -> str:
