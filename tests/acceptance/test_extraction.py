@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fieldmark.offline_model.messages import call, thinking
+from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,8 @@ async def test_a_document_becomes_fields(serve):
                     },
                 )
             ],
-            [call("complete_extraction", {"summary": "Done."})],
+            [call("complete_extraction", {})],
+            [text("Done.")],
         ]
     )
     async with serve(script) as served:

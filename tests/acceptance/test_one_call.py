@@ -52,9 +52,10 @@ async def test_one_message_of_the_model_is_the_whole_run(desk):
     assert ended == [("complete_extraction", None, None), (None, "Two fields.", None), (None, None, True)]
 
 
-async def test_without_a_summary_the_run_ends_all_the_same(desk):
-    worked = await desk.work(Script([whole(None)]))
-    assert len(worked.requests) == 1 and worked.state["status"] == "completed" and not worked.state["answer"]
+async def test_without_a_summary_the_model_has_the_last_word(desk):
+    worked = await desk.work(Script([whole(None), [text("Done.")]]))
+    assert len(worked.requests) == 2
+    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
 
 
 async def test_a_cli_that_was_stopped_serves_the_next_run(desk):

@@ -58,16 +58,16 @@ class HasDocument(Protocol):
 Context: TypeAlias = RunContext[HasDocument]
 
 
-class Fence:
+class Boundary:
     """The lines around foreign text in a message, which that text cannot forge: each bears a word that does not stand
     in it, made of the run's id. So a run that is begun again says the same bytes.
 
-    >>> Fence(UUID(int=1), "Total: 10.00").around("document", "Total: 10.00").splitlines()[1]
+    >>> Boundary(UUID(int=1), "Total: 10.00").around("document", "Total: 10.00").splitlines()[1]
     'Total: 10.00'
     """
 
     def __init__(self, run_id: UUID, *foreign: str) -> None:
-        words = (sha256(f"{run_id} fence {number}".encode()).hexdigest()[:24] for number in count())
+        words = (sha256(f"{run_id} boundary {number}".encode()).hexdigest()[:24] for number in count())
         self.word = next(word for word in words if not any(word in text for text in foreign))
 
     def line(self, words: str) -> str:
@@ -114,9 +114,11 @@ async def _get_document_text(conn: Connection, context: Context, args: GetDocume
     return ToolResult(f"{text}[more: {_how_to_go_on(found.more)}]", "more", found.more)
 
 
-async def first_part(conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str) -> tuple[Fence, str]:
-    """The document's text for the run's first message, as far as that may hold it, and the fence that is around it. Its
-    pages count as read. Of `foreign` text nothing can forge the fence either."""
+async def first_part(
+    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str
+) -> tuple[Boundary, str]:
+    """The document's text for the run's first message, as far as that may hold it, and the boundary around it. Its
+    pages count as read. Of `foreign` text nothing can forge the boundary either."""
     document = await documents.get(conn, document_id)
     if document is None:
         raise Fenced("The document is gone.")
@@ -124,19 +126,19 @@ async def first_part(conn: Connection, context: RunContext[Any], document_id: UU
     warnings = await documents.warnings(conn, document.id)
     found = await _excerpt(conn, document.id, 1, pages if room else 0, 0, room, warnings)
     await _record(conn, context, found)
-    fence = Fence(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
-    told = _by_page(warnings, fence.line)
-    text = fence.around(
+    boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
+    told = _by_page(warnings, boundary.line)
+    text = boundary.around(
         "document",
         "".join(
-            fence.line(f"page {page.number} of {pages}") + "\n" + told.get(page.number, "") + page.text
+            boundary.line(f"page {page.number} of {pages}") + "\n" + told.get(page.number, "") + page.text
             for page in found.pages
         ),
     )
     more: Mapping[str, JsonValue] | None = {"pages": "1-"} if not found.pages and pages else found.more
     if more is not None:
-        text += "\n" + fence.line(f"the document goes on: {_how_to_go_on(more)}")
-    return fence, text
+        text += "\n" + boundary.line(f"the document goes on: {_how_to_go_on(more)}")
+    return boundary, text
 
 
 async def _excerpt(

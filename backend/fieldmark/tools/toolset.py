@@ -99,6 +99,7 @@ class Tool(Generic[Input]):
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
     collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
     # A call of a tool with `answer` ends its run when it is done: what this makes of its input is the run's answer.
+    # With None the run goes on.
     answer: Callable[[Input], str | None] | None = None
     # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
     stands_alone: bool = False
@@ -138,13 +139,14 @@ class Toolset:
             raise ModelRetry(" ".join(_in_words(fault) for fault in error.errors()[:10])) from None
 
     def answer(self, name: str, arguments: Mapping[str, JsonValue]) -> str | None:
-        """The run's answer, if a call that is done ends it: empty where the call says nothing. Else None."""
+        """The run's answer, if a call that is done ends it: one that says nothing leaves the last word to the model."""
         tool = self.tools[name]
-        return None if tool.answer is None else (tool.answer(self.check(name, arguments)) or "").strip()
+        said = None if tool.answer is None else tool.answer(self.check(name, arguments))
+        return (said or "").strip() or None
 
     @property
     def ending(self) -> list[str]:
-        """The tools that end a run."""
+        """The tools that can end a run."""
         return [tool.name for tool in self.tools.values() if tool.answer is not None]
 
     def summary(self, name: str, arguments: Mapping[str, JsonValue]) -> str:

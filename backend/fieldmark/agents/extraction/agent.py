@@ -31,7 +31,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Fence, first_part
+from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, first_part
 from fieldmark.tools.toolset import Toolset
 
 _MAX_WORDS = 20_000
@@ -136,32 +136,32 @@ async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], 
     if row is None:
         raise Fenced("The extraction is gone.")
     current = current_extraction(row).text
-    fence, text = await first_part(conn, context, context.deps.document_id, current, given.message)
+    boundary, text = await first_part(conn, context, context.deps.document_id, current, given.message)
     # One that was complete is complete again when it is corrected; of another nobody has said so.
     ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"
     return EXTRACTION.text("correct", ending=EXTRACTION.text(ending).strip()).strip(), EXTRACTION.text(
         "correct_document",
         correction=given.message.strip(),
-        current=fence.around("extraction", current),
-        document=await _document(conn, context, fence, text),
+        current=boundary.around("extraction", current),
+        document=await _document(conn, context, boundary, text),
     ).strip()
 
 
 async def _document(
-    conn: Connection, context: RunContext[ExtractionDeps], fence: Fence | None = None, text: str = ""
+    conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary | None = None, text: str = ""
 ) -> str:
     document = await documents.get(conn, context.deps.document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    if fence is None:
-        fence, text = await first_part(conn, context, document.id)
+    if boundary is None:
+        boundary, text = await first_part(conn, context, document.id)
     return EXTRACTION.text(
         "document",
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.
         filename=json.dumps(document.filename, ensure_ascii=False),
         media_type=document.media_type,
         page_count=document.page_count,
-        fence=fence.word,
+        boundary=boundary.word,
         text=text,
     ).strip()
 

@@ -110,8 +110,8 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the task done, as the last call: nothing can follow it. Refused with the exact list if the fields do not
-    follow the schema or break its rules, or if pages were not read."""
+    """Declare the task done, as the last call: with a summary it ends the task. Refused with the exact list if the
+    fields do not follow the schema or break its rules, or if pages were not read."""
 
     summary: Annotated[
         str | None,

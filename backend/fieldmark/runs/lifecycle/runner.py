@@ -280,7 +280,8 @@ class Runner:
             return None
         async with self._database.as_user(context.scope) as conn:
             call = await tool_calls.done_of(conn, context.run_id, toolset.ending)
-        return None if call is None else ended_by_call(toolset.answer(call.tool, call.arguments) or "")
+        answer = None if call is None else toolset.answer(call.tool, call.arguments)
+        return None if answer is None else ended_by_call(answer)
 
     async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, frozenset[str], str | None]:
         """How the conversation begins, the calls whose end was told to whoever watches the run already, and the call at
@@ -353,7 +354,7 @@ class Runner:
                 now = await runs.get(conn, run.id)
                 assert now is not None and now.session_id is not None
                 await threads.record_conversation(conn, run.thread_id, now.session_id)
-            if outcome.by_call and outcome.answer:
+            if outcome.by_call and outcome.answer is not None:
                 await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
             await runs.append_event(conn, run.id, await self._last_event(conn, run, outcome))
         return outcome.status, outcome.code

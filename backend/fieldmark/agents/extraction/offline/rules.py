@@ -19,8 +19,8 @@ _HELP = 'I understand "set vendor.name to Acme", "the total is 12.50", "change t
 # What a tool says for programs: the last line of its answer.
 _OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
 _PAGES = re.compile(r"\d{1,6}-\d{0,6}")
-# A line of ours around foreign text (tools/documents.Fence): the first such word is the one that was made for the run.
-_FENCE = re.compile(r"^\[([0-9a-f]{24}) \w+ begins\]$", re.MULTILINE)
+# A line of ours around foreign text (tools/documents.Boundary): the first such word is the run's.
+_BOUNDARY = re.compile(r"^\[([0-9a-f]{24}) \w+ begins\]$", re.MULTILINE)
 _SET, _REMOVE = (
     r"(?:please |also )*(?:set|add|change|update|correct|fix) ",
     r"(?:please |also )*(?:remove|delete|drop) ",
@@ -51,7 +51,7 @@ def answer(body: Body) -> list[Block]:
     """The next turn: thinking, calls, or the closing words. It makes one call at most where the task's message holds no
     document, or where it is asked to."""
     task, done = _conversation(body)
-    given, task = _fenced(task)
+    given, task = _foreign(task)
     several = bool(given) and not as_object(body.get("tool_choice")).get("disable_parallel_tool_use")
     offered = {bare(str(tool.get("name"))) for tool in items(body, "tools")}
     words = _tagged(task, "correction")
@@ -106,10 +106,10 @@ def _open(done: list[Done], tool: str, arguments: JsonObject | None = None) -> b
     return len(tries) < 2 and all(tries)
 
 
-def _fenced(task: str) -> tuple[dict[str, str], str]:
+def _foreign(task: str) -> tuple[dict[str, str], str]:
     """The foreign texts in a task, by what they are, and the task without them. Under `rest` stands how the document
     goes on, as JSON."""
-    begun = _FENCE.search(task)
+    begun = _BOUNDARY.search(task)
     if begun is None:
         return {}, task
     word = re.escape(begun[1])
