@@ -14,6 +14,7 @@ from fieldmark.agents.extraction.offline import rules
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Call, call, raw_call, text
 from fieldmark.runs.lifecycle.decisions import Decision, decide
+from fieldmark.stores import extractions
 from fieldmark.testing.script import Script, endless
 from kept import kept
 from living import clis
@@ -126,6 +127,17 @@ async def test_a_refused_completion_tells_all_faults_at_once(database, clone, ma
         worked = await desk.work(Script([whole(), [text("Stopped.")]]))
         told, failed = worked.results[2]
         assert failed and "unread_pages" in told and "vendor" in told and "2" in told
+
+
+async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(desk):
+    await desk.put({"vendor": "Acme", "total": 3})
+    async with desk.database.as_user(desk.scope) as conn:
+        await extractions.update_field(conn, desk.extraction_id, ["vendor"], "Acme Ltd", {}, {})
+    change = call("update_field", {"path": "vendor", "value": "Acne", "confidence": 1.0})
+    script = Script([[change, whole("Set the vendor to Acne.")[2]], [text("The vendor stays.")]])
+    worked = await desk.work(script, task="correct", instructions="the total is 3")
+    assert "not_stored" in worked.results[0][0] and "answer_unread" in worked.results[1][0]
+    assert worked.state["answer"] == "The vendor stays."
 
 
 FORTY = [call("update_field", {"path": f"f{number}", "value": number, "confidence": 1.0}) for number in range(40)]
