@@ -48,22 +48,22 @@ def agent_options(
     folder: Path,
     server: McpSdkServerConfig,
     hook: HookCallback,
-    after: HookCallback,
     sessions: Sessions | RunBinding,
     session_id: UUID,
     resumed: bool,
     max_turns: int,
     cpu_seconds: int,
     on_stderr: Callable[[str], None],
+    after: HookCallback | None = None,
     shared: bool = False,
-    one_at_a_time: bool = False,
+    several_calls: bool = False,
 ) -> ClaudeAgentOptions:
     """The options of one run. `folder` is an empty directory that becomes the CLI's home, cwd and config. The
     conversation is `session_id` in `sessions`: begun there, or gone on with if `resumed`.
 
     With `shared` they are those of several runs, one after the other: the CLI can then be cleared by a command, and
-    whoever tells it anything else has to mark that as text (`client_composed`). With `one_at_a_time` the model is asked
-    for one call a message."""
+    whoever tells it anything else has to mark that as text (`client_composed`). Without `several_calls` the model is
+    asked for one call a message."""
     without_commands = {} if shared else {"disable-slash-commands": None}
     launcher = Path(str(files("fieldmark.runs.engine") / "sealed-cli.sh"))
     return ClaudeAgentOptions(
@@ -78,7 +78,7 @@ def agent_options(
         # It sees every call: a matcher of None matches all tools. What comes after a call only ends a run that is done.
         hooks={
             "PreToolUse": [HookMatcher(matcher=None, hooks=[hook], timeout=HOOK_SECONDS)],
-            "PostToolUse": [HookMatcher(matcher=None, hooks=[after], timeout=HOOK_SECONDS)],
+            "PostToolUse": [HookMatcher(matcher=None, hooks=[after], timeout=HOOK_SECONDS)] if after else [],
         },
         system_prompt=prompt,
         model=model,
@@ -104,7 +104,7 @@ def agent_options(
             # The SDK puts a folder of its own in its place when it resumes a conversation.
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
-            "FIELDMARK_ONE_AT_A_TIME": "1" if one_at_a_time else "",
+            "FIELDMARK_ONE_AT_A_TIME": "false" if several_calls else "true",
             "FIELDMARK_MODEL_KEY": service.api_key or "",
             "FIELDMARK_MODEL_TOKEN": service.auth_token or "",
             "ANTHROPIC_BASE_URL": service.base_url or "",

@@ -206,7 +206,7 @@ class CliPool:
                     max_turns=max_turns,
                     cpu_seconds=self._seconds,
                     on_stderr=log_stderr,
-                    one_at_a_time=one_at_a_time,
+                    several_calls=not one_at_a_time,
                 )
 
             self._taken("own")
@@ -308,7 +308,7 @@ class CliPool:
                 cpu_seconds=2 * self._seconds,  # see _why_not: there is enough for a run left when it begins
                 on_stderr=log_stderr,
                 shared=True,
-                one_at_a_time=kind.one_at_a_time,
+                several_calls=not kind.one_at_a_time,
             )
 
         process = Process(options_in, kind.toolset, session_id, COMMANDS)

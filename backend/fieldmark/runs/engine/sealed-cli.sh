@@ -13,7 +13,7 @@ program=/proc/self/fd/9
 [ -e "$program" ] || program=$FIELDMARK_CLI
 
 # Where a person decides, the model is asked for one call a message: of several that wait only the last would survive.
-one_at_a_time='{"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}'
+body="{\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":$FIELDMARK_ONE_AT_A_TIME}}"
 
 set -- env -i \
   PATH=/usr/bin:/bin LANG=C.UTF-8 HOME="$FIELDMARK_SEALED" TMPDIR="$FIELDMARK_SEALED" PWD="$FIELDMARK_SEALED" \
@@ -27,7 +27,7 @@ set -- env -i \
   CLAUDE_CODE_DISABLE_TERMINAL_TITLE=1 CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1 \
   CLAUDE_CODE_ATTRIBUTION_HEADER=0 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_MAX_RETRIES=3 \
   CLAUDE_ENABLE_BYTE_WATCHDOG=1 CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS=60000 \
-  ${FIELDMARK_ONE_AT_A_TIME:+CLAUDE_CODE_EXTRA_BODY="$one_at_a_time"} \
+  CLAUDE_CODE_EXTRA_BODY="$body" \
   ${ANTHROPIC_BASE_URL:+ANTHROPIC_BASE_URL="$ANTHROPIC_BASE_URL"} \
   ${FIELDMARK_MODEL_KEY:+ANTHROPIC_API_KEY="$FIELDMARK_MODEL_KEY"} \
   ${FIELDMARK_MODEL_TOKEN:+ANTHROPIC_AUTH_TOKEN="$FIELDMARK_MODEL_TOKEN"} \
