@@ -240,7 +240,10 @@ create table public.documents (
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
   -- Why it failed: one sentence a person can act on, and a code for programs.
   error text,
-  error_code text check (error is not null or error_code is null),
+  error_code text check (error_code in (
+    'password', 'damaged', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
+  )),
+  check (error is not null or error_code is null),
   -- [{code, page, count, excerpt}, …]: what of it was not read, or not read well. `page` is null for the whole file;
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
@@ -1885,10 +1888,18 @@ grant execute on function private.forget_session(uuid, text, text, text) to auth
 -- So who waits for one thing waits for no more than one thing of each other organisation. Nobody counts and nobody locks:
 -- two transactions at once may take one place twice.
 
+-- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
+create table private.most_waiting (
+  is_only boolean primary key default true check (is_only),
+  runs integer not null default 2000 check (runs >= 0),
+  documents integer not null default 2000 check (documents >= 0)
+);
+insert into private.most_waiting default values;
+
 -- How much of one organisation may wait. Written by whoever runs the database, as its owner, and by nobody else.
 create table public.queue_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
-  -- Null: what private.max_waiting says.
+  -- Null: what private.most_waiting says.
   max_waiting_runs integer check (max_waiting_runs >= 0),
   max_waiting_documents integer check (max_waiting_documents >= 0),
   created_by uuid default auth.uid(),
@@ -1906,7 +1917,8 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce((
     select case p_table when 'runs' then max_waiting_runs else max_waiting_documents end
-    from public.queue_limits where org_id = p_org_id), 2000)
+    from public.queue_limits where org_id = p_org_id), (
+    select case p_table when 'runs' then runs else documents end from private.most_waiting))
 $$;
 
 create index runs_queued on public.runs (org_id) where status = 'queued';
@@ -1971,9 +1983,10 @@ begin
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
--- Takes the next job of a queue for a worker that has so many places; no row where there is none. The last place of a
--- worker is never taken by an organisation that has all others, unless there is no other organisation: jobs may be long,
--- and somebody else's first one is not to wait for their end.
+-- Takes the next job of a queue for a worker; no row where there is none for it. Who waits may have all of its p_places.
+-- Where all are taken, only an organisation that has none of them gets a job: jobs may be long, and its first one is not
+-- to wait for the end of somebody else's. So the worker has a place more than p_places, and the next that becomes free
+-- makes up for it.
 -- In place of procrastinate's own, which reads every job that waits where there are many, or few with one lock. How it is
 -- to be looked for is said, because the planner knows these tables as they were when they were empty. (So is the order:
 -- each is written as one index alone has it. Another, with the same order, would lead through the jobs of all.)
@@ -1987,27 +2000,30 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-  v_loud text;
+  v_at_work text[] := array(
+    select left(j.lock, 36) from queue.procrastinate_jobs as j
+    where j.worker_id = p_worker_id and j.status = 'doing');
+  v_org text := '';
 begin
-  if p_places > 1 then
-    select left(j.lock, 36) into v_loud from queue.procrastinate_jobs as j
-    where j.worker_id = p_worker_id and j.status = 'doing' group by 1 having count(*) >= p_places - 1 limit 1;
-    if not exists (select from public.organisations as o where o.id <> v_loud::uuid) then
-      v_loud := null;
-    elsif v_loud = all (array[
-        (select left(j.lock, 36) from queue.procrastinate_jobs as j
-          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) limit 1),
-        (select left(j.lock, 36) from queue.procrastinate_jobs as j
-          where j.queue_name = p_queue and j.status = 'todo' order by left(j.lock, 36) desc limit 1)]) then
-      return;  -- nobody else waits
-    end if;
+  if cardinality(v_at_work) < p_places then
+    v_at_work := '{}';
+  end if;
+  -- Whether anybody else waits: a step for each organisation at work, and one more, however many jobs wait.
+  while v_org = any (v_at_work) or v_org = '' loop
+    v_org := (
+      select left(j.lock, 36) from queue.procrastinate_jobs as j
+      where j.queue_name = p_queue and j.status = 'todo' and left(j.lock, 36) > v_org
+      order by left(j.lock, 36) limit 1);
+  end loop;
+  if v_org is null then
+    return;
   end if;
   return query
     update queue.procrastinate_jobs as taken set status = 'doing', worker_id = p_worker_id
     where taken.id = (
       select j.id from queue.procrastinate_jobs as j
       where j.queue_name = p_queue and j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= now())
-        and (v_loud is null or left(j.lock, 36) <> v_loud)
+        and left(j.lock, 36) <> all (v_at_work)
         and not exists (
           select from queue.procrastinate_jobs as other where other.lock = j.lock and other.status = 'doing')
         and j.id = (

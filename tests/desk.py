@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -220,9 +220,15 @@ def _text(content: Any) -> str:
 
 @asynccontextmanager
 async def laid_out(
-    database: Database, owner_url: str, scope: Scope, pages: Sequence[str], warnings: Sequence[ReadingWarning] = ()
+    database: Database,
+    owner_url: str,
+    scope: Scope,
+    pages: Sequence[str],
+    warnings: Sequence[ReadingWarning] = (),
+    *,
+    for_machines: Collection[int] = (),
 ) -> AsyncIterator[Desk]:
-    """A desk with a document of these pages, read with these warnings."""
+    """A desk with a document of these pages, read with these warnings. The pages `for_machines` hold an invoice."""
     document_id = uuid4()
     async with database.as_user(scope) as conn:
         await documents.add(
@@ -234,7 +240,14 @@ async def laid_out(
             byte_size=1,
         )
         rows = [
-            NewPage(number=n, width=600, height=800, text=text, words=words_of(text), engine="text")
+            NewPage(
+                number=n,
+                width=600,
+                height=800,
+                text=text,
+                words=words_of(text),
+                engine="xml" if n in for_machines else "text",
+            )
             for n, text in enumerate(pages, 1)
         ]
         await documents.add_pages(conn, document_id, scope.org_id, rows)

@@ -70,6 +70,10 @@ class Gone(NotFound):
     status, code, title = 410, "gone", "Gone"
 
 
+class Forgotten(Gone):
+    code, title = "events_forgotten", "Kept no longer"
+
+
 class Conflict(FieldmarkError):
     status, code, title = 409, "conflict", "Not possible now"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,12 +12,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fieldmark.db.embedded import running
-from fieldmark.db.migrate import migrate, pending
+from fieldmark.db.migrate import MostWaiting, migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
-from fieldmark.isolation import users
+from fieldmark.isolation import close_memory, users
 from fieldmark.runs.billing.prices import Prices, said_price
 from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
@@ -65,13 +66,17 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
 
     Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
     """
+    close_memory()
     users.use(settings.users_of_processes)
+    # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
+    # soon as Python has it.
+    sys.setswitchinterval(0.001)
     if settings.otel_endpoint is not None:
         export_to(settings.otel_endpoint)
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
             embedded = stack.enter_context(running(settings.home, settings.postgres_major))
-            await migrate(embedded.owner_url, app_password=embedded.app_password)
+            await migrate(embedded.owner_url, app_password=embedded.app_password, most_waiting=_most_waiting(settings))
             url = direct_url = embedded.app_url
         else:
             assert settings.database_url is not None
@@ -98,13 +103,22 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     The owner's login is DATABASE_OWNER_URL, or DATABASE_URL where there is no other. If DATABASE_URL logs in as
     fieldmark_app, that role gets the password it carries.
     """
+    close_memory()
     users.use(settings.users_of_processes)
     if settings.embedded_database and settings.database_owner_url is None:
         with running(settings.home, settings.postgres_major) as embedded:
-            return await migrate(embedded.owner_url, app_password=embedded.app_password)
+            return await migrate(
+                embedded.owner_url, app_password=embedded.app_password, most_waiting=_most_waiting(settings)
+            )
     named = settings.database_owner_url or settings.database_url
     assert named is not None
-    return await migrate(named.get_secret_value(), app_password=_app_password(settings))
+    return await migrate(
+        named.get_secret_value(), app_password=_app_password(settings), most_waiting=_most_waiting(settings)
+    )
+
+
+def _most_waiting(settings: Settings) -> MostWaiting:
+    return MostWaiting(settings.max_waiting_runs, settings.max_waiting_documents)
 
 
 def _app_password(settings: Settings) -> str | None:

@@ -99,6 +99,10 @@ class Settings(BaseSettings):
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
     approval_hours: Annotated[float, Field(gt=0)] | None = None
 
+    # How much of one organisation may wait, where `queue_limits` says nothing: `migrate` writes them to the database.
+    max_waiting_runs: Annotated[int, Field(ge=0, le=2**31 - 2)] = 2000
+    max_waiting_documents: Annotated[int, Field(ge=0, le=2**31 - 2)] = 2000
+
     # For how many days what has ended is kept (0: for ever): see worker/maintenance.py.
     keep_events: Annotated[float, Field(ge=0)] = 90
     keep_calls: Annotated[float, Field(ge=0)] = 365

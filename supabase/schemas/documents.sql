@@ -18,7 +18,10 @@ create table public.documents (
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
   -- Why it failed: one sentence a person can act on, and a code for programs.
   error text,
-  error_code text check (error is not null or error_code is null),
+  error_code text check (error_code in (
+    'password', 'damaged', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
+  )),
+  check (error is not null or error_code is null),
   -- [{code, page, count, excerpt}, …]: what of it was not read, or not read well. `page` is null for the whole file;
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),

@@ -34,7 +34,9 @@ def problem(answer: httpx.Response, status: int, code: str | None = None) -> str
     assert answer.status_code == status, f"{answer.status_code} {answer.text[:500]}"
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
-    assert body.keys() == {"type", "title", "status", "detail", "code"}
+    assert body.keys() - {"errors", "suggestion"} == {"type", "title", "status", "detail", "code"}
+    for error in body.get("errors", []):
+        assert error.keys() == {"path", "code", "message"} and error["code"] and error["message"]
     assert body["status"] == status
     assert body["code"] == (code or TITLES[status])
     assert body["type"] == f"urn:fieldmark:problem:{body['code']}"

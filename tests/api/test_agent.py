@@ -26,6 +26,7 @@ EXTRACTION = [
     "document_id",
     "document_type",
     "status",
+    "valid",
     "extracted_fields",
     "confidence_scores",
     "evidence",

@@ -21,7 +21,9 @@ from desk import until
 from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.runs.events.follow import follow
+from fieldmark.settings import Settings
 from fieldmark.testing.script import Script, endless, held
+from fieldmark.worker.maintenance import clear_up
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +91,21 @@ async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
         for garbage in ("x", "-1", "1.0", "1e1", "0x1", "1 2", "9" * 10, "\xb2", "null"):
             answer = await served.http.get(at, headers={"last-event-id": garbage.encode("latin-1")})
             assert "Last-Event-ID" in problem(answer, 400), garbage
+
+
+async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
+    async with serve(Script(TURNS)) as served:
+        body = {"document_id": str(await served.document())}
+        live = events((await served.http.post("/api/agent/extract", json=body, headers=SSE)).text)
+        at = f"/api/runs/{live[0][1]['run_id']}/events"
+        for ended_days_ago, status in ((0.5, 200), (2, 410)):
+            await as_owner(clone, "update public.runs set finished_at = now() - %s * interval '1 day'", ended_days_ago)
+            nothing_else = dict.fromkeys(("keep_calls", "keep_conversations", "keep_jobs"), 0)
+            await clear_up(served.service.database, Settings(_env_file=None, **nothing_else, keep_events=1))
+            for headers in ({}, {"last-event-id": "1"}, {"last-event-id": str(len(live))}):
+                answer = await served.http.get(at, headers=headers)
+                assert answer.status_code == status
+                assert status == 200 or answer.json()["code"] == "events_forgotten"
 
 
 async def test_two_readers_of_a_run_that_goes_on_miss_nothing_however_often_cut(serve):

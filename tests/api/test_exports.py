@@ -39,7 +39,7 @@ async def test_an_extraction_as_each_kind_of_file(serve):
         whole = answer.json()
         now = (await served.http.get(f"/api/extractions/{made}")).json()
         assert whole["extracted_fields"] == now["extracted_fields"] == FIELDS
-        assert whole["evidence"] == now["evidence"] and whole.keys() == now.keys() | {"document"}
+        assert whole["evidence"] == now["evidence"] and whole.keys() == now.keys() | {"document", "problems"}
         assert whole["document"]["page_count"] == 4
 
         answer = await served.http.get(f"{at}?format=csv")

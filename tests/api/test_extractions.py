@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from secrets import token_hex
 from uuid import uuid4
 
 import pytest
@@ -35,6 +36,10 @@ class Edited:
 
     async def now(self):
         return (await self.http.get(self.path)).json()
+
+    async def listed_as_valid(self):
+        (listed,) = (await self.http.get("/api/extractions")).json()["items"]
+        return listed["valid"]
 
     async def set(self, path, value, **headers):
         return await self.http.patch(f"{self.path}/fields", json={"path": path, "value": value}, headers=headers)
@@ -84,7 +89,7 @@ async def test_setting_and_removing_fields(serve):
     async with edited(serve) as one:
         user = str(one.served.scope.user_id)
         answer = await one.set("vendor.address.city", "Ulm")
-        assert answer.status_code == 200 and answer.json() == {**await one.now(), "problems": []}
+        assert answer.status_code == 200 and answer.json() == {**await one.now(), "problems": [], "errors": []}
         assert answer.json()["extracted_fields"]["vendor"] == {"name": "Acme", "address": {"city": "Ulm"}}
         assert answer.json()["version"] == 2 and answer.json()["locks"].keys() == {"vendor.address.city"}
         assert answer.json()["locks"]["vendor.address.city"]["by"] == user
@@ -141,7 +146,9 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
             return await http.get(f"{one.path}/problems")
 
         lacks = "number: is missing, and the schema requires it"
-        assert (await listed()).json() == {"version": 1, "problems": [lacks]}
+        told = {"path": "number", "code": "required", "message": lacks}
+        assert (await listed()).json() == {"version": 1, "problems": [lacks], "errors": [told]}
+        assert (await one.now())["valid"] is False and await one.listed_as_valid() is False
         typed = 'total: "10 EUR" stands there, but a number is wanted'
         answer = await one.set("total", "10 EUR")
         assert answer.status_code == 200 and answer.json()["extracted_fields"]["total"] == "10 EUR"
@@ -155,13 +162,28 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
         done = await one.http.post(f"{one.path}/complete")
         assert done.status_code == 200 and done.json()["status"] == "completed" and len(done.json()["problems"]) == 2
         assert (await listed()).json()["problems"] == done.json()["problems"]
-        assert (await one.set("total", 9.5)).json()["problems"] == (await listed()).json()["problems"] == []
+        assert done.json()["valid"] is False and await one.listed_as_valid() is False
+        assert [(one["path"], one["code"]) for one in done.json()["errors"]] == [("total", "type"), ("", "equals")]
+        mended = (await one.set("total", 9.5)).json()
+        assert mended["problems"] == (await listed()).json()["problems"] == []
+        # What a person's edit breaks is not shown as fine, wherever it is shown.
+        assert mended["valid"] is (await one.now())["valid"] is await one.listed_as_valid() is True
+        assert (await one.set("total", 9.6)).json()["valid"] is (await one.now())["valid"] is False
+        assert await one.listed_as_valid() is False
+        exported = (await one.http.get(f"{one.path}/export")).json()
+        assert exported["valid"] is False and [one["code"] for one in exported["problems"]] == ["equals"]
         async with one.served.client() as stranger:
             problem(await listed(stranger), 404)
     # As a front end may have begun it.
     async with edited(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
         answer = await one.set("total", 1)
         assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
+
+
+async def test_without_a_schema_nothing_is_judged(serve):
+    async with edited(serve) as one:
+        assert (await one.now())["valid"] is await one.listed_as_valid() is None
+        assert (await one.http.get(f"{one.path}/export")).json()["valid"] is None
 
 
 async def test_setting_what_stands_locks_it_and_keeps_its_evidence(serve):
@@ -207,6 +229,19 @@ async def test_who_has_seen_an_older_version_changes_nothing(serve):
         problem(await one.set("total", 5, **{"if-match": "yesterday"}), 422)
         assert (await one.set("total", 5, **{"if-match": '"2"'})).json()["version"] == 3
         assert (await one.set("total", 6, **{"if-match": "*"})).json()["version"] == 4
+
+
+async def test_a_part_of_a_history_of_large_values_is_shorter(serve):
+    async with edited(serve) as one:
+        for _ in range(6):
+            await one.as_agent({"note": token_hex(150_000)})
+        first = await one.history(path="note")
+        assert 1 <= len(first["items"]) < 6 and len(str(first)) < 3_000_000
+        found, following = first["items"], first["next"]
+        while following is not None:
+            part = await one.history(path="note", before=following)
+            found, following = found + part["items"], part["next"]
+        assert [item["version"] for item in found] == [7, 6, 5, 4, 3, 2]
 
 
 async def test_the_history_is_read_in_parts_and_every_version_again(serve):
@@ -297,7 +332,7 @@ async def test_proposals_wait_and_are_decided_once(serve):
             assert problem(await one.decide((total["id"], True), http=stranger), 404) == none
             assert problem(await one.decide((total["id"], False), http=stranger), 404) == none
         decided = await one.decide((total["id"], True), (vendor["id"], False))
-        assert decided.status_code == 200 and decided.json() == {**await one.now(), "problems": []}
+        assert decided.status_code == 200 and decided.json() == {**await one.now(), "problems": [], "errors": []}
         after = decided.json()
         assert (after["extracted_fields"]["total"], after["extracted_fields"]["vendor"]) == (5, {"name": "Acme Ltd"})
         assert after["proposals"] == [] and after["locks"].keys() == {"total", "vendor.name"}

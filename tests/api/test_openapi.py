@@ -45,6 +45,8 @@ def test_every_error_is_described_as_a_problem(openapi):
         for status, told in errors.items():
             assert told["content"] == PROBLEM and told["description"], (name, status)
     assert set(openapi["components"]["schemas"]["Problem"]["properties"]) == {
+        "errors",
+        "suggestion",
         "type",
         "title",
         "status",

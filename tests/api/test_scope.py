@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -13,6 +15,7 @@ import psycopg
 import pytest
 from answers import problem
 
+from desk import until
 from fieldmark.offline_model.messages import text
 from fieldmark.services.paging import Cursor
 from fieldmark.stores.rows import Position
@@ -179,3 +182,28 @@ async def test_without_a_token_that_counts_no_route_answers(serve):
                 assert answer.status_code in (200, 404, 422), route
             for open_to_all in ("/healthz", "/readyz", "/docs", "/openapi.json"):
                 assert (await http.get(open_to_all)).status_code == 200
+
+
+async def test_the_streams_of_one_organisation_leave_others_their_connections(serve):
+    silent = asyncio.Event()
+
+    async def wait(body):
+        await silent.wait()
+        return [text("Done.")]
+
+    async with serve(wait, max_connections=4) as served:
+        run, stream = {"document_id": str(await served.document())}, {"accept": "text/event-stream"}
+        async with AsyncExitStack() as stack:
+            for _ in range(2):  # seven tenths of four
+                one = served.http.stream("POST", "/api/agent/extract", json=run, headers=stream)
+                assert (await stack.enter_async_context(one)).status_code == 200
+            answer = await served.http.get("/api/runs")
+            problem(answer, 429, "too_many_requests")
+            async with served.client() as other:
+                assert (await other.get("/api/runs")).status_code == 200
+            silent.set()
+
+        async def answered() -> bool:
+            return (await served.http.get("/api/runs")).status_code == 200
+
+        await until(answered)

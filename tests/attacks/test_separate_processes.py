@@ -3,6 +3,7 @@ if it were not confined. Two guards hold, each alone: a user of its own (where t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -17,8 +18,10 @@ import pytest
 
 from fieldmark.documents.reading.jobs import ReadJob, job_to_json
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.isolation import landlock, shortcoming, users
+from fieldmark.isolation import landlock, shortcoming, shortcoming_of, users
 from fieldmark.runs.engine import pool
+from fieldmark.testing.script import Script
+from standing import Serve
 
 AS_ROOT = os.geteuid() == 0
 LAUNCHER = Path(pool.__file__).with_name("sealed-cli.sh")
@@ -230,6 +233,76 @@ def test_users_are_given_to_one_process_each_and_postgres_has_its_own() -> None:
                 one.give_back()
         for other in others:
             other.communicate("\n")
+
+
+HOLDER = """
+import ctypes, os, sys
+sys.path.insert(0, sys.argv[3])
+from fieldmark.isolation import close_memory
+if os.geteuid() == 0:
+    user = int(sys.argv[2])
+    os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as one that was started so
+if sys.argv[1] == "closed":
+    close_memory()
+secret = ctypes.create_string_buffer(b"secret")
+os.listdir("/proc/self/fd"), open("/proc/self/status").close()  # what it must it can
+child = os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", "cat /proc/self/environ > /dev/null"])
+print(ctypes.addressof(secret), child, flush=True)
+sys.stdin.read()
+"""
+LOOKER = """
+import os, sys
+pid, address, user = map(int, sys.argv[1:])
+if os.geteuid() == 0:
+    os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
+for name, at in ("environ", 0), ("mem", address):
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            file.seek(at)
+            print(name if b"ecre" in file.read(6) or name == "environ" else "")
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(("how", "seen"), [("closed", []), ("open", ["environ", "mem"])])
+def test_nobody_of_its_user_looks_into_a_service(how: str, seen: list[str]) -> None:
+    arguments = ["-I", "-S", "-c", HOLDER, how, "62600", str(BACKEND)]
+    with subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd="/",
+        env={"SECRET": "of the environment"},
+    ) as holder:
+        assert holder.stdout is not None
+        address, child = holder.stdout.readline().split()
+        assert child == "0"
+        looking = [sys.executable, "-I", "-S", "-c", LOOKER, str(holder.pid), address, "62600"]
+        assert subprocess.run(looking, capture_output=True, text=True, cwd="/").stdout.split() == seen
+        holder.communicate()
+
+
+@pytest.mark.anyio
+async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
+    libc = ctypes.CDLL(None)
+    libc.prctl(4, 1, 0, 0, 0)
+    try:
+        async with serve(Script([])):
+            assert libc.prctl(3, 0, 0, 0, 0) == 0
+    finally:
+        libc.prctl(4, 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("is_root", "version", "said"),
+    [(True, 0, ""), (False, 6, ""), (False, 5, "end each other"), (False, 0, "no Landlock")],
+)
+def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
+    told = shortcoming_of(is_root, version)
+    assert (told is None) is (said == "") and said in (told or "")
 
 
 def test_what_is_not_kept_apart_is_told() -> None:

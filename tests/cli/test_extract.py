@@ -110,6 +110,15 @@ def test_wrong_usage_is_said_before_anything_starts(home: Home):
         assert said in done.err.replace("│\n│ ", "") and "Starting" not in done.err
 
 
+def test_where_too_much_waits_it_waits_for_room_and_goes_on(home: Home):
+    one = home.file("one.txt", "Invoice number: 1\nTotal: 10.00 EUR\n")
+    done = home.run("extract", *[one] * 4, "--json", FIELDMARK_MAX_WAITING_DOCUMENTS="1")
+    assert done.code == 0 and len(done.out.splitlines()) == 4
+    assert "Waiting for room" in done.err
+    done = home.run("extract", *[one] * 4, "--json")
+    assert done.code == 0 and "Waiting for room" not in done.err
+
+
 def test_two_at_once_share_the_home(home: Home):
     commands = [home.start("extract", INVOICE, "--json") for _ in range(2)]
     results = [finish(command) for command in commands]

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from fieldmark.db.embedded import Embedded
-from fieldmark.db.migrate import migrate, pending, statements
+from fieldmark.db.migrate import MostWaiting, migrate, pending, statements
 from fieldmark.db.pool import Database
 from fieldmark.errors import Misconfigured, Unavailable
 from standing import Clone
@@ -69,6 +69,34 @@ async def test_ours_make_a_database_in_which_the_service_finds_all_it_needs(clon
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             async with database.as_service() as connection:
                 await connection.execute("delete from supabase_migrations.schema_migrations")
+
+
+async def test_no_member_keeps_a_start_waiting_and_the_owner_does(clone: Clone) -> None:
+    ledger = "supabase_migrations.schema_migrations"
+    with psycopg.connect(clone.app_url) as member:
+        member.execute("select pg_advisory_lock(%s)", [0x6669656C64])  # any that could be guessed, or read in pg_locks
+        member.execute(f"lock table {ledger} in access share mode".encode())  # it may read it
+        await asyncio.wait_for(migrate(clone.owner_url), 60)
+        for role in ("fieldmark_app", "authenticated"):
+            member.rollback()
+            member.execute(f"set role {role}".encode())
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                member.execute(f"lock table {ledger} in share update exclusive mode nowait".encode())
+    with psycopg.connect(clone.owner_url) as owner:
+        owner.execute(f"lock table {ledger} in share update exclusive mode".encode())
+        waiting = asyncio.create_task(migrate(clone.owner_url))
+        await asyncio.wait({waiting}, timeout=1)
+        assert not waiting.done()
+        owner.rollback()
+        await waiting
+
+
+async def test_the_limits_of_what_waits_are_what_the_last_start_said(clone: Clone) -> None:
+    limits = "select (runs, documents)::text from private.most_waiting"
+    assert _ask(clone.owner_url, limits) == "(2000,2000)"
+    await migrate(clone.owner_url, most_waiting=MostWaiting(7, 8))
+    await migrate(clone.owner_url)  # which says nothing of it
+    assert _ask(clone.owner_url, limits) == "(7,8)"
 
 
 async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> None:

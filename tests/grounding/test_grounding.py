@@ -257,3 +257,28 @@ def test_a_number_that_stands_alone_is_meant_rather_than_one_with_a_unit() -> No
 def test_groups_of_an_identifier_stand_close_together() -> None:
     assert laid_out([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
     assert laid_out([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
+
+
+def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -> None:
+    printed = "Total 963,12 €\nDate 26.10.22\nNote Thank you"
+    paths = "a.Total: 963.12\na.Currency: EUR\na.Date: 2022-10-26\na.Iban: DE75512108001245126199\na.Note: Thank you"
+    index = DocumentIndex([PageWords(2, words_of(paths), for_machines=True), PageWords(1, words_of(printed))])
+    fields = {"total": 963.12, "currency": "EUR", "date": "2022-10-26", "iban": "DE75512108001245126199"}
+    # Even where the model says that it read it there.
+    claims = {name: Claim(quote=f"a.{name.capitalize()}:", page=2) for name in fields}
+    for found in (index.ground(fields, {}), index.ground(fields, claims)):
+        pages = {name: finding.place.page for name, finding in found.items() if finding.place}
+        assert pages == {"total": 1, "currency": 1, "date": 1, "iban": 2}
+    assert index.find(963.12).page == 1 and index.find("DE75512108001245126199").page == 2
+    # A quote is looked for where it is said to stand.
+    assert [index.find_quote("Thank you", page=page).page for page in (None, 1, 2)] == [1, 1, 2]
+    assert index.find_quote("Date", page=2).page == 1 and index.find_quote("a.Total: 963.12").page == 2
+    assert index.find("nowhere") is None
+
+
+def test_a_quote_alone_on_a_printed_page_does_not_hide_the_value_for_machines() -> None:
+    index = DocumentIndex(
+        [PageWords(1, words_of("Account see below")), PageWords(2, words_of("Iban: DE75 5121"), for_machines=True)]
+    )
+    found = index.ground({"iban": "DE755121"}, {"iban": Claim(quote="see below", page=1)})["iban"]
+    assert found.place is not None and (found.place.page, found.place.match) == (2, "normalised")

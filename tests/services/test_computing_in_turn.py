@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from uuid import uuid4
 
 import pytest
 
+from fieldmark.db.aside import aside
 from fieldmark.errors import TooManyAtOnce
-from fieldmark.services.turns import AT_ONCE, MOST_WAITING, in_turn
+from fieldmark.services.turns import AT_ONCE, DRAWING, MOST_WAITING, in_turn, in_turn_at_last, without_turn
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +66,41 @@ async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
     await asyncio.sleep(0.05)
     waiting.cancel()
     assert await asyncio.wait_for(in_turn(org, int), 10) == 0
+
+
+async def test_what_follows_a_write_is_never_refused():
+    org, go = uuid4(), threading.Event()
+    asked = [asyncio.create_task(in_turn(org, go.wait)) for _ in range(MOST_WAITING)]
+    await asyncio.sleep(0.05)
+    answered = asyncio.create_task(in_turn_at_last(org, int))
+    await asyncio.sleep(0.05)
+    go.set()
+    assert await answered == 0
+    await asyncio.gather(*asked)
+
+
+async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
+    go = threading.Event()
+    asked = [asyncio.create_task(how(go.wait)) for _ in range(50) for how in (partial(in_turn, uuid4()), without_turn)]
+    await asyncio.sleep(0.05)
+    assert await asyncio.wait_for(asyncio.to_thread(int), 10) == 0
+    assert await asyncio.wait_for(aside(int), 10) == 0
+    go.set()
+    await asyncio.gather(*asked)
+
+
+async def test_who_has_many_pages_drawn_keeps_nobody_from_one():
+    loud, done, go = uuid4(), [], asyncio.Event()
+
+    async def draw(org, name):
+        async with DRAWING.of(org):
+            await go.wait()
+            done.append(name)
+
+    asked = [asyncio.create_task(draw(loud, "loud")) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    asked.append(asyncio.create_task(draw(uuid4(), "quiet")))
+    await asyncio.sleep(0.05)
+    go.set()
+    await asyncio.gather(*asked)
+    assert "quiet" in done[:3]

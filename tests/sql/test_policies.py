@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from doors import Doors, House, become
 from matrix import ACTORS, CALLS, CASES, Case, outcome
 from psycopg import DatabaseError
 from psycopg.errors import InsufficientPrivilege
+
+import fieldmark
 
 VERBS = {"select", "insert", "update", "delete"}
 
@@ -457,3 +460,14 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "release_waiting_runs",
         "make_room",
     }
+
+
+def test_nothing_of_ours_waits_for_a_lock_that_anybody_may_take(doors: Doors) -> None:
+    with doors.as_owner() as owner:
+        found = owner.execute(
+            """select proname from pg_proc where prosrc like '%advisory%'
+               and pronamespace in ('public'::regnamespace, 'private'::regnamespace)"""
+        ).fetchall()
+    assert found == []
+    told = [str(file) for file in Path(fieldmark.__file__).parent.rglob("*.py") if "pg_advisory" in file.read_text()]
+    assert told == []

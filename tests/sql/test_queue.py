@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from doors import Doors, House
 
+from fieldmark.worker.jobs import with_spare
+
 
 @contextmanager
 def empty_queue(doors: Doors) -> Iterator[psycopg.Connection]:
@@ -38,7 +40,7 @@ def add(owner: psycopg.Connection, org: UUID, many: int) -> None:
     )
 
 
-def claim(owner: psycopg.Connection, by: int, queue: str = "documents", places: int = 1) -> UUID | None:
+def claim(owner: psycopg.Connection, by: int, queue: str = "documents", places: int = 1000) -> UUID | None:
     """The organisation of the job that a worker gets."""
     lock = one(owner, "select lock from private.claim_job(%s, %s, %s)", queue, by, places)
     return lock and UUID(lock[:36])
@@ -71,21 +73,39 @@ def test_the_jobs_of_one_organisation_keep_their_order(doors: Doors, house: Hous
         assert ids == sorted(ids)
 
 
-def test_an_organisation_that_has_all_other_places_does_not_get_the_last(doors: Doors, house: House) -> None:
+def done(owner: psycopg.Connection, org: UUID) -> None:
+    owner.execute(
+        """delete from procrastinate_jobs where id = (
+             select id from procrastinate_jobs where status = 'doing' and left(lock, 36) = %s limit 1)""",
+        [str(org)],
+    )
+
+
+def test_who_waits_alone_has_every_place_and_no_more(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
         add(owner, house.org, 10)
-        assert [claim(owner, me, places=3) for _ in range(3)] == [house.org, house.org, None]
-        add(owner, house.other_org, 1)
-        assert claim(owner, me, places=3) == house.other_org
+        assert [claim(owner, me, places=2) for _ in range(3)] == [house.org, house.org, None]
+        done(owner, house.org)
+        assert [claim(owner, me, places=2) for _ in range(2)] == [house.org, None]
 
 
-def test_alone_it_gets_the_last_place_too(doors: Doors, house: House) -> None:
+def test_whoever_comes_waits_for_nobody_s_end_and_has_the_next_free_place(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
-        owner.execute("delete from organisations where id <> %s", [house.org])
         add(owner, house.org, 10)
-        assert [claim(owner, me, places=3) for _ in range(3)] == [house.org] * 3
+        assert [claim(owner, me, places=2) for _ in range(2)] == [house.org] * 2
+        add(owner, house.other_org, 3)
+        # One place more, for one that has none; the next that becomes free makes up for it.
+        assert [claim(owner, me, places=2) for _ in range(2)] == [house.other_org, None]
+        done(owner, house.org)
+        assert claim(owner, me, places=2) is None
+        done(owner, house.org)
+        assert claim(owner, me, places=2) is not None
+
+
+def test_a_worker_that_has_one_place_has_one() -> None:
+    assert [with_spare(places) for places in (1, 2, 4)] == [1, 3, 5]
 
 
 def test_a_document_with_the_id_of_anothers_extraction_holds_nothing_up(doors: Doors, house: House) -> None:
@@ -118,7 +138,7 @@ def test_a_claim_looks_at_no_more_where_more_waits(doors: Doors, house: House, m
         add(owner, house.org, many)
         for _ in range(3):
             claim(owner, me)
-        for places in (1, 4):  # with 4 it has all places but one, and nobody else waits
+        for places in (4, 3):  # of 3 it has all, and nobody else waits
             plan = one(
                 owner,
                 "explain (analyze, buffers, format json) select from private.claim_job('documents', %s, %s)",
@@ -187,6 +207,19 @@ def test_where_nothing_is_said_there_is_a_limit_too(doors: Doors, house: House) 
     with doors.as_owner() as owner, pytest.raises(psycopg.DatabaseError) as error:
         add(owner, house.org, 2001)
     assert error.value.sqlstate == "PT429"
+
+
+def test_the_limit_of_all_is_what_migrating_says_and_that_of_one_comes_first(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        owner.execute("update private.most_waiting set (runs, documents) = row(0, 8)")
+        owner.execute("update queue_limits set max_waiting_documents = 20 where org_id = %s", [house.other_org])
+        add(owner, house.other_org, 10)
+        with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
+            add(owner, house.org, 10)
+        assert error.value.sqlstate == "PT429"
+        with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
+            begin(owner, house.org, house.document, house.extraction)
+        assert error.value.sqlstate == "PT429"
 
 
 def test_a_thousand_in_one_statement_are_counted_once(doors: Doors, house: House) -> None:

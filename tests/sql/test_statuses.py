@@ -17,11 +17,13 @@ from fieldmark.domain.statuses import (
     ExtractionStatus,
     MembershipRole,
     ProposalStatus,
+    ReadingError,
     RunStatus,
 )
 
 ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("documents", "status"): DocumentStatus,
+    ("documents", "error_code"): ReadingError,
     ("extractions", "status"): ExtractionStatus,
     ("extraction_proposals", "status"): ProposalStatus,
     ("extraction_journal", "actor"): Actor,

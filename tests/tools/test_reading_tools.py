@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -51,8 +51,8 @@ async def lay(database, clone, make_user):
     """Lays out a document of these pages and takes up a run on it."""
     scope = await make_user()
 
-    async def lay(pages: list[str], warnings: Sequence[ReadingWarning] = ()):
-        async with laid_out(database, clone.owner_url, scope, pages, warnings) as desk:
+    async def lay(pages: list[str], warnings: Sequence[ReadingWarning] = (), for_machines: Collection[int] = ()):
+        async with laid_out(database, clone.owner_url, scope, pages, warnings, for_machines=for_machines) as desk:
             return await desk.context()
 
     return lay
@@ -178,3 +178,11 @@ async def test_a_query_is_text_and_no_pattern(lay):
 )
 def test_what_is_read_is_said_in_words(pages, said):
     assert EXTRACTION.toolset.summary("get_document_text", {"pages": pages}) == f"Reading {said}"
+
+
+async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None:
+    context = await lay(["Total 1,00", "a.Total: 1.00", "b " * 30_000], for_machines=(2, 3))
+    everything = await read(context)
+    assert (everything.code, everything.data["for_machines_from"]) == ("more", 2)
+    assert (await read(context, pages="1")).data is None
+    assert (await read(context, pages="3-")).data["for_machines_from"] == 3

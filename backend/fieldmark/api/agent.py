@@ -15,6 +15,7 @@ from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
+from fieldmark.api.shapes import json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import DocumentFailed, NotFound
@@ -24,7 +25,9 @@ from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
 from fieldmark.runtime import Runtime
+from fieldmark.services.extractions import is_valid
 from fieldmark.stores import extractions
+from fieldmark.stores.rows import ExtractionRow
 
 
 def _to_a_millionth(amount: Decimal) -> Decimal:
@@ -145,7 +148,7 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
         runtime: TheRuntime,
         idempotency_key: IdempotencyKey = None,
         deltas: Deltas = False,
-    ) -> Response | RunResult:
+    ) -> Response:
         options = launch.RunOptions(
             approval=body.approval,
             background=body.background,
@@ -174,7 +177,7 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
 
 async def approve(
     body: ApproveRequest, request: Request, scope: TheScope, runtime: TheRuntime, deltas: Deltas = False
-) -> Response | RunResult:
+) -> Response:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
     the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user, or by
     any member once that user has left the organisation; then the run goes on as the decider's. 409 for a call that
@@ -206,7 +209,7 @@ async def list_tools(
 
 async def _answer(
     request: Request, runtime: Runtime, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool
-) -> Response | RunResult:
+) -> Response:
     if "text/event-stream" in request.headers.get("accept", ""):
         return event_stream(runtime, scope, run_id, after, deltas=deltas)
     run = await end_of(runtime.database, scope, run_id)
@@ -215,15 +218,14 @@ async def _answer(
     async with runtime.database.as_user(scope) as conn:
         extraction = None
         if run.extraction_id is not None:
-            row = await extractions.get(conn, run.extraction_id)
-            if row is None:  # deleted between two looks, and the run with it
+            extraction = await extractions.get(conn, run.extraction_id)
+            if extraction is None:  # deleted between two looks, and the run with it
                 raise await absent(conn, scope, run_id)
-            extraction = Extraction.of(row)
         waiting = (await decisions.pending_calls(conn, [run])).get(run_id)
-    return RunResult(
+    result = RunResult(
         run_id=run_id,
         status=run.status,
-        extraction=extraction,
+        extraction=None,
         answer=run.answer,
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
         usage=run.usage,
@@ -231,3 +233,9 @@ async def _answer(
         error=run.error,
         code=run.error_code,
     )
+    valid = None if extraction is None else await is_valid(scope.org_id, extraction)
+    return await json_of(_with_extraction, result, extraction, valid)
+
+
+def _with_extraction(result: RunResult, row: ExtractionRow | None, valid: bool | None) -> RunResult:
+    return result if row is None else result.model_copy(update={"extraction": Extraction.of(row, valid)})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from uuid import UUID
 
 import uvicorn
 from fastapi import FastAPI
@@ -72,6 +74,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.own_port = False
+    app.state.requests = Counter[UUID]()  # under way, by organisation
     add_handlers(app)
     describe(app, event_schemas())
     forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}

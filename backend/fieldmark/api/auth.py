@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import AsyncGenerator
 from typing import Annotated
 from uuid import UUID
 
@@ -9,7 +11,7 @@ import structlog
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from fieldmark.errors import Invalid
+from fieldmark.errors import Invalid, TooManyAtOnce
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations
@@ -28,12 +30,23 @@ async def scope_of(
     x_org_id: Annotated[
         str | None, Header(description="Which of the caller's organisations; the personal one if left out.")
     ] = None,
-) -> Scope:
-    """Who asks, and in which organisation. Raises NotFound for an organisation not theirs."""
+) -> AsyncGenerator[Scope]:
+    """Who asks, and in which organisation, until it is answered. Raises NotFound for an organisation not theirs, and
+    TooManyAtOnce where as many of its requests are under way as may."""
     user_id: UUID = request.state.user_id
     scope = await organisations.enter(runtime_of(request).database, user_id, _asked_for(x_org_id))
     structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(user_id))
-    return scope
+    # A request may take as long as a run, and a stream longer. Without a bound one organisation had all connections.
+    under_way: Counter[UUID] = request.app.state.requests
+    if under_way[scope.org_id] >= max(1, runtime_of(request).settings.max_connections * 7 // 10):
+        raise TooManyAtOnce("Too many requests of this organisation are under way at once: end some of its streams.")
+    under_way[scope.org_id] += 1
+    try:
+        yield scope
+    finally:
+        under_way[scope.org_id] -= 1
+        if not under_way[scope.org_id]:
+            del under_way[scope.org_id]
 
 
 def _asked_for(header: str | None) -> UUID | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,21 +13,27 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
+from fieldmark.api.problems import log, responses
+from fieldmark.api.shapes import json_of
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.domain.statuses import DocumentStatus, ReadingError
+from fieldmark.errors import FieldmarkError, Invalid, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.runtime import Runtime
 from fieldmark.services import documents
-from fieldmark.stores.rows import DocumentRow
+from fieldmark.services.turns import DRAWING
+from fieldmark.stores.rows import DocumentRow, PageRow
+from fieldmark.stores.rows import PageText as PageTextRow
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
-_rendering = asyncio.Semaphore(2)
+PAGES_AT_ONCE = 25
 
 
 class Document(BaseModel):
@@ -39,10 +46,7 @@ class Document(BaseModel):
     page_count: int | None
     status: DocumentStatus
     error: str | None = Field(description="Why it failed: one sentence a person can act on.")
-    error_code: str | None = Field(
-        description="Why it failed, for programs: damaged, no_text, over_limit, password, unsupported, not_found, "
-        "too_large or unreadable."
-    )
+    error_code: ReadingError | None = Field(description="Why it failed, for programs.")
     created_at: datetime
 
     @classmethod
@@ -196,18 +200,48 @@ async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntim
     await runtime.documents.remove(scope, document_id)
 
 
-@router.get("/{document_id}/text", responses=responses(401, 404, 409, 422))
+@router.get("/{document_id}/text", response_model=list[PageText], responses=responses(401, 404, 409, 422))
 async def get_document_text(
     document_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
     first: Annotated[int, Query(ge=1, description="The first page, counted from 1.")] = 1,
     last: Annotated[int | None, Query(ge=1, description="The last page; all that follow if left out.")] = None,
-) -> list[PageText]:
+) -> Response:
     """The text of pages `first` to `last`, of all pages without them."""
-    async with runtime.database.as_user(scope) as conn:
-        rows = await documents.get_texts(conn, document_id, first, last)
-    return [PageText.model_validate(row, from_attributes=True) for row in rows]
+    pages = _texts(runtime, scope, document_id, first, last)
+    begun = await anext(pages)  # what is refused is refused before the answer begins
+    return StreamingResponse(_as_list(begun, pages), media_type="application/json")
+
+
+async def _texts(
+    runtime: Runtime, scope: Scope, document_id: UUID, first: int, last: int | None
+) -> AsyncGenerator[list[PageTextRow]]:
+    """The pages a few at a time: all of a document may have hundreds of megabytes."""
+    while True:
+        until = first + PAGES_AT_ONCE - 1 if last is None else min(last, first + PAGES_AT_ONCE - 1)
+        async with runtime.database.as_user(scope) as conn:
+            rows = await documents.get_texts(conn, document_id, first, until)
+        yield rows
+        if until == last or len(rows) < PAGES_AT_ONCE:
+            return
+        first = until + 1
+
+
+async def _as_list(rows: list[PageTextRow], others: AsyncGenerator[list[PageTextRow]]) -> AsyncGenerator[bytes]:
+    before = b"["
+    try:
+        while True:
+            for row in rows:
+                yield before + PageText(number=row.number, text=row.text).model_dump_json().encode()
+                before = b","
+            if (following := await anext(others, None)) is None:
+                break
+            rows = following
+    except FieldmarkError as error:  # deleted meanwhile, say: the list is never closed
+        log.warning("text broke off", reason=error.code)
+        return
+    yield b"[]" if before == b"[" else b"]"
 
 
 @router.get(
@@ -221,17 +255,21 @@ async def get_page_image(document_id: UUID, number: int, scope: TheScope, runtim
         document = await documents.get_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
-    async with _rendering, runtime.files.local(document.storage_path) as path:
+    async with DRAWING.of(scope.org_id), runtime.files.local(document.storage_path) as path:
         image = await render_page(path, document.media_type or "", number, runtime.reading_limits)
     # A document's content never changes under its id.
     return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
 
 
-@router.get("/{document_id}/pages/{number}", responses=responses(401, 404, 409, 422))
-async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Page:
+@router.get("/{document_id}/pages/{number}", response_model=Page, responses=responses(401, 404, 409, 422))
+async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
     """One page: its text, size, and words with boxes."""
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get_page(conn, document_id, number)
+    return await json_of(_page, row)
+
+
+def _page(row: PageRow) -> Page:
     words = [
         Word(text=w[0], x0=w[1], y0=w[2], x1=w[3], y1=w[4], confidence=w[5] if len(w) > 5 else None) for w in row.words
     ]

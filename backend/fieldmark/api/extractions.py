@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
-from fieldmark.api.shapes import ShownAs
+from fieldmark.api.problems import FieldError, responses
+from fieldmark.api.shapes import ShownAs, json_of
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.statuses import Actor, ExtractionStatus
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
-from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.rows import ExtractionRow, PastExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
@@ -81,6 +83,12 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
+_VALID = (
+    "Whether the fields follow the extraction's schema and its rules as they stand, whoever wrote them. null without a "
+    "schema. What is wrong is in `problems`."
+)
+
+
 class Extraction(BaseModel):
     """The typed fields of one document."""
 
@@ -88,6 +96,7 @@ class Extraction(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    valid: bool | None = Field(description=_VALID)
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
     confidence_scores: dict[str, float] = Field(
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
@@ -103,9 +112,9 @@ class Extraction(BaseModel):
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: ExtractionRow) -> Self:
+    def of(cls, row: ExtractionRow, valid: bool | None) -> Self:
         """An extraction as the service answers it."""
-        return cls.model_validate(row, from_attributes=True)
+        return cls.model_validate({**row.shown(), "valid": valid})
 
 
 class ChangedExtraction(Extraction):
@@ -116,6 +125,13 @@ class ChangedExtraction(Extraction):
         description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
         "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
     )
+    errors: list[FieldError] = Field(description="The same for programs, in the same order.")
+
+    @classmethod
+    def with_problems(cls, row: ExtractionRow, found: Sequence[Violation]) -> Self:
+        """An extraction and what the schema says against it."""
+        valid = None if row.schema is None else not found
+        return cls.model_validate({**row.shown(), "valid": valid, **_told(found)})
 
 
 class Problems(BaseModel):
@@ -123,6 +139,7 @@ class Problems(BaseModel):
 
     version: int
     problems: list[str] = Field(description="As in the answer to a change.")
+    errors: list[FieldError] = Field(description="As in the answer to a change.")
 
 
 class PastExtraction(BaseModel):
@@ -135,6 +152,11 @@ class PastExtraction(BaseModel):
     extracted_fields: dict[str, Any]
     changed_at: datetime = Field(description="When this version came about.")
 
+    @classmethod
+    def of(cls, row: PastExtractionRow) -> Self:
+        """The fields of a version as the service answers them."""
+        return cls.model_validate(row, from_attributes=True)
+
 
 class ExtractionSummary(BaseModel):
     """An extraction without its fields."""
@@ -143,6 +165,7 @@ class ExtractionSummary(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    valid: bool | None = Field(description=_VALID)
     version: int
     proposals: int = Field(description="How many wait for you.")
     created_at: datetime
@@ -265,29 +288,33 @@ async def list_extractions(
     """The organisation's extractions, or those of one document."""
     async with runtime.database.as_user(scope) as conn:
         page = await extractions.list_page(conn, scope, document_id=document_id, limit=limit, before=before)
-    items = [ExtractionSummary.model_validate(row, from_attributes=True) for row in page.items]
+    judged = await extractions.are_valid(runtime.database, scope, page.items)
+    items = [
+        ExtractionSummary.model_validate({**asdict(row), "valid": valid})
+        for row, valid in zip(page.items, judged, strict=True)
+    ]
     return ExtractionList(items=items, next=page.next)
 
 
-@router.get("/{extraction_id}", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}", response_model=Extraction | PastExtraction, responses=responses(401, 404, 422))
 async def get_extraction(
     extraction_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
     version: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The fields as they stood then.")] = None,
-) -> Extraction | PastExtraction:
+) -> Response:
     """One extraction as it stands now, or its fields as they stood at a version."""
     async with runtime.database.as_user(scope) as conn:
-        if version is None:
-            return Extraction.of(await extractions.get(conn, extraction_id))
-        past = await extractions.get_version(conn, extraction_id, version)
-        return PastExtraction.model_validate(past, from_attributes=True)
+        if version is not None:
+            return await json_of(PastExtraction.of, await extractions.get_version(conn, extraction_id, version))
+        row = await extractions.get(conn, extraction_id)
+    return await json_of(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 
 
-@router.patch("/{extraction_id}", responses=_CHANGES)
+@router.patch("/{extraction_id}", response_model=ChangedExtraction, responses=_CHANGES)
 async def set_document_type(
     extraction_id: UUID, body: DocumentType, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
     return await _change(
         runtime,
@@ -303,7 +330,7 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    return Problems(version=row.version, problems=await _problems(row))
+    return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
@@ -330,10 +357,10 @@ async def get_history(
     return History(items=[Change.model_validate(row, from_attributes=True) for row in rows], next=following)
 
 
-@router.patch("/{extraction_id}/fields", responses=_CHANGES)
+@router.patch("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
 async def set_field(
     extraction_id: UUID, body: FieldValue, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Set one field, to another value or to the one that stands there because it is right: then it is locked, and
     agents propose another value instead of writing it. Missing objects on the way are made, a list grows at its end. A
     value that breaks the schema is stored, since the document may say so, and `problems` names it. Where the value
@@ -341,19 +368,17 @@ async def set_field(
     return await _write(runtime, scope, extraction_id, if_match, FieldWrite(paths.parse(body.path), body.value))
 
 
-@router.delete("/{extraction_id}/fields", responses=_CHANGES)
+@router.delete("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
 async def remove_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
     locks."""
     return await _write(runtime, scope, extraction_id, if_match, FieldRemoval(paths.parse(path)))
 
 
-@router.post("/{extraction_id}/complete", responses=_CHANGES)
-async def complete(
-    extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+@router.post("/{extraction_id}/complete", response_model=ChangedExtraction, responses=_CHANGES)
+async def complete(extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None) -> Response:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
     rule of the schema, say. `problems` lists what it is complete in spite of."""
     return await _change(
@@ -361,25 +386,25 @@ async def complete(
     )
 
 
-@router.post("/{extraction_id}/restore", responses=_CHANGES)
+@router.post("/{extraction_id}/restore", response_model=ChangedExtraction, responses=_CHANGES)
 async def restore_version(
     extraction_id: UUID, body: RestoreRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
     indexes = DocumentIndexes()
 
-    async def attempt() -> ChangedExtraction:
+    async def attempt() -> Response:
         prepared = await extractions.prepare_restore(runtime.database, scope, indexes, extraction_id, body.version)
         return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.restore(conn, prepared))
 
     return await again_while_stale(attempt)
 
 
-@router.delete("/{extraction_id}/locks", responses=_CHANGES)
+@router.delete("/{extraction_id}/locks", response_model=ChangedExtraction, responses=_CHANGES)
 async def unlock_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
     return await _change(
@@ -387,10 +412,10 @@ async def unlock_field(
     )
 
 
-@router.post("/{extraction_id}/proposals", responses=_CHANGES)
+@router.post("/{extraction_id}/proposals", response_model=ChangedExtraction, responses=_CHANGES)
 async def decide_proposals(
     extraction_id: UUID, body: DecisionsRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> ChangedExtraction:
+) -> Response:
     """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
     proposed again while the same value stands."""
     decisions = [(decision.id, decision.accepted) for decision in body.decisions]
@@ -403,13 +428,11 @@ async def decide_proposals(
     )
 
 
-async def _write(
-    runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write
-) -> ChangedExtraction:
+async def _write(runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write) -> Response:
     """A person's write of fields: its evidence is looked for before anything is locked."""
     indexes = DocumentIndexes()
 
-    async def attempt() -> ChangedExtraction:
+    async def attempt() -> Response:
         prepared = await extractions.prepare_write(runtime.database, scope, indexes, extraction_id, write, PERSON)
         return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.apply(conn, prepared))
 
@@ -422,14 +445,14 @@ async def _change(
     extraction_id: UUID,
     if_match: str | None,
     act: Callable[[Connection], Awaitable[object]],
-) -> ChangedExtraction:
+) -> Response:
     """Change, read back, answer: one transaction, at the version that the caller saw."""
     seen = _version_in(if_match)
     async with runtime.database.as_user(scope) as conn:
         await extractions.lock(conn, extraction_id, seen)
         await act(conn)
         row = await extractions.get(conn, extraction_id)
-    return ChangedExtraction(**dict(Extraction.of(row)), problems=await _problems(row))
+    return await json_of(ChangedExtraction.with_problems, row, await extractions.problems(scope.org_id, row))
 
 
 def _version_in(if_match: str | None) -> int | None:
@@ -441,5 +464,7 @@ def _version_in(if_match: str | None) -> int | None:
     return int(found[1])
 
 
-async def _problems(row: ExtractionRow) -> list[str]:
-    return [violation.message for violation in await extractions.problems(row)]
+def _told(found: Sequence[Violation]) -> dict[str, Any]:
+    """Violations in sentences, and for programs."""
+    errors = [FieldError(path=paths.name(one.path), code=one.code, message=one.message) for one in found]
+    return {"problems": [one.message for one in found], "errors": errors}

@@ -14,12 +14,21 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from fieldmark.api.request_log import route_of
+from fieldmark.domain import paths
 from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unauthenticated, Unavailable
 
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
 _MAX_DETAIL_CHARACTERS = 2000
+
+
+class FieldError(BaseModel):
+    """One thing that is wrong in what came, or in fields."""
+
+    path: str = Field(description="Where: document_id, items[2].price. Empty for the whole.")
+    code: str = Field(examples=["missing"], description="Stable: programs may compare it.")
+    message: str
 
 
 class Problem(BaseModel):
@@ -30,6 +39,12 @@ class Problem(BaseModel):
     status: int = Field(examples=[404])
     detail: str = Field(examples=["There is no such document."])
     code: str = Field(examples=["not_found"], description="Stable: programs may compare it.")
+    errors: list[FieldError] | None = Field(
+        default=None, description="With a request that is `invalid`: what is wrong in it, the first ten. Else left out."
+    )
+    suggestion: dict[str, Any] | None = Field(
+        default=None, description="With `invalid_schema`, else left out: the nearest JSON Schema to what came."
+    )
     changes: list[dict[str, Any]] | None = Field(
         default=None,
         description="With `target_changed`, else left out: for each path what stands there now (`old`), what stood "
@@ -67,7 +82,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def add_handlers(app: FastAPI) -> None:
     """Let every error of this application leave as a problem, and its OpenAPI say what that is."""
-    describe(app, {"Problem": Problem.model_json_schema()})
+    shape = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    describe(app, shape.pop("$defs") | {"Problem": shape})
     app.add_exception_handler(FieldmarkError, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -121,17 +137,24 @@ def problem_of(known: FieldmarkError) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    faults = error.errors()
-    return problem(422, "invalid", "Invalid request", "; ".join(map(_in_words, faults[:10])) + ".")
+    faults = error.errors()[:10]
+    told = [_in_words(fault) for fault in faults]
+    errors = [
+        FieldError(path=where, code=fault["type"], message=what).model_dump()
+        for fault, (where, what) in zip(faults, told, strict=True)
+    ]
+    sentence = "; ".join(f"{where or 'body'}: {what}" for where, what in told) + "."
+    return problem(422, "invalid", "Invalid request", sentence, details={"errors": errors})
 
 
-def _in_words(fault: dict[str, Any]) -> str:
+def _in_words(fault: dict[str, Any]) -> tuple[str, str]:
+    """Where something is wrong, and what."""
     where, what = fault["loc"][1:], fault["msg"]
     if fault["type"] == "json_invalid" and where:  # its place is a character's number, or in the words already
-        return f"body: it is no JSON at character {where[0]}: {fault['ctx']['error']}"
+        return "", f"it is no JSON at character {where[0]}: {fault['ctx']['error']}"
     if not where and fault["type"] == "model_attributes_type":
         what = "it must be a JSON object, sent as Content-Type: application/json"
-    return f"{'.'.join(map(str, where)) or 'body'}: {what}"
+    return paths.name(where), what
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

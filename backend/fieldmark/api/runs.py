@@ -14,7 +14,7 @@ from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import Malformed
+from fieldmark.errors import Forgotten, Malformed
 from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described, listed
@@ -82,9 +82,14 @@ async def get_run_events(
     ended. From any event on, as often as you like, from any server."""
     after = number_after(last_event_id)
     async with runtime.database.as_user(scope) as conn:
-        if await runs.get(conn, run_id) is None:
+        run = await runs.get(conn, run_id)
+        if run is None:
             raise await absent(conn, scope, run_id)
+        last = await runs.last_event(conn, run_id)
+        # (Every end is told by an event.)
+        if run.finished_at is not None and last == 0:
+            raise Forgotten("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
         # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
-        if after > await runs.last_event(conn, run_id):
+        if after > last:
             raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
     return event_stream(runtime, scope, run_id, after, deltas=deltas)

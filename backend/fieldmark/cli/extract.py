@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from uuid import UUID, uuid4
 
 import typer
@@ -12,14 +15,20 @@ import typer
 from fieldmark.cli.files import check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS, at_once, opened, read_settings, run, say_offline
 from fieldmark.cli.terminal import err, plain, tell
-from fieldmark.errors import FieldmarkError, Misconfigured, Unavailable
+from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unavailable
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
+    from rich.status import Status
+
     from fieldmark.db.pool import Database
     from fieldmark.identity.scope import Scope
 
 MAX_WARNINGS = 5
+ROOM_SECONDS = 2
+"""Sooner than HTTP's clients are told to come again: there is only this one."""
+
+T = TypeVar("T")
 
 
 def extract(
@@ -80,14 +89,20 @@ async def _extract(
                     for file in files:
                         tell(status, f"Taking in {plain(file.name)}…")
                         try:
-                            document = await runtime.documents.upload(scope, file, file.name)
+                            document = await _when_there_is_room(
+                                status, lambda file=file: runtime.documents.upload(scope, file, file.name)
+                            )
                             # Known by its key before it is there, and so found again however this is interrupted.
                             keys.append(str(uuid4()))
                             options = launch.RunOptions(approval="ask" if ask else None, idempotency_key=keys[-1])
                             wanted = {"document_id": document.id, "schema": schema, "instructions": instructions}
-                            run_id = await launch.start_by_name(
-                                runtime.database, scope, "extract", wanted, prices=runtime.prices, options=options
+                            start = partial(
+                                launch.start_by_name,
+                                *(runtime.database, scope, "extract", wanted),
+                                prices=runtime.prices,
+                                options=options,
                             )
+                            run_id = await _when_there_is_room(status, start)
                         except (Unavailable, Misconfigured):
                             raise
                         except FieldmarkError as error:
@@ -111,6 +126,21 @@ async def _extract(
                     await _cancel_all(runtime.database, scope, keys)
                     raise
     return done, waiting
+
+
+async def _when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -> T:
+    """What the action answers, begun again for as long as too much of the organisation waits. Raises what it raises
+    otherwise."""
+    told = False
+    while True:
+        try:
+            return await act()
+        except QueueFull as full:
+            if not told:
+                err.print(f"  [yellow]! {plain(str(full))}[/yellow] [dim]Waiting for room.[/dim]")
+                told = True
+                tell(status, "Waiting for room in the queue…")
+            await asyncio.sleep(ROOM_SECONDS)
 
 
 async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:

@@ -47,7 +47,7 @@ async def to_the_end(
         row = None if known is None else await extractions.get(conn, known)
     if run is None or row is None or run.status is not RunStatus.COMPLETED:
         return None, False
-    return as_json(row), False
+    return await as_json(scope.org_id, row), False
 
 
 async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:

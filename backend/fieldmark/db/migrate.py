@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import importlib.metadata
 import re
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 from procrastinate.schema import SchemaManager
@@ -22,7 +23,6 @@ from fieldmark.errors import Misconfigured, Unavailable
 _Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
 _HERE: Final = Path(__file__).parent
-_LOCK: Final = 0x6669656C64  # "field": whoever migrates this database holds this advisory lock
 _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
 _SHIM_MARK: Final = "Made by Fieldmark in place of Supabase's, shim "
 _QUEUE_MARK: Final = "procrastinate "
@@ -42,13 +42,26 @@ class _Migration:
         return self.text.startswith(_CONCURRENTLY)
 
 
-async def migrate(owner_url: str, *, app_password: str | None = None, folder: Path | None = None) -> list[str]:
+class MostWaiting(NamedTuple):
+    """How many runs and documents of each organisation may wait, where `queue_limits` says nothing of it."""
+
+    runs: int
+    documents: int
+
+
+async def migrate(
+    owner_url: str,
+    *,
+    app_password: str | None = None,
+    most_waiting: MostWaiting | None = None,
+    folder: Path | None = None,
+) -> list[str]:
     """Apply what is missing and return the names of the migration files that were.
 
     One starter at a time, others wait; one transaction a file, so that a failing one leaves nothing of itself. A file
     that begins with `-- fieldmark: concurrently` builds or drops indexes outside of any: what a start that died has
-    left of one is taken away, and built again. With `app_password`, the role `fieldmark_app` gets that password.
-    `folder` holds the files, ours by default.
+    left of one is taken away, and built again. With `app_password`, the role `fieldmark_app` gets that password; with
+    `most_waiting`, the database those limits. `folder` holds the files, ours by default.
 
     Raises Misconfigured (naming file and line) where a file fails, was changed after it was applied, or is misnamed;
     Unavailable where the database does not answer.
@@ -61,12 +74,11 @@ async def migrate(owner_url: str, *, app_password: str | None = None, folder: Pa
             "database itself (port 5432)."
         )
     try:
-        async with await AsyncConnection.connect(
-            url, autocommit=True, prepare_threshold=None, **CONNECTING
-        ) as connection:
-            await _wait_for_lock(connection)
+        async with (
+            await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTING) as connection,
+            _alone(url, connection),
+        ):
             await _shim(connection)
-            await _make_ledger(connection)
             done = await _done(connection)
             _refuse_changed(migrations, done)
             missing = [migration for migration in migrations if migration.version not in done]
@@ -76,6 +88,10 @@ async def migrate(owner_url: str, *, app_password: str | None = None, folder: Pa
             await _grant(connection)
             if app_password is not None:
                 await _set_app_password(connection, app_password)
+            if most_waiting is not None:
+                await connection.execute(
+                    "update private.most_waiting set (runs, documents) = row(%s, %s)", most_waiting
+                )
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database cannot be migrated: {str(error).strip()}") from error
     except psycopg.errors.InsufficientPrivilege as error:
@@ -183,12 +199,14 @@ def _essence(text: str) -> str:
 async def _make_ledger(connection: _Connection) -> None:
     if await _value(connection, "select to_regclass('supabase_migrations.schema_migrations') is not null"):
         return
-    async with connection.transaction():
-        await connection.execute("create schema if not exists supabase_migrations")
-        await connection.execute(
-            "create table supabase_migrations.schema_migrations "
-            "(version text not null primary key, statements text[], name text)"
-        )
+    # (Another start may be faster.)
+    with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateSchema):
+        async with connection.transaction():
+            await connection.execute("create schema if not exists supabase_migrations")
+            await connection.execute(
+                "create table supabase_migrations.schema_migrations "
+                "(version text not null primary key, statements text[], name text)"
+            )
 
 
 async def _done(connection: _Connection) -> dict[str, list[str] | None]:
@@ -264,11 +282,27 @@ async def _outside(connection: _Connection, migration: _Migration, first: int, s
         raise Misconfigured(f"{migration.file}:{_line(migration.text, first)}: {_said(error)}") from error
 
 
-async def _wait_for_lock(connection: _Connection) -> None:
-    """Asked for again and again: an index that is built concurrently waits for every statement that goes on, and so it
-    would wait for one that waits for this lock."""
-    while not await _value(connection, f"select pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110  another process
-        await asyncio.sleep(_WAIT_SECONDS)
+@asynccontextmanager
+async def _alone(url: str, connection: _Connection) -> AsyncGenerator[None]:
+    """While this context lasts nobody else migrates the database. It is a lock on the ledger of migrations, held by a
+    connection of its own: nobody but the owner can take it, as any member could an advisory lock. Asked for again and
+    again, since an index that is built concurrently waits for every statement that goes on."""
+    await _make_ledger(connection)
+    async with await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTING) as holder:
+        await holder.execute("set idle_in_transaction_session_timeout = 0")
+        while not await _has_locked(holder):  # noqa: ASYNC110  another process
+            await asyncio.sleep(_WAIT_SECONDS)
+        yield
+
+
+async def _has_locked(holder: _Connection) -> bool:
+    await holder.execute("begin")
+    try:
+        await holder.execute("lock table supabase_migrations.schema_migrations in share update exclusive mode nowait")
+    except psycopg.errors.LockNotAvailable:
+        await holder.execute("rollback")
+        return False
+    return True
 
 
 async def _run(connection: _Connection, file: str, text: str) -> list[str]:

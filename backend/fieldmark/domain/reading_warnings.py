@@ -18,8 +18,11 @@ class WarningCode(StrEnum):
     NOTHING_READ            the page shows something, and no text was found on it
     FORMULAS_WITHOUT_VALUES cells hold a formula whose value was never stored
     ATTACHMENTS_NOT_READ    the file has other files attached, which were not read
-    MACHINE_READABLE        the page is an invoice for machines, which no printed page shows
-    INVOICE_DISAGREES       that invoice holds a number or sums that no printed page shows
+    FRAMES_NOT_READ         of an animation only the first picture was read
+    FORM_NOT_READ           the file's form is drawn by a viewer's own program (XFA), and was not read
+    UNCERTAIN_ENCODING      the text may be in another encoding than it was read in
+    MACHINE_READABLE        with the page begins an invoice for machines, which is not printed
+    INVOICE_DISAGREES       that invoice holds a number, sum, day, currency or account that no printed page shows
     """
 
     HIDDEN_TEXT = "hidden_text"
@@ -28,6 +31,9 @@ class WarningCode(StrEnum):
     NOTHING_READ = "nothing_read"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
     ATTACHMENTS_NOT_READ = "attachments_not_read"
+    FRAMES_NOT_READ = "frames_not_read"
+    FORM_NOT_READ = "form_not_read"
+    UNCERTAIN_ENCODING = "uncertain_encoding"
     MACHINE_READABLE = "machine_readable"
     INVOICE_DISAGREES = "invoice_disagrees"
 
@@ -90,11 +96,20 @@ def _said(code: WarningCode, count: int) -> str:
             if count == 1:
                 return "comes with 1 attachment that was not read: upload it as a document of its own."
             return f"comes with {count:,} attachments that were not read: upload them as documents of their own."
+        case WarningCode.FRAMES_NOT_READ:
+            return "is the first picture of an animation: the others were not read. Upload them as files of their own."
+        case WarningCode.FORM_NOT_READ:
+            return "belongs to a form that only Adobe's programs draw (XFA): print it to a PDF, and upload that."
+        case WarningCode.UNCERTAIN_ENCODING:
+            return (
+                "was read as Windows-1252, since it is no UTF-8, and looks as if it were in another encoding: save the "
+                "file as UTF-8 and upload it again."
+            )
         case WarningCode.MACHINE_READABLE:
-            return "is the invoice for machines inside the file: it is not printed, and the printed pages count."
+            behind = "" if count < 2 else f", {count:,} pages long"
+            return f"begins the invoice for machines inside the file{behind}: it is not printed, and what is counts."
         case WarningCode.INVOICE_DISAGREES:
-            values = "1 value (its number or a sum)" if count == 1 else f"{count:,} values (its number or sums)"
-            return f"is the invoice for machines, with {values} that no printed page shows: the printed pages count."
+            return "is the invoice for machines, with a value that no printed page shows: what is printed counts."
 
 
 OCR_SCRIPTS = "Latin, Greek, Chinese and Japanese script"

@@ -55,6 +55,28 @@ class DocumentStatus(StrEnum):
     FAILED = "failed"
 
 
+class ReadingError(StrEnum):
+    """Why a document could not be read: the codes of `fieldmark.errors` that end a reading.
+
+    PASSWORD     it is protected with a password
+    DAMAGED      it is cut off, broken, or not what its name says
+    NO_TEXT      it is empty, or no page has a word that a person can see
+    OVER_LIMIT   it is too long, too large or too slow
+    UNSUPPORTED  it is of a kind that is not read
+    UNREADABLE   reading it failed, for a reason of the service's own
+    NOT_FOUND, TOO_LARGE   the original could not be had
+    """
+
+    PASSWORD = "password"  # noqa: S105 - a code
+    DAMAGED = "damaged"
+    NO_TEXT = "no_text"
+    OVER_LIMIT = "over_limit"
+    UNSUPPORTED = "unsupported"
+    UNREADABLE = "unreadable"
+    NOT_FOUND = "not_found"
+    TOO_LARGE = "too_large"
+
+
 class ExtractionStatus(StrEnum):
     """Whether an extraction was declared complete."""
 

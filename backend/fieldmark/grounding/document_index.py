@@ -1,6 +1,7 @@
 """DocumentIndex: finds values, quotes and whole extractions on the pages of one document.
 
-All work is bounded: the limits are constants at the top of each file in this folder.
+What a person can see comes first: on pages for machines only what no other page shows is found. All work is bounded:
+the limits are constants at the top of each file in this folder.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ class DocumentIndex:
     """The words of one document, ready to be searched."""
 
     def __init__(self, pages: Iterable[PageWords]) -> None:
-        self._words = WordIndex(pages)
-        self._text_search = TextSearch(self._words)
-        self._finder = CandidateFinder(self._words, self._text_search)
-        self._ranker = CandidateRanker(self._words, self._text_search)
-        self._row_grounder = RowGrounder(self._words, self._finder, self._ranker)
+        given = list(pages)
+        printed = [page for page in given if not page.for_machines]
+        for_machines = [page for page in given if page.for_machines]
+        self._indexes = [_Index(some) for some in (printed, for_machines) if some] or [_Index([])]
 
     def find(
         self,
@@ -42,8 +42,8 @@ class DocumentIndex:
         Of several places, the one inside the quote wins; then the one nearest to the label; then one on the given page;
         then the first. A quote on the given page is preferred to the same quote on another.
         """
-        claim = Claim(quote, page)
-        return self._best_place(self._finder.find(value, claim), label, claim)
+        found = [place for index in self._indexes if (place := index.find(value, label, Claim(quote, page)))]
+        return next(filter(_holds_value, found), found[0] if found else None)
 
     def find_quote(self, quote: str, page: int | None = None) -> Place | None:
         """The place of a text, compared by its letters and digits, or None.
@@ -51,7 +51,7 @@ class DocumentIndex:
         Numbers and dates are compared as text: the quote `1250` is not found at `1.250,00`. Another page than the given
         one is searched only if the quote is not on that page.
         """
-        return self._best_place(self._text_search.find_quote(quote, page), (), Claim(page=page))
+        return next(filter(None, (index.find_quote(quote, page) for index in self._from(page))), None)
 
     def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """A finding for every leaf of the fields, keyed by path name, as `claims` are.
@@ -62,12 +62,63 @@ class DocumentIndex:
 
     def ground_leaves(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """As `ground`, for (path name, value) pairs, which may be only some of an extraction's leaves."""
-        return self._row_grounder.ground(leaves, claims)
+        leaves = list(leaves)
+        found = self._indexes[0].ground(leaves, claims)
+        for index in self._indexes[1:]:
+            if any(map(_is_open, found.values())):
+                # All leaves again: those of a row tell its line.
+                other = index.ground(leaves, claims)
+                found = {name: _better(one, other[name]) for name, one in found.items()}
+        return found
 
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
         """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
         quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
+        return next(filter(None, (index.nearest(quote, page) for index in self._from(page))), None)
+
+    def _from(self, page: int | None) -> list[_Index]:
+        """The indexes, the one with this page first."""
+        return sorted(self._indexes, key=lambda index: page is not None and page not in index.pages)
+
+
+class _Index:
+    """The words of pages of one kind: all printed, or all for machines."""
+
+    def __init__(self, pages: Sequence[PageWords]) -> None:
+        self._words = WordIndex(pages)
+        self._text_search = TextSearch(self._words)
+        self._finder = CandidateFinder(self._words, self._text_search)
+        self._ranker = CandidateRanker(self._words, self._text_search)
+        self._row_grounder = RowGrounder(self._words, self._finder, self._ranker)
+        self.pages = frozenset(self._words.pages)
+
+    def find(self, value: JsonValue, label: Sequence[str | int], claim: Claim) -> Place | None:
+        return self._best_place(self._finder.find(value, claim), label, claim)
+
+    def find_quote(self, quote: str, page: int | None) -> Place | None:
+        return self._best_place(self._text_search.find_quote(quote, page), (), Claim(page=page))
+
+    def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        return self._row_grounder.ground(leaves, claims)
+
+    def nearest(self, quote: str, page: int | None) -> Place | None:
         return self._best_place(self._text_search.most_similar(quote, page), (), NO_CLAIM)
 
     def _best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
         return place(self._words, found, self._ranker.best(found.spans, label, claim)) if found else None
+
+
+def _holds_value(place: Place | None) -> bool:
+    """Whether the value itself stands there, and not only what is quoted for it."""
+    return place is not None and place.match != "quote"
+
+
+def _is_open(finding: Finding) -> bool:
+    return finding.state != "blank" and not _holds_value(finding.place)
+
+
+def _better(one: Finding, other: Finding) -> Finding:
+    """The finding on the printed pages, or what pages for machines have for a value that these do not hold."""
+    if not _is_open(one):
+        return one
+    return other if _holds_value(other.place) or one.place is None else one

@@ -28,6 +28,10 @@ _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _SIGN_BEFORE = re.compile(r"(?:^|[\s(:=*|\"])-[ \n]?\Z")
 _MINUS_WORD = re.compile(r"(?:(?<![^\W_])(?:minus|moins|menos|meno)[ \n]|[△▼][ \n]?)\Z")
 _UNKNOWN_SIGN = re.compile(r"▲[ \n]?\Z")  # a loss in Japanese accounts, a rise elsewhere
+# The dash that belongs to a currency rather than to what stands before it: `EUR- 75,00`.
+_CURRENCY_MINUS = re.compile(
+    rf"(?:[{SYMBOLS}]|(?<![^\W_])(?:{'|'.join(sorted(CURRENCY_LETTERS, key=len, reverse=True))}))-[ \n]\Z"
+)
 _RANGE_BEFORE = re.compile(r"[\d%)][ \n]-[ \n]\Z")
 _CREDIT = re.compile(r"[ \n]?cr(?![^\W_])")
 _DEBIT = re.compile(r"[ \n]?(?:dr|db)(?![^\W_])")
@@ -218,7 +222,8 @@ def readings_at(
     before = text[start - 1] if start else "\n"
     after = text[end] if end < len(text) else "\n"
     alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in _SPEAKING_AFTER
-    if alone and text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start][:1] not in _SPEAKING_BEFORE:
+    word = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start]
+    if alone and word[:1] not in _SPEAKING_BEFORE and word[-2:-1] != "-":
         return [Number(start, end, values)]
     head = text[max(0, start - 12) : start]
     tail = text[end : end + 12]
@@ -255,7 +260,9 @@ def readings_at(
         return []
     if _RANGE_BEFORE.search(head):
         pass  # "10 - 15"
-    elif negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace()):
+    elif (_CURRENCY_MINUS.search(head) and (before != "\n" or near(start - 1))) or (
+        negative and (before == "-" or _SIGN_BEFORE.search(outer) is None or not outer[-1:].isspace())
+    ):
         values = minus
     elif negative or head.endswith("\n-\n"):
         values = (*values, *minus)  # a dash with spaces around it may be a minus

@@ -31,11 +31,12 @@ class PageWords:
     """One page: its number, and its words in reading order.
 
     A word is [text, x0, y0, x1, y1], as in `document_pages.words`, with a confidence 0..1 behind it if OCR read it. The
-    box is in parts of the page's width and height.
+    box is in parts of the page's width and height. A page `for_machines` is part of the file, and shown to nobody.
     """
 
     number: int
     words: Sequence[Word]
+    for_machines: bool = False
 
 
 class WordIndex:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
 import structlog
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
@@ -18,7 +20,9 @@ from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
 from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
+from fieldmark.services import einvoices
 from fieldmark.services.paging import Cursor, Page, page_of
+from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
 from fieldmark.stores.rows import DocumentRow, NewPage, PageRow, PageText
 
@@ -100,10 +104,11 @@ class DocumentService:
             async with self._database.as_user(scope) as conn:
                 await documents.fail_reading(conn, document_id, str(error), error.code)
             return
+        disagreements = await in_turn(scope.org_id, einvoices.disagreements, reading.pages)
         async with self._database.as_user(scope) as conn:
             if await documents.begin_reading(conn, document_id) is None:
                 return  # another worker was faster, or it was deleted meanwhile
-            rows = [_row(page) for page in reading.pages]
+            rows = await aside(_rows, reading.pages)
             for start in range(0, len(rows), PAGES_A_STATEMENT):
                 await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_A_STATEMENT])
             await documents.finish_reading(
@@ -111,7 +116,7 @@ class DocumentService:
                 document_id,
                 media_type=reading.media_type,
                 page_count=len(reading.pages),
-                warnings=reading.warnings,
+                warnings=[*reading.warnings, *disagreements],
             )
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
@@ -187,6 +192,10 @@ async def list_page(conn: Connection, scope: Scope, *, limit: int, before: str |
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
     """What of a document was not read, or not read well, in the order of its pages."""
     return await documents.warnings(conn, document_id)
+
+
+def _rows(pages: Sequence[ReadPage]) -> list[NewPage]:
+    return [_row(page) for page in pages]
 
 
 def _row(page: ReadPage) -> NewPage:

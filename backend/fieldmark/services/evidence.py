@@ -47,7 +47,8 @@ async def _built(database: Database, scope: Scope, document_id: UUID) -> Documen
     async with database.as_user(scope) as conn:
         pages = await documents.words(conn, document_id)
     # Half a second for hundreds of pages, in which others are to go on.
-    return await in_turn(scope.org_id, DocumentIndex, [PageWords(page.number, page.words) for page in pages])
+    given = [PageWords(page.number, page.words, page.is_for_machines) for page in pages]
+    return await in_turn(scope.org_id, DocumentIndex, given)
 
 
 @dataclass(slots=True)

@@ -7,15 +7,17 @@ raises Stale, and its caller does both anew: nothing is looked for while anythin
 
 from __future__ import annotations
 
-import asyncio
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, TypeAlias
 from uuid import UUID
 
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
@@ -31,13 +33,17 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
 from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
 from fieldmark.services.paging import Cursor, Page, page_of
-from fieldmark.services.turns import in_turn
+from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
 
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
+
+MOST_JUDGED: Final = 10_000
+_judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
+"""Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +128,9 @@ async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow:
     return row
 
 
-def as_json(row: ExtractionRow) -> Fields:
+async def as_json(org_id: UUID, row: ExtractionRow) -> Fields:
     """An extraction as JSON, in the shape of the API's."""
-    return to_jsonable_python(row.shown())
+    return to_jsonable_python({**row.shown(), "valid": await is_valid(org_id, row)})
 
 
 async def get_locked(conn: Connection, extraction_id: UUID) -> ExtractionRow:
@@ -160,19 +166,49 @@ async def list_page(
 async def history(
     conn: Connection, extraction_id: UUID, *, path: Path | None, limit: int, before: int | None
 ) -> tuple[list[JournalRow], int | None]:
-    """The newest entries of the journal, or those before an entry; and before which the next ones are. Raises
-    NotFound."""
-    rows = await extractions.history(conn, extraction_id, path=path, limit=limit + 1, before=before)
+    """The newest entries of the journal, or those before an entry, fewer where they are large; and before which the
+    next ones are. Raises NotFound."""
+    rows, has_more = await extractions.history(conn, extraction_id, path=path, limit=limit, before=before)
     if not rows:
         await get(conn, extraction_id)
-    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+    return rows, rows[-1].id if has_more else None
 
 
-async def problems(row: ExtractionRow) -> list[Violation]:
+async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
     """What keeps the fields from following the schema and its rules, as a person is told: the first 200. Called without
     a transaction, since a schema or a document may make it long."""
-    # Not on the event loop, for the same reason.
-    return await asyncio.to_thread(violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
+    if row.schema is None:
+        return []
+    # Not on the event loop, for the same reason; and never refused, since it may tell of what is written already.
+    return await in_turn_at_last(org_id, violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
+
+
+async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
+    """Whether there are no `problems`; None without a schema. What did not change is judged only once."""
+    if row.schema is None:
+        return None
+    seen = row.id, row.version, row.updated_at
+    if seen not in _judged:
+        found = await problems(org_id, row)
+        _judged[seen] = not found
+        while len(_judged) > MOST_JUDGED:
+            _judged.popitem(last=False)
+        return not found
+    return _judged[seen]
+
+
+async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> list[bool | None]:
+    """For each of these, `is_valid`. Opens transactions of its own."""
+    answers: list[bool | None] = []
+    for row in rows:
+        seen = row.id, row.version, row.updated_at
+        if row.has_schema and seen not in _judged:
+            async with database.as_user(scope) as conn:
+                whole = await extractions.get(conn, row.id)
+            if whole is not None:  # else it was deleted meanwhile
+                await is_valid(scope.org_id, whole)
+        answers.append(_judged.get(seen))
+    return answers
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -198,10 +234,7 @@ async def prepare_write(
         row = await get(conn, extraction_id)
     index = await indexes.get(database, scope, row.document_id)
     if not isinstance(write, FieldRemoval):
-        if problem := problem_with(write.value):
-            raise Invalid(problem)
-        if unseen := invisible_character(write.value):
-            raise Invisible(unseen)
+        await in_turn(scope.org_id, _check, write.value)
         if faults := await quotes_elsewhere(scope.org_id, index, write.claims):
             raise QuoteNotPrinted(
                 "Nothing was stored: a quote must be what the page prints, word for word.\n"
@@ -214,6 +247,14 @@ async def prepare_write(
         spoken = await in_turn(scope.org_id, _spoken, author.message, row, write)
     shown = await _evidence(scope, index, row, write, author, spoken)
     return PreparedWrite(row, write, author, shown, spoken)
+
+
+def _check(value: JsonValue) -> None:
+    """Refuse what cannot be stored, and what nobody would see."""
+    if problem := problem_with(value):
+        raise Invalid(problem)
+    if unseen := invisible_character(value):
+        raise Invisible(unseen)
 
 
 async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
@@ -251,7 +292,7 @@ async def preview(conn: Connection, extraction_id: UUID, write: Write) -> Previe
     and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
     NotFound."""
     row = await get_locked(conn, extraction_id)
-    return await asyncio.to_thread(preview_of, row, write)
+    return await without_turn(preview_of, row, write)
 
 
 def preview_of(row: ExtractionRow, write: Write) -> Preview:
@@ -308,7 +349,7 @@ async def incomplete(row: ExtractionRow) -> list[Violation]:
     """What keeps an agent from declaring the extraction complete: the first twenty."""
     if row.schema is None:
         return []
-    return await asyncio.to_thread(violations, row.schema, row.extracted_fields, row.evidence, row.locks)
+    return await without_turn(violations, row.schema, row.extracted_fields, row.evidence, row.locks)
 
 
 def not_yet(found: Sequence[Violation]) -> str:
@@ -389,7 +430,7 @@ async def _news(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:
     # (Not on the event loop, as all that a document may make long.)
     if not prepared.author.is_person or isinstance(prepared.write, FieldRemoval):
         return prepared.shown
-    return await asyncio.to_thread(_without_what_stands, prepared.shown, row, prepared.write)
+    return await aside(_without_what_stands, prepared.shown, row, prepared.write)
 
 
 def _without_what_stands(shown: Evidence, row: ExtractionRow, write: FieldWrite | FieldsWrite) -> Evidence:
@@ -417,20 +458,21 @@ async def _as_it_stands(conn: Connection, prepared: PreparedWrite) -> Extraction
     if (standing.version, standing.locks) == (prepared.row.version, prepared.row.locks):
         return replace(prepared.row, status=standing.status)
     row = await get(conn, prepared.row.id)
-    if _hangs_on(prepared, row) != _hangs_on(prepared, prepared.row):
+    if await aside(_hang_on_other, prepared, row):
         raise Stale("The fields changed while it was looked for where the new values stand: try again.")
     return row
 
 
-def _hangs_on(prepared: PreparedWrite, row: ExtractionRow) -> object:
-    """All of an extraction that the preparation of a write looks at."""
-    write = prepared.write
+def _hang_on_other(prepared: PreparedWrite, row: ExtractionRow) -> bool:
+    """Whether the extraction stands otherwise now in anything that the preparation looked at."""
+    write, then = prepared.write, prepared.row
     if prepared.author.message is not None:
-        return row.extracted_fields, row.locks
-    if isinstance(write, FieldRemoval):
-        return None
-    at = write.path if isinstance(write, FieldWrite) else ()
-    return list(rest_of_row(at, row.extracted_fields, dict(leaves(write.value, at))))
+        return (row.extracted_fields, row.locks) != (then.extracted_fields, then.locks)
+    if not isinstance(write, FieldWrite):
+        return False  # it has no row of a list, whose rest could tell its line
+    written = dict(leaves(write.value, write.path)) if any(isinstance(step, int) for step in write.path) else {}
+    now, before = (list(rest_of_row(write.path, one.extracted_fields, written)) for one in (row, then))
+    return now != before
 
 
 async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> None:
@@ -440,7 +482,7 @@ async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> Non
     now = await get(conn, before.id)
     written = {paths.parse(str(change["path"])) for change in stored.changed}
     # Not on the event loop, as all that a schema or a document may make long.
-    found = await asyncio.to_thread(
+    found = await without_turn(
         violations_of_write, before.schema, before.extracted_fields, now.extracted_fields, written
     )
     if found:

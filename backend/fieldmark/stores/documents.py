@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -20,6 +19,8 @@ from fieldmark.stores.rows import (
     PageWordsRow,
     Position,
     cursor_of,
+    large_json,
+    large_rows,
 )
 
 _COLUMNS = "id, filename, media_type, byte_size, page_count, status, error, error_code, created_at, storage_path"
@@ -109,7 +110,17 @@ async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | No
 async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[NewPage]) -> None:
     """Write pages of a document."""
     rows: list[dict[str, Any]] = [
-        {**asdict(page), "words": Jsonb(page.words), "document_id": document_id, "org_id": org_id} for page in pages
+        {
+            "document_id": document_id,
+            "org_id": org_id,
+            "number": page.number,
+            "width": page.width,
+            "height": page.height,
+            "text": page.text,
+            "words": await large_json(page.words),
+            "engine": page.engine,
+        }
+        for page in pages
     ]
     async with conn.cursor() as cursor:
         await cursor.executemany(
@@ -145,7 +156,7 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
     cursor = await cursor_of(
         conn,
         PageText,
-        """select number, text from public.document_pages
+        """select number, text, engine = 'xml' as is_for_machines from public.document_pages
            where document_id = %s and number between %s and %s order by number""",
         (document_id, first, 2**31 - 1 if last is None else last),
     )
@@ -154,13 +165,13 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
 
 async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
     """The words of every page, in order."""
-    cursor = await cursor_of(
+    return await large_rows(
         conn,
         PageWordsRow,
-        "select number, words from public.document_pages where document_id = %s order by number",
+        """select number, words, engine = 'xml' as is_for_machines
+           from public.document_pages where document_id = %s order by number""",
         (document_id,),
     )
-    return await cursor.fetchall()
 
 
 async def files_to_delete(conn: Connection, most: int) -> list[str]:
@@ -188,14 +199,14 @@ async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:
 
 async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | None:
     """One page with its words."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         PageRow,
         """select number, width, height, text, words, engine from public.document_pages
            where document_id = %s and number = %s""",
         (document_id, number),
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -23,6 +23,8 @@ from fieldmark.stores.rows import (
     PastExtractionRow,
     Position,
     cursor_of,
+    large_json,
+    large_rows,
 )
 
 _COLUMNS = """
@@ -63,32 +65,32 @@ async def add(conn: Connection, *, org_id: UUID, document_id: UUID, schema: Mapp
 
 async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     """One extraction as it stands."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn, ExtractionRow, f"select {_COLUMNS} from public.extractions as e where id = %s", (extraction_id,)
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def locked(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     """One extraction, which nobody else changes until this transaction ends."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         ExtractionRow,
         f"select {_COLUMNS} from public.extractions as e where id = %s for no key update of e",
         (extraction_id,),
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def lock(conn: Connection, extraction_id: UUID) -> LockedRow | None:
     """What tells whether an extraction is as it was. Nobody else changes it until this transaction ends."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         LockedRow,
         "select version, status, locks from public.extractions where id = %s for no key update",
         (extraction_id,),
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
 
 
 async def list_extractions(
@@ -107,7 +109,8 @@ async def list_extractions(
     cursor = await cursor_of(
         conn,
         ExtractionSummaryRow,
-        f"""select id, document_id, document_type, status, version, created_at, updated_at, (
+        f"""select id, document_id, document_type, status, version, created_at, updated_at,
+                schema is not null as has_schema, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e
@@ -119,7 +122,7 @@ async def list_extractions(
 
 async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow | None:
     """The fields as they stood at a version. None if there is no such extraction."""
-    cursor = await cursor_of(
+    rows = await large_rows(
         conn,
         PastExtractionRow,
         """select id, document_id, %(version)s::integer as version, version as latest_version,
@@ -131,16 +134,20 @@ async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtr
             from public.extractions as e where id = %(id)s""",
         {"id": extraction_id, "version": version},
     )
-    return await cursor.fetchone()
+    return rows[0] if rows else None
+
+
+_MOST_STORED: Final = 1024 * 1024
+"""Of a page of the journal, as Postgres keeps it: a text of megabytes may be kept in a hundredth of them."""
 
 
 async def history(
     conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
-) -> list[JournalRow]:
+) -> tuple[list[JournalRow], bool]:
     """The journal's newest `limit` entries, or those before the entry `before`; of what stood at a path or below it, if
-    one is given."""
+    one is given. Fewer where they are large, but one at least. And whether there are more."""
     where: list[LiteralString] = ["extraction_id = %(id)s"]
-    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit}
+    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit, "most": _MOST_STORED}
     if before is not None:
         where.append("id < %(before)s")
         parameters |= {"before": before}
@@ -149,12 +156,25 @@ async def history(
         parameters |= {"path": paths.to_sql(path), "steps": paths.steps_of(path), "depth": len(path)}
     cursor = await conn.execute(
         f"""select id, version, path, steps, old, new, old is null as added, new is null as removed, actor,
-                created_by as user_id, run_id, call_id, created_at
-            from public.extraction_journal
-            where {" and ".join(where)} order by version desc, id desc limit %(limit)s""",
+                created_by as user_id, run_id, call_id, created_at, is_last
+            from (
+              select *, row_number() over newest = count(*) over () as is_last, row_number() over newest as place,
+                sum(coalesce(pg_column_size(old), 0) + coalesce(pg_column_size(new), 0)) over newest as stored
+              from (
+                select * from public.extraction_journal
+                where {" and ".join(where)} order by version desc, id desc limit %(limit)s + 1) as entry
+              window newest as (order by version desc, id desc)) as entry
+            where place <= %(limit)s and (stored <= %(most)s or place = 1)
+            order by version desc, id desc""",
         parameters,
     )
-    return [JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) async for row in cursor]
+    rows = await cursor.fetchall()
+    is_last = all(row.pop("is_last") for row in rows[-1:])
+    for row in rows[:-1]:
+        row.pop("is_last")
+    return [
+        JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows
+    ], not is_last
 
 
 async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
@@ -202,7 +222,12 @@ async def save_fields(
     return await _call(
         conn,
         "select public.save_extraction_fields(%s, %s, %s, %s) as answer",
-        (extraction_id, Jsonb(dict(fields)), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+        (
+            extraction_id,
+            await large_json(dict(fields)),
+            await large_json(dict(confidences)),
+            await large_json(dict(evidence)),
+        ),
     )
 
 
@@ -218,7 +243,13 @@ async def update_field(
     return await _call(
         conn,
         "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer",
-        (extraction_id, list(path), Jsonb(value), Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+        (
+            extraction_id,
+            list(path),
+            await large_json(value),
+            await large_json(dict(confidences)),
+            await large_json(dict(evidence)),
+        ),
     )
 
 
@@ -241,7 +272,7 @@ async def restore(
     return await _call(
         conn,
         "select public.restore_extraction(%s, %s, %s, %s) as answer",
-        (extraction_id, version, Jsonb(dict(confidences)), Jsonb(dict(evidence))),
+        (extraction_id, version, await large_json(dict(confidences)), await large_json(dict(evidence))),
     )
 
 
@@ -266,7 +297,9 @@ async def complete(conn: Connection, extraction_id: UUID) -> Stored:
 
 
 async def _call(conn: Connection, query: Any, parameters: tuple[Any, ...]) -> Stored:
-    cursor = await conn.execute(query, parameters)
-    row = await cursor.fetchone()
-    assert row is not None
-    return Stored(**row["answer"])
+    (answer,) = await large_rows(conn, _answered, query, parameters)
+    return answer
+
+
+def _answered(answer: dict[str, Any]) -> Stored:
+    return Stored(**answer)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -11,10 +12,13 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
 from uuid import UUID
 
 from psycopg import AsyncCursor
-from psycopg.abc import QueryNoTemplate
-from psycopg.rows import class_row
+from psycopg.abc import Buffer, QueryNoTemplate
+from psycopg.adapt import Loader
+from psycopg.rows import class_row, tuple_row
+from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Actor, DocumentStatus, ExtractionStatus
 
@@ -45,8 +49,60 @@ async def cursor_of(
     return cursor
 
 
+async def large_rows(
+    conn: Connection,
+    row_class: Callable[..., T],
+    query: QueryNoTemplate,
+    parameters: Sequence[Any] | dict[str, Any] | None = None,
+) -> list[T]:
+    """As `cursor_of`, all rows at once, of a class or of any function that takes the columns by name. Their JSON may be
+    megabytes, so it is not parsed on the event loop."""
+    async with conn.cursor(row_factory=tuple_row) as cursor:
+        cursor.adapters.register_loader("jsonb", _Unparsed)
+        await cursor.execute(query, parameters)
+        names = [column.name for column in cursor.description or ()]
+        rows = await cursor.fetchall()
+    make = _maker(row_class)
+    if sum(len(value) for row in rows for value in row if isinstance(value, _Json)) < _SHORT:
+        return _parsed(make, names, rows)
+    return await aside(_parsed, make, names, rows)
+
+
+async def large_json(value: object) -> Jsonb:
+    """A parameter that may be megabytes: not spelt on the event loop."""
+    text = await aside(json.dumps, value)
+    return Jsonb(value, dumps=lambda _: text)
+
+
+_SHORT: Final = 8 * 1024
+"""So many bytes of JSON are parsed before a thread would have begun."""
+
+
+class _Json(bytes):
+    """JSON that is not parsed yet."""
+
+
+class _Unparsed(Loader):
+    def load(self, data: Buffer) -> _Json:
+        return _Json(data)
+
+
+def _parsed(make: Callable[..., T], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[T]:
+    return [
+        make(
+            **{
+                name: json.loads(value) if isinstance(value, _Json) else value
+                for name, value in zip(names, row, strict=True)
+            }
+        )
+        for row in rows
+    ]
+
+
 @cache
 def _maker(row_class: Any) -> Any:
+    if not isinstance(row_class, type):
+        return row_class
     hints = get_type_hints(row_class)
     enums: Final = {name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, StrEnum)}
     if not enums:
@@ -79,18 +135,20 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page."""
+    """The text of a page. One `is_for_machines` holds an invoice as paths and values, which nobody sees printed."""
 
     number: int
     text: str
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PageWordsRow:
-    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence."""
+    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence. `is_for_machines`: see PageText."""
 
     number: int
     words: list[list[Any]]
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +210,14 @@ class LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionSummaryRow:
-    """An extraction without its fields, and how many proposals wait in it."""
+    """An extraction without its fields, whether it has a schema, and how many proposals wait in it."""
 
     id: UUID
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
     version: int
+    has_schema: bool
     proposals: int
     created_at: datetime
     updated_at: datetime

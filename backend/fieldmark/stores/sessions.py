@@ -29,13 +29,12 @@ _HERE = "org_id = %s and project = %s and session_id = %s"
 
 
 async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Add entries in order. One that is there already, told by its uuid, is not added again."""
+    """Add entries in order. One that is there already, told by its uuid, is not added again. The caller's fence lets in
+    one writer of a conversation at a time: the order of numbers is the order in which entries were appended."""
     await conn.execute(
-        # One writer of a conversation at a time: the order of numbers is then the order in which entries were appended.
         """insert into public.agent_sessions (org_id, project, session_id, subpath, uuid, entry)
            select %(org)s, %(project)s, %(session)s, %(subpath)s, uuid, entry
-           from (select pg_advisory_xact_lock(hashtextextended(%(lock)s, 0))) as alone,
-             unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
+           from unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
            order by n
            on conflict (org_id, project, session_id, subpath, uuid) where uuid is not null do nothing""",
         {
@@ -43,7 +42,6 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
             "project": part.project,
             "session": part.session_id,
             "subpath": part.subpath,
-            "lock": f"{part.org_id}/{part.project}/{part.session_id}",
             "uuids": [entry.get("uuid") for entry in entries],
             "entries": [json.dumps(entry) for entry in entries],
         },

@@ -85,6 +85,7 @@ class _Shown:
 
     number: int
     text: str
+    is_for_machines: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,12 @@ async def _get_document_text(conn: Connection, context: Context, args: GetDocume
     text = "".join(
         f"--- page {page.number} of {pages} ---\n" + told.get(page.number, "") + page.text for page in found.pages
     )
-    if found.more is None:
-        return ToolResult(text)
-    return ToolResult(f"{text}[more: {_how_to_go_on(found.more)}]", "more", found.more)
+    data: dict[str, JsonValue] = {**(found.more or {})}
+    if for_machines := [page.number for page in found.pages if page.is_for_machines]:
+        data["for_machines_from"] = for_machines[0]  # and all behind it: a PDF's own pages come first
+    if found.more is not None:
+        text += f"[more: {_how_to_go_on(found.more)}]"
+    return ToolResult(text, "ok" if found.more is None else "more", data or None)
 
 
 async def first_part(
@@ -131,7 +135,10 @@ async def first_part(
     text = boundary.around(
         "document",
         "".join(
-            boundary.line(f"page {page.number} of {pages}") + "\n" + told.get(page.number, "") + page.text
+            boundary.line(f"page {page.number} of {pages}" + (", for machines" if page.is_for_machines else ""))
+            + "\n"
+            + told.get(page.number, "")
+            + page.text
             for page in found.pages
         ),
     )
@@ -172,8 +179,8 @@ async def _excerpt(
                 cut = body.encode()[: max(0, room - head)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
                 more: dict[str, JsonValue] = {"pages": f"{number}-", "offset": offset + len(cut)}
-                return _Excerpt([_Shown(number, cut)], whole, more)
-            shown.append(_Shown(number, body))
+                return _Excerpt([_Shown(number, cut, page.is_for_machines)], whole, more)
+            shown.append(_Shown(number, body, page.is_for_machines))
             whole += [number] if offset <= len(page.text) else []
             room -= size
             offset = 0

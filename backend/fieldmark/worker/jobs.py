@@ -129,17 +129,23 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
 
 
 def _places(settings: Settings) -> dict[str, int]:
-    """How many jobs of each queue are done at once. The last of its places no organisation has to itself: so there
-    are three for documents, of which a batch has two."""
+    """How many jobs of each queue are done at once, by whoever waits."""
     agents = settings.max_live_agents
-    return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 3}
+    return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 2}
+
+
+def with_spare(places: int) -> int:
+    """How many jobs a worker has at once: one more than its places, for an organisation that has none of them. Who
+    gives it a single place means one."""
+    return places + 1 if places > 1 else 1
 
 
 async def _work(queue: App, runtime: Runtime) -> None:
     async with asyncio.TaskGroup() as group:
         # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
-        for name, concurrency in _places(runtime.settings).items():
-            group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=concurrency: _work_on(queue, n, c)))
+        for name, places in _places(runtime.settings).items():
+            at_once = with_spare(places)
+            group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=at_once: _work_on(queue, n, c)))
         group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
         group.create_task(_repeat(MAINTENANCE_SECONDS, "maintenance", lambda: _run_maintenance(runtime)))
         group.create_task(_repeat(MAINTENANCE_SECONDS, "originals", runtime.documents.delete_originals))

@@ -58,6 +58,16 @@ def reading(document: str) -> Callable[[str, dict[str, Any], Made], str]:
     return lambda name, arguments, made: document if name == "get_document_text" else "Saved."
 
 
+def test_pages_for_machines_are_left_alone_unless_there_is_nothing_else() -> None:
+    paths = "--- page 2 of 2 ---\nExchangedDocument.Note.Content: Thank you\nID: A-78\n"
+    for printed, found in ((INVOICE.replace("1 of 1", "1 of 2"), {"invoice_number": "A-77"}), ("", {"id": "A-78"})):
+        document = model_text(printed + paths, "ok", {"for_machines_from": 2})
+        made, _ = play("Extract.", reading(document))
+        fields = next(arguments["fields"] for name, arguments in made if name == "extract_fields")
+        assert fields.items() >= found.items()
+        assert ("exchanged_document_note_content" in fields) is not bool(printed)
+
+
 def test_a_document_is_read_identified_extracted_and_completed():
     first = answer({"messages": [{"role": "user", "content": "Extract the fields of a.pdf."}], "tools": TOOLS})
     assert [type(block) for block in first] == [Thinking, Call]

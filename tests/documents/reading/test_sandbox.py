@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw
 
 from desk import until
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.pages import MIB, Limits, Page
+from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.reading.sandbox import _checked_page, read_file
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import Unreadable
@@ -365,9 +365,9 @@ def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, o
     honest: dict[str, object] = {
         "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1]], "engine": "pdf"
     }  # fmt: skip
-    assert _checked_page(Page.from_json(honest), 1).text == "a"
-    hiding = _checked_page(Page.from_json(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}), 1)
+    assert _checked_page(honest, 1).text == "a"
+    hiding = _checked_page(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}, 1)
     assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
-    assert _checked_page(Page.from_json(honest | {"warnings": [WARNING] * 10}), 1).warnings[0].count == 2
+    assert _checked_page(honest | {"warnings": [WARNING] * 10}, 1).warnings[0].count == 2
     with pytest.raises((ValueError, TypeError)):
-        _checked_page(Page.from_json(honest | packed), 1)
+        _checked_page(honest | packed, 1)

@@ -91,8 +91,7 @@ async def test_a_run_cannot_change_hands_while_something_is_added_to_its_convers
     store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
     with psycopg.connect(desk.owner_url) as conn:
         # What another attempt would have added last: what is appended now waits in the middle of its transaction.
-        lock = f"{desk.scope.org_id}/runs/{KEY['session_id']}"
-        conn.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+        conn.execute("lock table public.agent_sessions in share mode")
         appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
         await until(lambda: desk.sql(WAITS))
         with pytest.raises(psycopg.errors.LockNotAvailable):

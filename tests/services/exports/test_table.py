@@ -52,10 +52,10 @@ def test_csv_has_a_row_for_each_leaf_with_where_it_stands() -> None:
     head, *body = rows(content)
     assert head == list(COLUMNS)
     by_path = {row[0]: row[1:] for row in body}
-    assert by_path["number"] == ["RE-1", "0.97", "found", "2", "RE 1", "", ""]
-    assert by_path["total"] == ["-19.5", "0.0", "not_found", "", "", "", ""]
+    assert by_path["number"] == ["RE-1", "0.97", "found", "2", "RE 1", "", "", ""]
+    assert by_path["total"] == ["-19.5", "0.0", "not_found", "", "", "", "", ""]
     assert by_path["paid"][0] == "false" and by_path["notes"][0] == "" and by_path["empty"][0] == "[]"
-    assert by_path["vendor.name"] == ["Müller & Söhne", "", "", "", "", "true", '"Mueller"']
+    assert by_path["vendor.name"] == ["Müller & Söhne", "", "", "", "", "true", '"Mueller"', ""]
     assert list(by_path)[-8:-2] == [
         "items[0].name",
         "items[0].price",
@@ -82,7 +82,7 @@ def test_a_workbook_has_a_sheet_of_fields_and_one_for_each_list() -> None:
     assert list(found_sheets) == ["Fields", "items", "items .taxes"]
     head, *body = found_sheets["Fields"]
     assert head == list(COLUMNS)
-    assert body[0] == ["number", "RE-1", 0.97, "found", 2, "RE 1", None, None]
+    assert body[0] == ["number", "RE-1", 0.97, "found", 2, "RE 1", None, None, None]
     assert body[1][:4] == ["total", -19.5, 0, "not_found"] and body[2][1] is False and body[3][1] is None
     assert found_sheets["items"] == [
         ["path", "name", "price", "sizes[0]", "sizes[1]", "amount"],
@@ -199,7 +199,7 @@ def test_thousands_of_leaves_and_lists_stay_within_bounds() -> None:
 )  # fmt: skip
 def test_evidence_that_is_none_is_left_out(given: Any) -> None:
     row = extraction({"a": 1}, evidence={"a": given}, confidence_scores={"a": "high"}, locks=[], proposals=None)
-    assert rows(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", ""]
+    assert rows(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", "", ""]
 
 
 def test_rows_stand_in_the_order_of_the_page_and_those_of_one_thing_together() -> None:
@@ -213,3 +213,25 @@ def test_rows_stand_in_the_order_of_the_page_and_those_of_one_thing_together() -
     names = [cells[0] for cells in csv.reader(io.StringIO(as_csv(row, None).decode("utf-8-sig")))]
     together = ["vendor.y", "vendor.x", "items[0].p", "items[0].q", "items[1].q", "items[1].p"]
     assert names == ["path", *together, "total", "b"]
+
+
+def test_what_is_wrong_stands_beside_the_value_or_in_a_row_of_its_own() -> None:
+    row = extraction({"total": "x", "items": [{"price": 1}, {"price": "=2"}]}) | {
+        "valid": False,
+        "problems": [
+            {"path": "total", "code": "type", "message": "total: a number is wanted"},
+            {"path": "total", "code": "equals", "message": "they must be equal"},
+            {"path": "items[1].price", "code": "type", "message": "=wrong"},
+            {"path": "number", "code": "required", "message": "number: is missing"},
+        ],
+    }
+    by_path = {path: said for path, *_, said in rows(as_csv(row, None))[1:]}
+    assert by_path == {
+        "total": "total: a number is wanted; they must be equal",
+        "items[0].price": "",
+        "items[1].price": "'=wrong",
+        "number": "number: is missing",
+    }
+    assert [line[-1] for line in rows(as_csv(row, "items"))] == ["problem", "", "'=wrong"]
+    assert sheets(as_xlsx(row))["Fields"][0][-1] == "problem"
+    assert [line[-1] for line in sheets(as_xlsx(row))["items"]] == ["problem", None, "=wrong"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +27,7 @@ from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
@@ -85,7 +85,7 @@ async def _check_extract(request: ExtractRequest) -> None:
     if request.json_schema is not None:
         if problem := problem_with(request.json_schema):
             raise Invalid(f"The schema cannot be used. {problem}")
-        await asyncio.to_thread(check_schema, request.json_schema)  # a hostile one takes a while
+        await without_turn(check_schema, request.json_schema)  # a hostile one takes a while
     _check_text("instructions", request.instructions)
 
 

@@ -19,12 +19,14 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox_lockdown import confine_early, die_with_parent, lock_down, lower_limit
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
 
 OCR_THREADS = 2
@@ -146,16 +148,13 @@ def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[i
             attachments = Attachments(pdf, limits)
             begin(pdf.page_count + len(attachments.pages()))
             left: list[int] = []
-            printed: list[Page] = []
             for number in range(1, pdf.page_count + 1):
                 page = pdf.read_page(number)
                 if page is None:
                     left.append(number)
                 else:
-                    printed.append(attachments.told_on(page))
-                    send({"page": printed[-1].to_json()})
-            # What is not read yet cannot be compared with.
-            for page in attachments.pages([] if left else printed):
+                    send({"page": attachments.told_on(page).to_json()})
+            for page in attachments.pages():
                 send({"page": page.to_json()})
             send({"done": True, "scans": left})
 
@@ -196,7 +195,10 @@ def _prepare_images(kind: str, limits: Limits, begin: Callable[[int], None], sen
         begin(images.page_count)
         for number in range(1, images.page_count + 1):
             image, width, height = images.frame(number, LONGEST_SIDE)
-            send({"page": ocr.read_page(number, image, width, height).to_json()})
+            page = ocr.read_page(number, image, width, height)
+            if images.is_animated:
+                page = replace(page, warnings=(*page.warnings, ReadingWarning(WarningCode.FRAMES_NOT_READ, number)))
+            send({"page": page.to_json()})
         send({"done": True, "scans": []})
 
     return read_frames

@@ -27,6 +27,7 @@ class Images:
         self._kind = _FORMATS[media_type]
         self._image = Image.open(io.BytesIO(data), formats=[self._kind])
         self.page_count = 1
+        self.is_animated: bool = self._kind in ("GIF", "PNG", "WEBP") and getattr(self._image, "is_animated", False)
         if self._kind == "TIFF":
             self.page_count = self._count()
 

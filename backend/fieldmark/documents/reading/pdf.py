@@ -59,6 +59,11 @@ class Pdf:
         with self._page(number) as (page, width, height):
             return self._words(number, page, width, height)[1] + self._annotation_words
 
+    @property
+    def is_dynamic_form(self) -> bool:
+        """Whether the pages only stand for a form that a viewer is to draw itself (XFA)."""
+        return pdfium.FPDF_GetFormType(self._document) == pdfium.FORMTYPE_XFA_FULL
+
     def attachments(self, most: int, max_bytes: int) -> Iterator[tuple[str, bytes]]:
         """Name and content of the first files attached to the document. What is larger than the limit comes empty."""
         for index in range(min(pdfium.FPDFDoc_GetAttachmentCount(self._document), most)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from fieldmark.documents.reading.einvoice import embedded_pages
@@ -22,6 +21,7 @@ class Attachments:
     def __init__(self, pdf: Pdf, limits: Limits) -> None:
         self._limits = limits
         self._page_count = pdf.page_count
+        self._is_dynamic_form = pdf.is_dynamic_form
         self._invoice = b""
         self._unread: list[str] = []
         for name, content in pdf.attachments(MAX_ATTACHMENTS, MAX_INVOICE_BYTES):
@@ -32,23 +32,22 @@ class Attachments:
 
     def _is_readable(self, content: bytes) -> bool:
         try:
-            return bool(embedded_pages(content, [], self._page_count, self._limits))
+            return bool(embedded_pages(content, self._page_count, self._limits))
         except Unreadable:
             return False
 
-    def pages(self, printed: Sequence[Page] = ()) -> list[Page]:
-        """The pages of the invoice, behind the PDF's own; none if there is no invoice.
-
-        If all pages of the PDF are given, it is told what of the invoice they do not print.
-        """
-        if not self._invoice:
-            return []
-        return embedded_pages(self._invoice, printed, self._page_count, self._limits)
+    def pages(self) -> list[Page]:
+        """The pages of the invoice, behind the PDF's own; none if there is no invoice."""
+        return embedded_pages(self._invoice, self._page_count, self._limits) if self._invoice else []
 
     def told_on(self, page: Page) -> Page:
         """The page; the first one with a warning of what was not read."""
-        if page.number != 1 or not self._unread:
+        if page.number != 1:
             return page
-        excerpt = " ".join(self._unread)[:MAX_EXCERPT]
-        warning = ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(self._unread), excerpt)
-        return replace(page, warnings=(*page.warnings, warning))
+        told: list[ReadingWarning] = []
+        if self._is_dynamic_form:
+            told.append(ReadingWarning(WarningCode.FORM_NOT_READ, 1))
+        if self._unread:
+            excerpt = " ".join(self._unread)[:MAX_EXCERPT]
+            told.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(self._unread), excerpt))
+        return replace(page, warnings=(*page.warnings, *told))

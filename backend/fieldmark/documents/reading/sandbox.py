@@ -16,6 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from fieldmark.db.aside import aside
 from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_to_json
 from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, Limits, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
@@ -33,6 +34,8 @@ from fieldmark.errors import (
 from fieldmark.isolation import users
 
 MAX_LINE = 64 * MIB
+SHORT_LINE = 8 * 1024
+"""One that is parsed on the event loop: a page may hold 100,000 words."""
 MAX_PAGE_WARNINGS = 10
 _ROOT = Path(__file__).parents[3]
 # -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
@@ -79,7 +82,7 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
                                 else []
                             )
                         else:
-                            page = _checked_page(Page.from_json(message["page"]), total)
+                            page = await aside(_checked_page, message["page"], total)
                             pages[page.number] = page
                     if "page" in message and on_page and inspect.isawaitable(pending := on_page(len(pages), total)):
                         await pending
@@ -207,7 +210,7 @@ async def _messages(process: asyncio.subprocess.Process, limits: Limits) -> Asyn
         if not line.endswith(b"\n"):
             raise await _cause_of_death(process)
         with _rejecting_nonsense():
-            message = dict[str, Any](json.loads(line))
+            message = dict[str, Any](json.loads(line) if len(line) < SHORT_LINE else await aside(json.loads, line))
         if "error" in message:
             with _rejecting_nonsense():
                 error = _ERRORS.get(message["code"], Unreadable)(str(message["error"])[:500])
@@ -278,8 +281,9 @@ def _is_fit(warning: ReadingWarning, number: int) -> bool:
     )
 
 
-def _checked_page(page: Page, total: int) -> Page:
-    """The page, if it can be stored and shown. Raises ValueError or TypeError otherwise."""
+def _checked_page(message: Any, total: int) -> Page:
+    """The page of a message, if it can be stored and shown. Raises ValueError or TypeError otherwise."""
+    page = Page.from_json(message)
     if page.number not in range(1, total + 1) or not all(0 < side < inf for side in (page.width, page.height)):
         raise ValueError(page.number)
     if page.text.split() != [word.text for word in page.words] or "\0" in page.text or page.engine not in ENGINES:

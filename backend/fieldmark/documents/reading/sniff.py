@@ -92,10 +92,14 @@ def media_type(data: bytes, filename: str) -> str:
         raise _old_file(data)
     if data[4:8] == b"ftyp" and data[8:12] in _PHONE_IMAGES:
         raise Unsupported("The file is a HEIC or AVIF image; save it as JPEG and upload that.")
+    suffix = PurePath(filename).suffix.lower()
+    # A PDF that is attached as it is begins early in a short mail.
+    headers = _mail_headers(data[:_SAMPLE].decode("latin-1"))
+    if "from" in headers and (suffix == ".eml" or len(headers) >= 3):
+        return EML
     # Some programs put a few lines before a PDF. A text that only speaks of PDF has no objects.
     if b"%PDF-" in data[:1024] and b" obj" in data:
         return PDF
-    suffix = PurePath(filename).suffix.lower()
     text = _text(data)
     if text is None:
         for signature, name in _UNREADABLE:

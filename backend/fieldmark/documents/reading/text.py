@@ -6,10 +6,13 @@ import csv
 import io
 from collections.abc import Sequence
 
-from fieldmark.documents.reading.pagination import align, expand_tabs
+from fieldmark.documents.reading.pagination import Part, align, expand_tabs
 from fieldmark.documents.reading.sniff import BYTE_ORDER_MARKS
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 
 _DELIMITERS = ",;\t|"
+_SAMPLE = 100_000  # bytes, by which the encoding is judged
+_MOST_ACCENTS = 0.3  # of the letters
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
@@ -26,9 +29,24 @@ def decode(data: bytes, declared: str | None = None) -> str:
     return data.decode("cp1252", "replace")
 
 
+def encoding_warnings(data: bytes) -> list[ReadingWarning]:
+    """A warning if the text of a file is most likely in another encoding than `decode` takes it for."""
+    if any(data.startswith(mark) for mark, _ in BYTE_ORDER_MARKS):
+        return []
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        # In Western languages accents are few. What is in another script comes out as nothing else.
+        letters = [character for character in decode(data[:_SAMPLE]) if character.isalpha()]
+        odd = sum(not letter.isascii() for letter in letters)
+        return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MOST_ACCENTS * len(letters) else []
+    return []
+
+
 def plain_parts(data: bytes) -> list[Sequence[str]]:
     """The lines of a text; a form feed ends a page."""
-    return [[expand_tabs(line) for line in part.splitlines()] for part in decode(data).split("\f")]
+    first, *rest = [[expand_tabs(line) for line in part.splitlines()] for part in decode(data).split("\f")]
+    return [Part(first, (), encoding_warnings(data)), *rest]
 
 
 def csv_parts(data: bytes) -> list[Sequence[str]]:
@@ -38,4 +56,5 @@ def csv_parts(data: bytes) -> list[Sequence[str]]:
     delimiter = max(_DELIMITERS, key=head.count)
     # The default limit of a field is 128 KB; the file's own is the one that counts.
     csv.field_size_limit(len(text) + 1)
-    return [align(list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))]
+    rows = align(list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    return [Part(rows, (), encoding_warnings(data))]

@@ -29,8 +29,8 @@ PERSISTENT_SECONDS = 8
 @asynccontextmanager
 async def open_queue(direct_url: str, places: Mapping[str, int]) -> AsyncGenerator[App]:
     """The queue over a direct connection: it listens, which no transaction pooler lets it. `places` says how many jobs
-    of each queue the worker on it does at once. Raises Misconfigured where there is no such connection, Unavailable
-    where nothing answers."""
+    of each queue the worker on it has for whoever waits (see `private.claim_job`). Raises Misconfigured where there is
+    no such connection, Unavailable where nothing answers."""
     url, pooled = plain_url(direct_url)
     if pooled:
         raise Misconfigured(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,12 +11,15 @@ from uuid import UUID
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.render import render_pages
+from fieldmark.domain.paths import name
 from fieldmark.errors import Invalid, NotFound, TooLarge, Unreadable
 from fieldmark.files import Files
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import as_csv, as_xlsx
+from fieldmark.services.extractions import problems
+from fieldmark.services.turns import DRAWING, in_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import DocumentRow
 
@@ -34,8 +36,6 @@ MEDIA_TYPES: Mapping[Format, str] = {
 MAX_PAGES = 20
 MAX_IMAGE_BYTES = 24 * MIB
 DPI, LONGEST_SIDE = 110, 1800
-
-_drawing = asyncio.Semaphore(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,20 @@ async def export(
         document = row and await documents.get(conn, row.document_id)
     if row is None or document is None:
         raise NotFound("There is no such extraction.")
-    extraction = row.shown()
+    found = await problems(scope.org_id, row)
+    extraction = row.shown() | {
+        "valid": None if row.schema is None else not found,
+        "problems": [{"path": name(one.path), "code": one.code, "message": one.message} for one in found],
+    }
     if wanted == "json":
-        content = await asyncio.to_thread(_as_json, extraction, document)
+        content = await in_turn(scope.org_id, _as_json, extraction, document)
     elif wanted == "csv":
-        content = await asyncio.to_thread(as_csv, extraction, list_name)
+        content = await in_turn(scope.org_id, as_csv, extraction, list_name)
     elif wanted == "xlsx":
-        content = await asyncio.to_thread(as_xlsx, extraction)
+        content = await in_turn(scope.org_id, as_xlsx, extraction)
     else:
         sheets = await _sheets(database, files, limits, scope, extraction, document)
-        content = await asyncio.to_thread(as_html, extraction, asdict(document), sheets)
+        content = await in_turn(scope.org_id, as_html, extraction, asdict(document), sheets)
     stem = document.filename.rsplit(".", 1)[0] or "extraction"
     return Exported(content, MEDIA_TYPES[wanted], f"{stem}.{wanted}")
 
@@ -109,7 +113,7 @@ async def _sheets(
     images: list[bytes] = []
     if rows:
         try:
-            async with _drawing, files.local(document.storage_path) as path:
+            async with DRAWING.of(scope.org_id), files.local(document.storage_path) as path:
                 images = await render_pages(
                     path,
                     document.media_type or "",

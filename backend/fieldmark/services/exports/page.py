@@ -27,6 +27,7 @@ from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
 MAX_LEAVES = 10_000
 MAX_VALUE = 2_000  # characters shown of one value
 MAX_WORDS = 5_000  # of a page that is drawn from its words
+MAX_PROBLEMS = 50
 MAX_LIT = 400  # values that light up with their boxes under the pointer: each takes two rules of style
 SURE, FAIR = 0.9, 0.6
 
@@ -104,7 +105,7 @@ def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: 
         pages=_pages(sheets, values.values()),
         groups=_groups(shown, tables, values),
         tables=_tables(tables, values),
-        notes=_notes(leaves, shown, pages_shown),
+        notes=[*_problems(extraction), *_notes(leaves, shown, pages_shown)],
         extraction_id=str(extraction["id"]),
         changed=_moment(extraction["updated_at"]),
     )
@@ -220,13 +221,21 @@ def _about(extraction: Mapping[str, Any]) -> str:
     state = "completed" if extraction["status"] == "completed" else "in progress"
     waiting = len(extraction.get("proposals") or ())
     proposals = f" · {waiting} proposal{'s' if waiting > 1 else ''} waiting" if waiting else ""
-    return f"{kind}{state} · version {int(extraction['version'])}{proposals}"
+    valid = "" if extraction.get("valid") is not False else " · does not follow its schema"
+    return f"{kind}{state} · version {int(extraction['version'])}{proposals}{valid}"
 
 
 def _legend(values: Iterable[_Value]) -> list[tuple[str, str, str]]:
     """(grade, its meaning, how many values have it) of the grades that there are."""
     counts = Counter("none" if value.grade == "blank" else value.grade for value in values)
     return [(grade, meaning, f"{counts[grade]:,}") for grade, meaning in _LEGEND if counts[grade]]
+
+
+def _problems(extraction: Mapping[str, Any]) -> list[str]:
+    """What the schema says against the fields, a sentence each."""
+    said = [_cut(str(one["message"]), MAX_VALUE) for one in extraction.get("problems") or ()]
+    more = len(said) - MAX_PROBLEMS
+    return said if more <= 0 else [*said[:MAX_PROBLEMS], f"{more} more problems are left out here."]
 
 
 def _notes(leaves: Sequence[Leaf], shown: Sequence[Leaf], pages_shown: set[int]) -> list[str]:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openpyxl import Workbook
@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from fieldmark.errors import NotFound
 from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
 
-COLUMNS = ("path", "value", "confidence", "state", "page", "quote", "set_by_person", "proposed")
+COLUMNS = ("path", "value", "confidence", "state", "page", "quote", "set_by_person", "proposed", "problem")
 MAX_CELL = 32_000  # characters; Excel holds 32,767
 MAX_SHEET_TITLE = 31
 _FORMULA = frozenset("=+-@\t\r\n")
@@ -42,12 +42,10 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
     leaves = leaves_of(extraction)
     if list_name is None:
         writer.writerow(COLUMNS)
-        writer.writerows([_plain(value) for value in _row(leaf)] for leaf in leaves)
+        writer.writerows([_plain(value) for value in row] for row in _rows(extraction, leaves))
     else:
-        table = _named(tables_of(leaves), list_name)
-        writer.writerow([_plain(name) for name in ("path", *table.columns)])
-        for path, row in table.rows.items():
-            writer.writerow([_plain(path), *(_plain(row[name].value) if name in row else "" for name in table.columns)])
+        for row in _items(extraction, _named(tables_of(leaves), list_name)):
+            writer.writerow([_plain(value) for value in row])
     return out.getvalue().encode("utf-8-sig", "replace")
 
 
@@ -56,16 +54,42 @@ def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
     leaves = leaves_of(extraction)
     book = Workbook(write_only=True)
     titles: set[str] = set()
-    _fill(book, _title("Fields", titles), COLUMNS, [_row(leaf) for leaf in leaves])
+    _fill(book, _title("Fields", titles), COLUMNS, list(_rows(extraction, leaves)))
     for table in tables_of(leaves):
-        rows = [
-            [path, *(row[name].value if name in row else None for name in table.columns)]
-            for path, row in table.rows.items()
-        ]
-        _fill(book, _title(table.name, titles), ("path", *table.columns), rows)
+        head, *rows = _items(extraction, table)
+        _fill(book, _title(table.name, titles), [str(name) for name in head], rows)
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
+
+
+def _rows(extraction: Mapping[str, Any], leaves: Sequence[Leaf]) -> Iterator[list[JsonValue]]:
+    """A row for each leaf, then one for each problem where nothing stands."""
+    problems = _problems(extraction)
+    for leaf in leaves:
+        yield [*_row(leaf), problems.pop(leaf.name, None)]
+    for path, said in problems.items():
+        yield [path, *[None] * (len(COLUMNS) - 2), said]
+
+
+def _items(extraction: Mapping[str, Any], table: Table) -> Iterator[list[JsonValue]]:
+    """The head of a list's table, and a row for each item; with what is wrong in it, where there is a schema."""
+    judged = extraction.get("valid") is not None
+    problems = _problems(extraction)
+    yield ["path", *table.columns, *(["problem"] if judged else [])]
+    for path, row in table.rows.items():
+        said = [one for at, one in problems.items() if at == path or at.startswith((f"{path}.", f"{path}["))]
+        values = [row[name].value if name in row else None for name in table.columns]
+        yield [path, *values, *(["; ".join(said) or None] if judged else [])]
+
+
+def _problems(extraction: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong, by path."""
+    told: dict[str, str] = {}
+    for one in extraction.get("problems") or ():
+        at, message = str(one["path"]), str(one["message"])
+        told[at] = f"{told[at]}; {message}" if at in told else message
+    return told
 
 
 def _row(leaf: Leaf) -> list[JsonValue]:

@@ -119,7 +119,10 @@ def _foreign(task: str) -> tuple[dict[str, str], str]:
     )
     if rest:
         texts["rest"] = json.dumps({"pages": rest[1]} | ({"offset": int(rest[2])} if rest[2] else {}))
-    page = re.compile(rf"^\[{word} (page \d+ of \d+)\]$", re.MULTILINE)
+    document = texts.get("document", "")
+    begins = re.search(rf"^\[{word} page \d+ of \d+, for machines\]$", document, re.MULTILINE)
+    texts["printed"] = document[: begins.start()] if begins else document
+    page = re.compile(rf"^\[{word} (page \d+ of \d+).*\]$", re.MULTILINE)
     texts = {
         kind: page.sub(r"--- \1 ---", text).replace(f"[{begun[1]} warning: ", "[warning: ")
         for kind, text in texts.items()
@@ -130,6 +133,7 @@ def _foreign(task: str) -> tuple[dict[str, str], str]:
 def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, str], several: bool) -> list[Block]:
     read = [one for one in done if one.tool == "get_document_text" and not one.failed]
     reads = [text for text in (given.get("document", ""), *(one.answer for one in read)) if text.strip()]
+    printed = [text for text in (given.get("printed", ""), *map(_printed, read)) if text.strip()]
     ask = _rest(read[-1]) if read else json.loads(given.get("rest", "{}"))
     thought = [] if done else [thinking("I look for lines that name a value.")]
     if (ask or not reads) and _open(done, "get_document_text", ask):
@@ -140,11 +144,12 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
         return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
     steps: list[Block] = []
     if "identify_document" in offered and _open(done, "identify_document"):
-        name, sure = document_type("\n".join(reads))
+        name, sure = document_type("\n".join(printed) or "\n".join(reads))
         steps.append(
             call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})
         )
-    fields = read_fields("\n".join(reads), json.loads(_tagged(task, "schema") or "null"))
+    schema = json.loads(_tagged(task, "schema") or "null")
+    fields = read_fields("\n".join(printed), schema) or read_fields("\n".join(reads), schema)
     # The second try leaves out what the refusal names.
     refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
     named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
@@ -170,6 +175,13 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     if steps:
         return [*thought, *(steps if several else steps[:1])]
     return [text(" ".join([NOTE, said, *ignored, *refused.values()]))]
+
+
+def _printed(read: Done) -> str:
+    """What was read of the pages that a person sees: those for machines hold paths, which would pass for labels."""
+    first = read.data.get("for_machines_from")
+    found = re.search(rf"^--- page {first} of ", read.answer, re.MULTILINE) if isinstance(first, int) else None
+    return read.answer[: found.start()] if found else read.answer
 
 
 def _rest(read: Done) -> JsonObject:

@@ -1,0 +1,112 @@
+"""What an invoice for machines says otherwise than the printed pages: told with both values, and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmark.documents.reading.einvoice import embedded_pages
+from fieldmark.documents.reading.pages import Limits, Page
+from fieldmark.documents.reading.pagination import paginate
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, WarningCode
+from fieldmark.files import LocalFiles
+from fieldmark.services.documents import DocumentService
+from fieldmark.services.einvoices import MOST_TOLD, disagreements
+from fieldmark.stores import documents
+
+SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "zf_mustang_20221026.pdf"
+PRINTED = """Rechnung RE-2041 vom 05.03.2024
+zahlbar bis 04.04.2024, geliefert am 01.03.2024
+Netto 1.000,00   USt 190,00
+Gesamt 1.190,00 €
+IBAN DE75 5121 0800 1245 1261 99"""
+UBL = """<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"><ID>RE-2041</ID>
+<IssueDate>2024-03-05</IssueDate><DueDate>2024-04-04</DueDate><DocumentCurrencyCode>EUR</DocumentCurrencyCode>
+<Delivery><ActualDeliveryDate>2024-03-01</ActualDeliveryDate></Delivery>
+<PaymentMeans><PayeeFinancialAccount><ID>DE75512108001245126199</ID></PayeeFinancialAccount></PaymentMeans>
+<LegalMonetaryTotal><LineExtensionAmount currencyID="EUR">1000.00</LineExtensionAmount>
+<PrepaidAmount currencyID="EUR">0.00</PrepaidAmount>
+<PayableAmount currencyID="EUR">1190.00</PayableAmount></LegalMonetaryTotal></Invoice>"""
+CII = """<rsm:CrossIndustryInvoice xmlns:rsm="urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100" xmlns:u="u">
+<rsm:ExchangedDocument><u:ID>RE-2041</u:ID><u:IssueDateTime><u:DateTimeString format="102">20240305</u:DateTimeString>
+</u:IssueDateTime></rsm:ExchangedDocument><u:Settlement><u:InvoiceCurrencyCode>EUR</u:InvoiceCurrencyCode>
+<u:PayeePartyCreditorFinancialAccount><u:IBANID>DE75512108001245126199</u:IBANID>
+</u:PayeePartyCreditorFinancialAccount><u:SpecifiedTradePaymentTerms><u:DueDateDateTime>
+<u:DateTimeString format="102">20240404</u:DateTimeString></u:DueDateDateTime></u:SpecifiedTradePaymentTerms>
+<u:SpecifiedTradeSettlementHeaderMonetarySummation><u:LineTotalAmount>1000.00</u:LineTotalAmount>
+<u:GrandTotalAmount>1190.00</u:GrandTotalAmount><u:DuePayableAmount>1190.00</u:DuePayableAmount>
+</u:SpecifiedTradeSettlementHeaderMonetarySummation></u:Settlement></rsm:CrossIndustryInvoice>"""
+
+
+def pages(xml: str, printed: str = PRINTED) -> list[Page]:
+    first = paginate([printed.splitlines()], "pdf", Limits())
+    return [*first, *embedded_pages(xml.encode(), len(first), Limits())]
+
+
+@pytest.mark.parametrize("xml", [UBL, CII])
+@pytest.mark.parametrize(
+    "printed",
+    [
+        PRINTED,
+        PRINTED.replace("1.190,00 €", "EUR 1 190.00")
+        .replace("05.03.2024", "5 March 2024")
+        .replace("DE75 5121", "DE755121"),
+        PRINTED.replace("zahlbar bis 04.04.2024", "zahlbar in 30 Tagen").replace(" €", ""),
+        "",
+    ],
+)
+def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
+    assert disagreements(pages(xml, printed)) == []
+    assert disagreements(pages(xml)[:1]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "told"),
+    [
+        ("1190.00", "1910.00", "Amount", "1910.00; printed: 1.190,00"),
+        ("1000.00", "1000.10", "Amount", "1000.10; printed: 1.000,00"),
+        ("DE75512108001245126199", "DE12500105170648489890", "ID", "printed: DE75 5121 0800 1245 1261 99"),
+        ("03-05|0305", "03-06|0306", "DateTimeString|IssueDate", "2024-03-06; printed: 05.03.2024"),
+        ("04-04|0404", "05-04|0504", "DateTimeString|DueDate", "2024-05-04; printed: 04.04.2024"),
+        ("EUR", "USD", "CurrencyCode", "USD; printed: EUR"),
+        ("RE-2041", "RE-2047", "ID", "RE-2047; printed: RE-2041"),
+        ("RE-2041", "7", "ID", "7; printed: nothing like it"),
+    ],
+)
+def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, path: str, told: str) -> None:
+    for xml in (UBL, CII):
+        changed = xml
+        for one, other in zip(old.split("|"), new.split("|"), strict=True):
+            changed = changed.replace(one, other)
+        assert changed != xml
+        (warning,) = disagreements(pages(changed))
+        assert (warning.code, warning.page) == (WarningCode.INVOICE_DISAGREES, 2)
+        assert warning.excerpt.endswith(told) and warning.excerpt.split(":")[0].endswith(tuple(path.split("|")))
+
+
+def test_an_account_that_is_printed_nowhere_is_told() -> None:
+    (warning,) = disagreements(pages(UBL, PRINTED.rsplit("\n", 1)[0]))
+    assert warning.excerpt == "PaymentMeans.PayeeFinancialAccount.ID: DE75512108001245126199; printed: nothing like it"
+
+
+def test_what_is_told_is_bounded() -> None:
+    many = "".join(
+        f"<{'x' * 300}{n}><PayeeFinancialAccount><ID>{n}{'9' * 100}</ID></PayeeFinancialAccount></{'x' * 300}{n}>"
+        for n in range(50)
+    )
+    told = disagreements(pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
+    assert len(told) == MOST_TOLD and all(len(one.excerpt) <= MAX_EXCERPT for one in told)
+
+
+@pytest.mark.anyio
+async def test_what_a_real_file_says_twice_is_kept_with_its_document(database, quick_path, make_user) -> None:
+    scope = await make_user()
+    service = DocumentService(database, LocalFiles(quick_path / "files"), Limits())
+    document = await service.upload(scope, SAMPLE, "a.pdf")
+    await service.read(document.id)
+    async with database.as_user(scope) as conn:
+        told = [one for one in await documents.warnings(conn, document.id) if one.code == "invoice_disagrees"]
+    assert [one.page for one in told] == [4, 4, 4] and told[-1].excerpt.endswith(
+        ".GrandTotalAmount: 963.11; printed: 963,12"
+    )
