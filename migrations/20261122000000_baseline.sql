@@ -248,13 +248,29 @@ create table public.documents (
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
+  -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
+  -- number there. It goes with it.
+  parent_document_id uuid,
+  number_in_parent integer check (number_in_parent > 0),
+  -- A copy of the original without its password, which the service made when it was given the password. The name is one
+  -- that nobody can have put there before.
+  unlocked_path text constraint unlocked_lies_beside_the_original check (
+    left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
+  ),
   unique (id, org_id),
+  foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  check ((parent_document_id is null) = (number_in_parent is null)),
   check ((status = 'failed') = (error is not null)),
   check (status <> 'ready' or (media_type is not null and page_count is not null))
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
+  where parent_document_id is not null;
 select private.protect_table('public.documents');
-grant select, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
+grant select,
+  insert (
+    id, org_id, filename, storage_path, media_type, byte_size, parent_document_id, number_in_parent, unlocked_path)
+  on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, page_count) on public.documents to authenticated;
 
@@ -268,7 +284,7 @@ create table public.document_pages (
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
   words jsonb not null check (jsonb_typeof(words) = 'array'),
-  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml.
+  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml, zip, …
   engine text not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -297,7 +313,10 @@ create policy "members read their documents" on public.documents
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  with check (
+    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    and (parent_document_id is null and unlocked_path is null or (select private.is_service()))
+  );
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -336,6 +355,19 @@ as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
+-- How many files inside the document and inside those, and their bytes. Whoever calls it has locked the document: so two
+-- readings at once do not both take what is left.
+create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive enclosed as (
+    select id, byte_size from public.documents where parent_document_id = p_document_id
+    union all
+    select deeper.id, deeper.byte_size from enclosed join public.documents as deeper on deeper.parent_document_id = enclosed.id
+  )
+  select count(*), coalesce(sum(byte_size), 0)::bigint from enclosed
+$$;
+
 -- Whose document it is. A worker asks before it acts as that user.
 create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -351,20 +383,22 @@ $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
-grant execute on function private.clear_pages(uuid) to authenticated;
+grant execute on function private.clear_pages(uuid), private.count_enclosed(uuid) to authenticated;
 revoke execute on function public.delete_document(uuid) from public, anon;
 grant execute on function public.delete_document(uuid) to authenticated;
 
 -- files_to_delete.sql
 
--- Originals whose documents are gone: whoever deleted a row, the worker deletes its file.
+-- Files that are no document's: whoever deleted a row, the worker deletes its originals. A file that is about to be stored
+-- stands here too, until its document does: a process that dies in between leaves nothing behind.
 
 create table private.files_to_delete (
   storage_path text primary key,
   org_id uuid not null,
+  due_at timestamptz not null default now(),
   created_at timestamptz not null default now()
 );
-create index files_to_delete_created_at on private.files_to_delete (created_at);
+create index files_to_delete_due_at on private.files_to_delete (due_at);
 select private.protect_table('private.files_to_delete');
 
 -- In the transaction that deletes the documents, through whichever door: the API, a statement, the end of an organisation.
@@ -373,21 +407,33 @@ create function private.queue_files() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  insert into private.files_to_delete (storage_path, org_id) select storage_path, org_id from gone
-  on conflict do nothing;
+  insert into private.files_to_delete (storage_path, org_id)
+  select path, org_id from gone cross join lateral (values (storage_path), (unlocked_path)) as files (path)
+  where path is not null
+  on conflict (storage_path) do update set due_at = excluded.due_at;
   return null;
 end $$;
 create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
--- The oldest files to delete. One that is a document's again is none any more.
+-- These files are about to be stored. Those that are no document's a day later are deleted.
+create function private.expect_files(p_paths text[]) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  insert into private.files_to_delete (storage_path, org_id, due_at)
+  select path, split_part(path, '/', 1)::uuid, now() + interval '1 day' from unnest(p_paths) as path
+  on conflict do nothing
+$$;
+
+-- The oldest files to delete. One that is a document's is none any more.
 create function private.files_to_delete(p_most integer) returns setof text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from private.files_to_delete as f using public.documents as d
-  where d.id = split_part(f.storage_path, '/', 2)::uuid and d.storage_path = f.storage_path;
-  return query select storage_path from private.files_to_delete order by created_at, storage_path limit p_most;
+  where d.id = split_part(f.storage_path, '/', 2)::uuid and f.storage_path in (d.storage_path, d.unlocked_path);
+  return query
+    select storage_path from private.files_to_delete where due_at <= now() order by due_at, storage_path limit p_most;
 end $$;
 
 -- These are deleted. They stay in the queue until then: a worker that dies in between leaves them to the next.
@@ -396,7 +442,8 @@ language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;
+grant execute on function
+  private.expect_files(text[]), private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;
 
 -- storage.sql
 
@@ -1169,17 +1216,6 @@ as $$
   ) as message
 $$;
 
--- What a run itself has used.
-create function private.usage_of_run(p_run_id uuid) returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select jsonb_build_object(
-    'turns', count(*), 'input_tokens', coalesce(sum(input_tokens), 0), 'output_tokens', coalesce(sum(output_tokens), 0),
-    'cache_creation_input_tokens', coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0),
-    'cache_read_input_tokens', coalesce(sum(cache_read_tokens), 0))
-  from public.usage where run_id = p_run_id
-$$;
-
 create function private.spent_this_month(p_org_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -1188,7 +1224,7 @@ as $$
 $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.cost_of_run(uuid), private.usage_of_run(uuid), private.spent_this_month(uuid)
+grant execute on function private.cost_of_run(uuid), private.spent_this_month(uuid)
   to authenticated;
 
 -- credit.sql
@@ -1924,30 +1960,37 @@ $$;
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
--- Refuses a statement that leaves more of an organisation waiting than may. Looked at once a statement, however many rows
--- it adds, and never further than the limit.
+-- Refuses more of an organisation waiting than may. Never looked at further than the limit.
 -- Security definer: what waits in the threads of other members counts too.
+create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_most integer := private.max_waiting(p_org_id, p_table);
+  v_waiting bigint;
+begin
+  if p_table = 'runs' then
+    select count(*) into v_waiting
+    from (select from public.runs where org_id = p_org_id and status = 'queued' limit v_most + 1) as w;
+  else
+    select count(*) into v_waiting
+    from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
+  end if;
+  if v_waiting > v_most then
+    raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
+      v_most, p_table using errcode = 'PT429';
+  end if;
+end $$;
+
+-- Once a statement, however many rows it adds.
 create function private.check_waiting() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_org uuid;
-  v_most integer;
-  v_waiting bigint;
 begin
   for v_org in select distinct org_id from added loop
-    v_most := private.max_waiting(v_org, tg_table_name);
-    if tg_table_name = 'runs' then
-      select count(*) into v_waiting
-      from (select from public.runs where org_id = v_org and status = 'queued' limit v_most + 1) as w;
-    else
-      select count(*) into v_waiting
-      from (select from public.documents where org_id = v_org and status = 'reading' limit v_most + 1) as w;
-    end if;
-    if v_waiting > v_most then
-      raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
-        v_most, tg_table_name using errcode = 'PT429';
-    end if;
+    perform private.check_waiting_of(v_org, tg_table_name);
   end loop;
   return null;
 end $$;
@@ -2054,6 +2097,24 @@ begin
   return null;
 end $$;
 
+-- Has a document read once more that could not be for want of a password, from a copy that was made with it. Answers
+-- whether it waits for that. The service alone makes such copies.
+create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+begin
+  update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path
+  where id = p_document_id and status = 'failed' and error_code = 'password'
+    and org_id in (select private.my_org_ids()) and private.is_service()
+  returning org_id into v_org;
+  if v_org is not null then
+    perform private.check_waiting_of(v_org, 'documents');
+  end if;
+  return v_org is not null;
+end $$;
+
 -- A run waits until its document is read. One without a document waits for nothing.
 create function private.enqueue_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -2106,6 +2167,8 @@ end $$;
 
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
+create trigger enqueue_reading_again after update of status on public.documents
+  for each row when (old.status <> 'reading' and new.status = 'reading') execute function private.enqueue_reading();
 create trigger release_waiting_runs after update of status on public.documents
   for each row when (old.status = 'reading' and new.status <> 'reading') execute function private.release_waiting_runs();
 create trigger enqueue_run after insert on public.runs
@@ -2118,6 +2181,7 @@ create trigger enqueue_released after update of held_at on public.runs
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;
+grant execute on function private.read_unlocked(uuid, text) to authenticated;
 
 -- json.sql
 
@@ -3277,7 +3341,8 @@ revoke execute on all functions in schema private from public;
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
 --
 -- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
--- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index.
+-- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index,
+-- by a plan that was made once: to plan it anew for each value would take longer than to read.
 
 -- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
 -- the row.
@@ -3291,7 +3356,9 @@ insert into private.maintenance (task) values
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 create index threads_idle on public.threads (updated_at) where session_id is not null;
-create index tool_calls_pending on public.tool_calls (created_at) where status = 'pending';
+-- The second condition always holds with the first. It keeps the index for what names both: whoever looks for the pending
+-- calls of one run would else read those of all tenants.
+create index tool_calls_pending on public.tool_calls (created_at) where status = 'pending' and finished_at is null;
 
 -- Many rows come and go here, or the newest matter most: a fifth of a large table is too much to wait for.
 alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
@@ -3321,6 +3388,7 @@ end $$;
 -- as ended some time after the moment that its row names.
 create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
 language plpgsql set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
@@ -3352,14 +3420,22 @@ end $$;
 -- Ends runs that waited for a person for longer than this.
 create function private.cancel_stale_approvals(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_runs uuid[];
 begin
+  -- First by itself: a plan that begins with the runs would read all that wait.
+  if not exists (
+    select from public.tool_calls
+    where status = 'pending' and finished_at is null and created_at < now() - p_keep)
+  then
+    return 0;
+  end if;
   select array_agg(due.run_id) into v_runs
   from (
     select c.run_id from public.tool_calls as c join public.runs as r on r.id = c.run_id and r.waiting_call = c.id
-    where c.status = 'pending' and c.created_at < now() - p_keep and r.status = 'awaiting_approval'
+    where c.status = 'pending' and c.finished_at is null and c.created_at < now() - p_keep and r.status = 'awaiting_approval'
     order by c.created_at limit 20
   ) as due;
   if v_runs is null or not private.hold_task('approvals') then
@@ -3376,8 +3452,10 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('events', p_keep);
 begin
-  delete from public.run_events where run_id in (
-    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  if v_runs <> '{}' then
+    delete from public.run_events where run_id in (
+      select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -3388,8 +3466,10 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('calls', p_keep);
 begin
-  delete from public.tool_calls where run_id in (
-    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  if v_runs <> '{}' then
+    delete from public.tool_calls where run_id in (
+      select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -3400,9 +3480,11 @@ as $$
 declare
   v_runs uuid[] := private.next_ended_runs('conversations', p_keep);
 begin
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  if v_runs <> '{}' then
+    delete from public.agent_sessions as s
+    using public.runs as r
+    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+  end if;
   return cardinality(v_runs);
 end $$;
 
@@ -3410,6 +3492,7 @@ end $$;
 -- and its next run begins a new one.
 create function private.forget_idle_threads(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_threads uuid[];

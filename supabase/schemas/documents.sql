@@ -26,13 +26,29 @@ create table public.documents (
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
+  -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
+  -- number there. It goes with it.
+  parent_document_id uuid,
+  number_in_parent integer check (number_in_parent > 0),
+  -- A copy of the original without its password, which the service made when it was given the password. The name is one
+  -- that nobody can have put there before.
+  unlocked_path text constraint unlocked_lies_beside_the_original check (
+    left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
+  ),
   unique (id, org_id),
+  foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  check ((parent_document_id is null) = (number_in_parent is null)),
   check ((status = 'failed') = (error is not null)),
   check (status <> 'ready' or (media_type is not null and page_count is not null))
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
+  where parent_document_id is not null;
 select private.protect_table('public.documents');
-grant select, insert (id, org_id, filename, storage_path, media_type, byte_size) on public.documents to authenticated;
+grant select,
+  insert (
+    id, org_id, filename, storage_path, media_type, byte_size, parent_document_id, number_in_parent, unlocked_path)
+  on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, page_count) on public.documents to authenticated;
 
@@ -46,7 +62,7 @@ create table public.document_pages (
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
   words jsonb not null check (jsonb_typeof(words) = 'array'),
-  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml.
+  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml, zip, …
   engine text not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -75,7 +91,10 @@ create policy "members read their documents" on public.documents
   for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and created_by = (select auth.uid()));
+  with check (
+    org_id in (select private.my_org_ids()) and created_by = (select auth.uid())
+    and (parent_document_id is null and unlocked_path is null or (select private.is_service()))
+  );
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -114,6 +133,19 @@ as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
+-- How many files inside the document and inside those, and their bytes. Whoever calls it has locked the document: so two
+-- readings at once do not both take what is left.
+create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive enclosed as (
+    select id, byte_size from public.documents where parent_document_id = p_document_id
+    union all
+    select deeper.id, deeper.byte_size from enclosed join public.documents as deeper on deeper.parent_document_id = enclosed.id
+  )
+  select count(*), coalesce(sum(byte_size), 0)::bigint from enclosed
+$$;
+
 -- Whose document it is. A worker asks before it acts as that user.
 create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -129,6 +161,6 @@ $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
-grant execute on function private.clear_pages(uuid) to authenticated;
+grant execute on function private.clear_pages(uuid), private.count_enclosed(uuid) to authenticated;
 revoke execute on function public.delete_document(uuid) from public, anon;
 grant execute on function public.delete_document(uuid) to authenticated;

@@ -1,11 +1,13 @@
--- Originals whose documents are gone: whoever deleted a row, the worker deletes its file.
+-- Files that are no document's: whoever deleted a row, the worker deletes its originals. A file that is about to be stored
+-- stands here too, until its document does: a process that dies in between leaves nothing behind.
 
 create table private.files_to_delete (
   storage_path text primary key,
   org_id uuid not null,
+  due_at timestamptz not null default now(),
   created_at timestamptz not null default now()
 );
-create index files_to_delete_created_at on private.files_to_delete (created_at);
+create index files_to_delete_due_at on private.files_to_delete (due_at);
 select private.protect_table('private.files_to_delete');
 
 -- In the transaction that deletes the documents, through whichever door: the API, a statement, the end of an organisation.
@@ -14,21 +16,33 @@ create function private.queue_files() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  insert into private.files_to_delete (storage_path, org_id) select storage_path, org_id from gone
-  on conflict do nothing;
+  insert into private.files_to_delete (storage_path, org_id)
+  select path, org_id from gone cross join lateral (values (storage_path), (unlocked_path)) as files (path)
+  where path is not null
+  on conflict (storage_path) do update set due_at = excluded.due_at;
   return null;
 end $$;
 create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
--- The oldest files to delete. One that is a document's again is none any more.
+-- These files are about to be stored. Those that are no document's a day later are deleted.
+create function private.expect_files(p_paths text[]) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  insert into private.files_to_delete (storage_path, org_id, due_at)
+  select path, split_part(path, '/', 1)::uuid, now() + interval '1 day' from unnest(p_paths) as path
+  on conflict do nothing
+$$;
+
+-- The oldest files to delete. One that is a document's is none any more.
 create function private.files_to_delete(p_most integer) returns setof text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from private.files_to_delete as f using public.documents as d
-  where d.id = split_part(f.storage_path, '/', 2)::uuid and d.storage_path = f.storage_path;
-  return query select storage_path from private.files_to_delete order by created_at, storage_path limit p_most;
+  where d.id = split_part(f.storage_path, '/', 2)::uuid and f.storage_path in (d.storage_path, d.unlocked_path);
+  return query
+    select storage_path from private.files_to_delete where due_at <= now() order by due_at, storage_path limit p_most;
 end $$;
 
 -- These are deleted. They stay in the queue until then: a worker that dies in between leaves them to the next.
@@ -37,4 +51,5 @@ language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;
+grant execute on function
+  private.expect_files(text[]), private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;

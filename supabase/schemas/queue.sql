@@ -41,30 +41,37 @@ $$;
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
--- Refuses a statement that leaves more of an organisation waiting than may. Looked at once a statement, however many rows
--- it adds, and never further than the limit.
+-- Refuses more of an organisation waiting than may. Never looked at further than the limit.
 -- Security definer: what waits in the threads of other members counts too.
+create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_most integer := private.max_waiting(p_org_id, p_table);
+  v_waiting bigint;
+begin
+  if p_table = 'runs' then
+    select count(*) into v_waiting
+    from (select from public.runs where org_id = p_org_id and status = 'queued' limit v_most + 1) as w;
+  else
+    select count(*) into v_waiting
+    from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
+  end if;
+  if v_waiting > v_most then
+    raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
+      v_most, p_table using errcode = 'PT429';
+  end if;
+end $$;
+
+-- Once a statement, however many rows it adds.
 create function private.check_waiting() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_org uuid;
-  v_most integer;
-  v_waiting bigint;
 begin
   for v_org in select distinct org_id from added loop
-    v_most := private.max_waiting(v_org, tg_table_name);
-    if tg_table_name = 'runs' then
-      select count(*) into v_waiting
-      from (select from public.runs where org_id = v_org and status = 'queued' limit v_most + 1) as w;
-    else
-      select count(*) into v_waiting
-      from (select from public.documents where org_id = v_org and status = 'reading' limit v_most + 1) as w;
-    end if;
-    if v_waiting > v_most then
-      raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
-        v_most, tg_table_name using errcode = 'PT429';
-    end if;
+    perform private.check_waiting_of(v_org, tg_table_name);
   end loop;
   return null;
 end $$;
@@ -171,6 +178,24 @@ begin
   return null;
 end $$;
 
+-- Has a document read once more that could not be for want of a password, from a copy that was made with it. Answers
+-- whether it waits for that. The service alone makes such copies.
+create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+begin
+  update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path
+  where id = p_document_id and status = 'failed' and error_code = 'password'
+    and org_id in (select private.my_org_ids()) and private.is_service()
+  returning org_id into v_org;
+  if v_org is not null then
+    perform private.check_waiting_of(v_org, 'documents');
+  end if;
+  return v_org is not null;
+end $$;
+
 -- A run waits until its document is read. One without a document waits for nothing.
 create function private.enqueue_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -223,6 +248,8 @@ end $$;
 
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
+create trigger enqueue_reading_again after update of status on public.documents
+  for each row when (old.status <> 'reading' and new.status = 'reading') execute function private.enqueue_reading();
 create trigger release_waiting_runs after update of status on public.documents
   for each row when (old.status = 'reading' and new.status <> 'reading') execute function private.release_waiting_runs();
 create trigger enqueue_run after insert on public.runs
@@ -235,3 +262,4 @@ create trigger enqueue_released after update of held_at on public.runs
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;
+grant execute on function private.read_unlocked(uuid, text) to authenticated;

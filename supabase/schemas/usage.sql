@@ -136,17 +136,6 @@ as $$
   ) as message
 $$;
 
--- What a run itself has used.
-create function private.usage_of_run(p_run_id uuid) returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select jsonb_build_object(
-    'turns', count(*), 'input_tokens', coalesce(sum(input_tokens), 0), 'output_tokens', coalesce(sum(output_tokens), 0),
-    'cache_creation_input_tokens', coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0),
-    'cache_read_input_tokens', coalesce(sum(cache_read_tokens), 0))
-  from public.usage where run_id = p_run_id
-$$;
-
 create function private.spent_this_month(p_org_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -155,5 +144,5 @@ as $$
 $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.cost_of_run(uuid), private.usage_of_run(uuid), private.spent_this_month(uuid)
+grant execute on function private.cost_of_run(uuid), private.spent_this_month(uuid)
   to authenticated;

@@ -16,7 +16,10 @@ from fieldmark.api.documents import PAGES_AT_ONCE
 
 pytestmark = pytest.mark.anyio
 
-SHAPE = ["id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code", "created_at"]
+SHAPE = [
+    *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
+    *("parent_document_id", "created_at"),
+]
 
 
 def originals(home: Path) -> list[str]:
@@ -61,6 +64,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
             "status": "reading",
             "error": None,
             "error_code": None,
+            "parent_document_id": None,
             "created_at": "",
         }
         document_id = await served.read(UUID(uploaded["id"]))
@@ -69,6 +73,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         # The file holds its invoice as XML, too: pages of its own.
         told = [(warning["code"], warning["page"]) for warning in found.pop("warnings")]
         assert told == [("machine_readable", 2)]
+        assert found.pop("children") == []
         assert found == uploaded | {"status": "ready", "media_type": "application/pdf", "page_count": 4}
         assert (await http.get("/api/documents")).json() == {"items": [found], "next": None}
 
@@ -107,6 +112,31 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         assert originals(home) == []
         assert (rows(clone, "documents"), rows(clone, "document_pages")) == (0, 0)
         assert not (home / "files" / str(served.scope.org_id) / str(document_id)).exists()
+
+
+async def test_a_document_lists_what_was_inside_it(serve):
+    source = (
+        b"From: a@example.com\nContent-Type: multipart/mixed; boundary=q\n\n--q\n\nSee below.\n--q\n"
+        b"Content-Type: text/plain; name=b.txt\n\nTotal: 1\n--q--\n"
+    )
+    async with serve() as served:
+        http = served.http
+        uploaded = await http.post("/api/documents", files={"file": ("a.eml", source)})
+        mail_id = await served.read(UUID(uploaded.json()["id"]))
+        found = (await http.get(f"/api/documents/{mail_id}")).json()
+        (child,) = found["children"]
+        assert list(child) == SHAPE
+        assert (child["filename"], child["parent_document_id"]) == ("b.txt", str(mail_id))
+        assert [warning["code"] for warning in found["warnings"]] == ["enclosed_apart"]
+        await served.read(UUID(child["id"]))
+        assert "Total: 1" in (await http.get(f"/api/documents/{child['id']}/text")).text
+        listed = (await http.get("/api/documents", params={"parent_document_id": str(mail_id)})).json()
+        assert [item["id"] for item in listed["items"]] == [child["id"]]
+        problem(await http.get("/api/documents", params={"parent_document_id": "x"}), 422)
+        image = await http.get(f"/api/documents/{mail_id}/pages/1.png")
+        assert image.content.startswith(b"\x89PNG")
+        assert (await http.delete(f"/api/documents/{mail_id}")).status_code == 204
+        problem(await http.get(f"/api/documents/{child['id']}"), 404)
 
 
 async def test_the_list_comes_in_pages_newest_first(serve):
@@ -329,7 +359,8 @@ async def test_a_hostile_filename_stays_a_name(serve, clone):
             assert answer.status_code == 201, filename
             document = answer.json()
             assert document["filename"] == kept and len(kept.encode()) <= 255
-            assert (await served.http.get(f"/api/documents/{document['id']}")).json() == document | {"warnings": []}
+            found = (await served.http.get(f"/api/documents/{document['id']}")).json()
+            assert found == document | {"warnings": [], "children": []}
             folder = served.service.settings.home / "files" / str(served.scope.org_id) / document["id"]
             [original] = folder.iterdir()
             assert original.is_file() and original.name.isascii() and original.name.isprintable()

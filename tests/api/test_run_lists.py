@@ -61,3 +61,62 @@ async def test_a_list_of_runs_is_one_statement(serve, clone, statements):
         problem(await served.http.get(f"/api/runs?before={uuid4()}"), 422)
         problem(await served.http.get("/api/documents", params={"before": first["next"]}), 422)
         assert "before, limit, status" in problem(await served.http.get("/api/runs?task=extract"), 422)
+
+
+USER = "insert into auth.users (id) values (gen_random_uuid()) returning id"
+PART = """
+insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, parent_run_id)
+select org_id, created_by, agent, task, document_id, extraction_id, id from public.runs where id = %s returning id
+"""
+MESSAGE = """
+insert into public.usage (
+  run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+  cache_read_tokens, cost_usd)
+select id, 'more', org_id, agent, 'm', 1, 2, 3, 4, 5, %s from public.runs where id = %s
+"""
+
+
+async def test_a_run_in_a_list_costs_what_its_tree_has_cost_and_used_what_it_has_itself(serve, clone):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
+        body = {"document_id": str(await served.document()), "approval": "ask"}
+        root = (await served.http.post("/api/agent/extract", json=body)).json()["run_id"]
+        child, other = (sql(clone.owner_url, PART, root)[0]["id"] for _ in range(2))
+        leaf = sql(clone.owner_url, PART, child)[0]["id"]
+        sql(clone.owner_url, "delete from public.usage")
+        for run, cost in ((root, 1), (child, 2), (other, None), (leaf, 8)):
+            sql(clone.owner_url, MESSAGE, cost, run)
+        listed = {run["id"]: run for run in (await served.http.get("/api/runs")).json()["items"]}
+        costs = [listed[str(run)]["cost_usd"] for run in (root, child, other, leaf)]
+        assert costs == [None, 10, None, 8]
+        assert [run["usage"] for run in listed.values()] == 4 * [
+            {
+                "turns": 1,
+                "input_tokens": 1,
+                "output_tokens": 2,
+                "cache_creation_input_tokens": 7,
+                "cache_read_input_tokens": 5,
+            }
+        ]
+        told = [
+            sql(clone.owner_url, "select private.cost_of_run(%s) as cost", run["id"])[0]["cost"]
+            for run in listed.values()
+        ]
+        assert told == [run["cost_usd"] for run in listed.values()]
+
+
+async def test_the_inbox_has_the_runs_of_whoever_left_and_not_those_of_another_member(serve, clone):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
+        body = {"document_id": str(await served.document()), "approval": "ask"}
+        own, left, theirs = [(await served.http.post("/api/agent/extract", json=body)).json()["run_id"] for _ in "123"]
+        somebody, colleague = (sql(clone.owner_url, USER)[0]["id"] for _ in "12")
+        sql(clone.owner_url, "update public.runs set created_by = %s where id = %s", somebody, left)
+        sql(clone.owner_url, "update public.runs set created_by = %s where id = %s", colleague, theirs)
+        sql(
+            clone.owner_url,
+            "insert into public.memberships (org_id, user_id, role, created_by) "
+            "select org_id, created_by, 'member', created_by from public.runs where id = %s",
+            theirs,
+        )
+        inbox = (await served.http.get("/api/runs?status=awaiting_approval")).json()["items"]
+        assert {run["id"] for run in inbox} == {own, left}
+        assert [run["id"] for run in (await served.http.get("/api/runs")).json()["items"]] == [own]

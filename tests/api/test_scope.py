@@ -55,9 +55,13 @@ UNNAMED = [
     ("GET", "/api/agent/tools", None),
     ("POST", "/api/documents", {"storage_path": "a/b/c"}),
 ]
-# They need a call or a proposal that waits: acceptance/test_approval.py and test_extractions.py ask them, as their
-# user and as a stranger.
-ELSEWHERE = {("POST", "/api/agent/approve"), ("POST", "/api/extractions/{}/proposals")}
+# They need a call, a proposal or a document that waits: acceptance/test_approval.py, test_extractions.py and
+# test_passwords.py ask them, as their user and as a stranger.
+ELSEWHERE = {
+    ("POST", "/api/agent/approve"),
+    ("POST", "/api/extractions/{}/proposals"),
+    ("POST", "/api/documents/{}/read"),
+}
 Names = dict[str, str]
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 from fieldmark.api.extractions import Extraction
 from fieldmark.db.embedded import running
 from living import all_gone, command_line
+from locked_files import NEW_PDF, PASSWORD
 from standing import PATIENCE
 
 # One home, so one process: under xdist these stay together.
@@ -55,6 +56,17 @@ def test_json_is_alone_on_stdout(home: Home):
     assert (extraction["status"], extraction["document_type"]) == ("completed", "invoice")
     assert extraction["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
     assert json.loads(out.read_text()) == extraction
+
+
+def test_a_file_with_a_password_is_read_with_it_and_refused_without(home: Home):
+    locked = home.file("locked.pdf", NEW_PDF)
+    home.file("password", f"{PASSWORD}\n")
+    done = home.run("extract", locked, "--json", "--password", redirected="<password")
+    assert done.code == 0 and json.loads(done.out)["status"] == "completed"
+    assert PASSWORD not in done.out + done.err
+    done = home.run("extract", locked, "--json")
+    assert done.code == 1 and "password" in done.err
+    assert said_at_once("extract", locked, "--password").code == 2  # nothing comes on standard input
 
 
 def test_a_terminal_that_cannot_show_all_characters_gets_the_others(home: Home):

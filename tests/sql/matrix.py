@@ -211,6 +211,23 @@ CASES = [
     ),
     Case(
         "documents",
+        "insert",
+        "as if it had been inside another",
+        "insert into documents (id, org_id, filename, storage_path, parent_document_id, number_in_parent) "
+        f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, %(document)s, 1)",
+        SERVED,
+    ),
+    Case(
+        "documents",
+        "insert",
+        "as if it had been unlocked",
+        "insert into documents (id, org_id, filename, storage_path, unlocked_path) "
+        f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, "
+        "concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'unlocked-00000000000000000000000000000000'))",
+        SERVED,
+    ),
+    Case(
+        "documents",
         "update",
         "what a reading found",
         "update documents set status = 'failed', error = 'No.', media_type = 'text/plain', byte_size = 1, "

@@ -237,8 +237,6 @@ def test_with_a_run_go_its_parts_and_what_they_used_stays_spent(doors: Doors, ho
         for run, cost in ((root, 1), (child, 2), (other, 4), (leaf, 8)):
             charge(ledger, run, cost)
         assert [cost_of(ledger, run) for run in (root, child, other, leaf)] == [15, 10, 4, 8]
-        turns = "select (private.usage_of_run(%s) ->> 'turns')::integer"
-        assert [ledger.ask(turns, run) for run in (root, child)] == [1, 1]
         connection.execute("reset role")
         connection.execute("delete from runs where id = %s", [child])
         assert ledger.row(leaf, "id") is None

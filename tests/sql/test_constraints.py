@@ -9,7 +9,7 @@ from doors import Doors, House
 _LONG = "repeat('x', 501)"
 _ODD = "'odd'"
 
-# Rows of tables that a house has none in.
+# Rows of tables that a house has none in, and values of columns that it leaves open.
 ROWS = (
     "insert into public.queue_limits (org_id) select id from public.organisations on conflict do nothing",
     "insert into private.departing_organisations (org_id) select id from public.organisations",
@@ -17,6 +17,10 @@ ROWS = (
          org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
          cache_read_tokens, cost_usd)
        select id, '2026-01-01', 'a', 'm', 0, 0, 0, 0, 0, 0, 0, 0 from public.organisations""",
+    "insert into private.files_to_delete (storage_path, org_id) select id || '/a.pdf', id from public.organisations",
+    "update public.agent_sessions set uuid = number::text",
+    "update public.runs set idempotency_key = id::text",
+    "update public.organisations set personal_of = id",
 )
 
 # For each table what none of its rows may be made into.
@@ -35,6 +39,9 @@ BAD: dict[str, list[str]] = {
         "status = 'ready', error = null, media_type = null",
         "error_code = 'damaged', error = null",
         "warnings = '{}'",
+        "number_in_parent = 1",
+        "parent_document_id = gen_random_uuid(), number_in_parent = 0",
+        "unlocked_path = storage_path",
     ],
     "public.document_pages": [
         "number = 0",
@@ -109,7 +116,7 @@ BAD: dict[str, list[str]] = {
 KEYS: dict[str, list[tuple[str, ...]]] = {
     "public.agent_sessions": [("org_id",)],
     "private.agent_tasks": [("agent",)],
-    "public.documents": [("org_id",)],
+    "public.documents": [("org_id",), ("parent_document_id", "org_id")],
     "public.document_pages": [("document_id", "org_id")],
     "public.extraction_journal": [("extraction_id", "org_id")],
     "public.extraction_proposals": [("extraction_id", "org_id")],
@@ -132,6 +139,34 @@ KEYS: dict[str, list[tuple[str, ...]]] = {
     "public.usage_by_day": [("org_id",)],
     "public.queue_limits": [("org_id",)],
     "private.departing_organisations": [("org_id",)],
+}
+
+
+# For each table the columns that no two of its rows may have alike.
+UNIQUE: dict[str, list[tuple[str, ...]]] = {
+    "public.agent_sessions": [("number",), ("org_id", "session_id", "project", "subpath", "uuid")],
+    "private.agents": [("name",)],
+    "private.agent_tasks": [("agent", "task")],
+    "public.documents": [("id",), ("id", "org_id")],
+    "public.document_pages": [("document_id", "number")],
+    "public.extraction_journal": [("id",)],
+    "public.extraction_proposals": [("id",)],
+    "public.extractions": [("id",), ("id", "document_id", "org_id"), ("id", "org_id")],
+    "private.files_to_delete": [("storage_path",)],
+    "public.organisations": [("id",), ("personal_of",)],
+    "public.memberships": [("org_id", "user_id")],
+    "public.queue_limits": [("org_id",)],
+    "private.maintenance": [("task",)],
+    "private.most_waiting": [("is_only",)],
+    "private.departing_organisations": [("org_id",)],
+    "public.run_events": [("run_id", "number")],
+    "public.run_watchers": [("run_id", "channel")],
+    "public.runs": [("id",), ("id", "org_id"), ("org_id", "created_by", "idempotency_key")],
+    "public.threads": [("id",), ("id", "org_id")],
+    "public.tool_calls": [("run_id", "id")],
+    "public.usage": [("run_id", "message_id")],
+    "public.usage_by_day": [("org_id", "day", "agent", "model", "slot")],
+    "public.credit_limits": [("org_id",)],
 }
 
 
@@ -191,3 +226,46 @@ def test_every_key_refuses_what_there_is_not(doors: Doors, house: House) -> None
                 refused.add(str(error.value.diag.constraint_name))
     with doors.as_owner() as owner:
         assert constraints(owner, "f") == refused, "each has a row in KEYS"
+
+
+def test_no_two_rows_are_alike_in_what_tells_them_apart(doors: Doors, house: House) -> None:
+    refused: set[str] = set()
+    for table, keys in UNIQUE.items():
+        for key in keys:
+            with doors.as_owner() as owner:
+                owner.execute("set local session_replication_role = replica")  # no trigger and no key comes before
+                for row in ROWS:
+                    owner.execute(row)
+                # Neither does another of the table's.
+                others = owner.execute(
+                    """select case when c.oid is null then format('drop index %%s', i.indexrelid::regclass) else
+                         format('alter table %%s drop constraint %%I cascade', i.indrelid::regclass, c.conname) end
+                       from pg_index as i
+                       left join pg_constraint as c on c.conindid = i.indexrelid and c.contype in ('p', 'u')
+                       where i.indrelid = %s::regclass and i.indisunique and %s::text[] <> array(
+                         select a.attname::text from unnest(i.indkey) with ordinality as k (n, place)
+                         join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.n order by place)""",
+                    [table, list(key)],
+                )
+                for (statement,) in others.fetchall():
+                    owner.execute(statement.encode())
+                columns = owner.execute(
+                    """select string_agg(quote_ident(attname), ', ') from pg_attribute
+                       where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated = ''""",
+                    [table],
+                ).fetchone()
+                assert columns is not None
+                given = " and ".join(f"{column} is not null" for column in key)
+                with pytest.raises(psycopg.errors.UniqueViolation) as error:
+                    copied = owner.execute(
+                        f"insert into {table} ({columns[0]}) overriding system value "
+                        f"select {columns[0]} from {table} where {given} limit 1".encode()
+                    ).rowcount
+                    pytest.fail(f"{table}: two rows with the same {key} were taken ({copied} rows)")
+                refused.add(str(error.value.diag.constraint_name))
+    with doors.as_owner() as owner:
+        unique = owner.execute(
+            """select relname from pg_index join pg_class on oid = indexrelid
+               where indisunique and relnamespace = any ('{public,private}'::regnamespace[])"""
+        )
+        assert {name for (name,) in unique.fetchall()} == refused, "each has a row in UNIQUE"

@@ -807,6 +807,19 @@ def test_the_files_of_documents_that_go_are_queued_whoever_deletes_them(doors: D
             assert (path,) not in connection.execute("select private.files_to_delete(100)").fetchall()
 
 
+def test_a_file_that_is_about_to_be_stored_is_deleted_a_day_later_unless_it_is_a_documents(
+    doors: Doors, house: House
+) -> None:
+    mine, nobodys = f"{house.org}/{house.document}/a.pdf", f"{house.org}/{uuid4()}/b.pdf"
+    with doors.as_owner() as connection:
+        connection.execute("select private.expect_files(%s)", [[mine, nobodys]])
+        connection.execute("select private.expect_files(%s)", [[mine, nobodys]])  # as it is said again
+        assert connection.execute("select private.files_to_delete(100)").fetchall() == []
+        assert connection.execute("select storage_path from private.files_to_delete").fetchall() == [(nobodys,)]
+        connection.execute("update private.files_to_delete set due_at = due_at - interval '1 day'")
+        assert connection.execute("select private.files_to_delete(100)").fetchall() == [(nobodys,)]
+
+
 def test_nothing_hangs_on_another_organisations_rows(doors: Doors, house: House) -> None:
     """The same answer as for a row that does not exist: the keys carry the organisation along."""
     tries = [

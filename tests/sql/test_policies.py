@@ -149,7 +149,8 @@ RIGHTS = {
     "memberships": {"select": True, "insert": "org_id user_id role", "update": "role"},
     "documents": {
         "select": True,
-        "insert": "id org_id filename storage_path media_type byte_size",
+        "insert": "id org_id filename storage_path media_type byte_size parent_document_id number_in_parent "
+        "unlocked_path",
         "update": "media_type byte_size status error error_code warnings page_count",
     },
     "document_pages": {
@@ -290,6 +291,8 @@ CALLABLE = {
         "private.watch_run",
         "private.clear_watchers",
         "private.clear_pages",
+        "private.count_enclosed",
+        "private.read_unlocked",
         "private.forget_session",
         "private.tell_watchers",
         "private.fence",
@@ -309,7 +312,6 @@ CALLABLE = {
         "private.tree_of_run",
         "private.cancel_run",
         "private.cost_of_run",
-        "private.usage_of_run",
         "private.spent_this_month",
         "private.lock_credit",
         "private.at_work",
@@ -350,6 +352,7 @@ CALLABLE = {
         "private.fail_document",
         "private.scope_of_run",
         "private.scope_of_document",
+        "private.expect_files",
         "private.files_to_delete",
         "private.files_deleted",
         "private.waiting_runs",
@@ -413,6 +416,7 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
     }
     assert definers == {
         "queue_files",
+        "expect_files",
         "files_to_delete",
         "files_deleted",
         "take_over",
@@ -436,6 +440,8 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "clear_watchers",
         "forget_session",
         "check_waiting",
+        "check_waiting_of",
+        "read_unlocked",
         "claim_job",
         "enqueue",
         "enqueue_reading",

@@ -54,6 +54,8 @@ async def test_each_setting_clears_what_it_names_and_nought_is_for_ever(desk):
     assert counts(desk) == [1, 61, 61]
     await clear(desk, keep_calls=5)
     assert counts(desk) == [1, 1, 61]
+    await clear(desk, keep_conversations=5)
+    assert counts(desk) == [1, 1, 1]
     await clear(desk, keep_conversations=1.5)
     assert counts(desk) == [1, 1, 0]
 
@@ -72,9 +74,10 @@ async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):
         )
         # What inserting itself noted of them was long ago too.
         owner.execute("update procrastinate_events set at = now() - interval '9 days' where type = 'deferred'")
-    await clear(desk, keep_jobs=7)
-    left = desk.sql("select task_name from queue.procrastinate_jobs order by id")
-    assert [row["task_name"] for row in left] == ["young", "waits", "works"]
+    for keep, expected in ((0, ["old", "young", "waits", "works"]), (7, ["young", "waits", "works"])):
+        await clear(desk, keep_jobs=keep)
+        left = desk.sql("select task_name from queue.procrastinate_jobs order by id")
+        assert [row["task_name"] for row in left] == expected
 
 
 async def test_ended_jobs_are_found_past_those_that_wait(desk):

@@ -14,7 +14,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import TheRuntime, TheScope
@@ -35,6 +35,8 @@ router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 PAGES_AT_ONCE = 25
 
+MAX_PASSWORD = 250  # characters; as UTF-8 no more than the reader takes
+
 
 class Document(BaseModel):
     """An uploaded file."""
@@ -47,6 +49,9 @@ class Document(BaseModel):
     status: DocumentStatus
     error: str | None = Field(description="Why it failed: one sentence a person can act on.")
     error_code: ReadingError | None = Field(description="Why it failed, for programs.")
+    parent_document_id: UUID | None = Field(
+        description="The document that it was inside of: the mail it was attached to, the archive it was packed into."
+    )
     created_at: datetime
 
     @classmethod
@@ -69,9 +74,10 @@ class ReadingWarning(BaseModel):
 
 
 class DocumentInFull(Document):
-    """A document with what a person should know of it."""
+    """A document with what a person should know of it, and the documents that were inside it."""
 
     warnings: list[ReadingWarning]
+    children: list[Document] = Field(description="In their order there. They are deleted with it.")
 
 
 class DocumentList(BaseModel):
@@ -98,6 +104,14 @@ class StoredObject(BaseModel):
             json_schema_extra={"pattern": rf"^{_UUID}/{_UUID}/(?!\.+$)[A-Za-z0-9_!'()*&$@=;:+,? .-]{{1,200}}$"},
         ),
     ]
+
+
+class Password(BaseModel):
+    """The password of a protected file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    password: Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD)]
 
 
 class PageText(BaseModel):
@@ -141,7 +155,16 @@ class Page(BaseModel):
                     "schema": {
                         "type": "object",
                         "required": ["file"],
-                        "properties": {"file": {"type": "string", "format": "binary"}},
+                        "properties": {
+                            "file": {"type": "string", "format": "binary"},
+                            "password": {
+                                "type": "string",
+                                "minLength": 1,
+                                "maxLength": MAX_PASSWORD,
+                                "description": "Of a protected PDF or Office file. It is used at once, and kept "
+                                "nowhere; a copy of the file without it is kept beside the original.",
+                            },
+                        },
                     }
                 },
                 "application/json": {"schema": StoredObject.model_json_schema()},
@@ -162,13 +185,16 @@ async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime
     if not content_type.startswith("multipart/form-data"):
         raise Invalid("Send the file as multipart/form-data, in a part named file, or a storage_path as JSON.")
     async with request.form(max_files=1, max_fields=10) as form:
-        file = form.get("file")
+        file, password = form.get("file"), form.get("password")
         if not isinstance(file, UploadFile):
             raise Invalid("The form has no file in a part named file.")
+        if password is not None and not (isinstance(password, str) and 0 < len(password) <= MAX_PASSWORD):
+            raise Invalid(f"The form's password is a text of 1 to {MAX_PASSWORD} characters.")
         with tempfile.NamedTemporaryFile(prefix="fieldmark-upload-") as copy:
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
-            return Document.of(await runtime.documents.upload(scope, Path(copy.name), file.filename or "document"))
+            name = file.filename or "document"
+            return Document.of(await runtime.documents.upload(scope, Path(copy.name), name, password))
 
 
 @router.get("", responses=responses(401, 404, 422))
@@ -177,10 +203,11 @@ async def list_documents(
     runtime: TheRuntime,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
     before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
+    parent_document_id: Annotated[UUID | None, Query(description="Only those that were inside this document.")] = None,
 ) -> DocumentList:
     """The organisation's documents, newest first."""
     async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_page(conn, scope, limit=limit, before=before)
+        page = await documents.list_page(conn, scope, limit=limit, before=before, parent_id=parent_document_id)
     return DocumentList(items=[Document.of(row) for row in page.items], next=page.next)
 
 
@@ -190,13 +217,21 @@ async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) 
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
+        inside = await documents.children(conn, document_id)
     said = [ReadingWarning.model_validate(one, from_attributes=True) for one in warnings]
-    return DocumentInFull(**dict(Document.of(row)), warnings=said)
+    return DocumentInFull(**dict(Document.of(row)), warnings=said, children=[Document.of(child) for child in inside])
+
+
+@router.post("/{document_id}/read", status_code=202, responses=responses(401, 404, 409, 422, 429))
+async def read_document(document_id: UUID, given: Password, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Read a document once more that failed for want of its password (`error_code` is `password`). The password is used
+    at once and kept nowhere; if it is wrong, the answer is 422 with the code `password`."""
+    return Document.of(await runtime.documents.read_with(scope, document_id, given.password.get_secret_value()))
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
 async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
-    """Delete a document with its pages, extractions, runs and original."""
+    """Delete a document with its pages, extractions, runs, original, and the documents that were inside it."""
     await runtime.documents.remove(scope, document_id)
 
 
@@ -255,7 +290,7 @@ async def get_page_image(document_id: UUID, number: int, scope: TheScope, runtim
         document = await documents.get_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
-    async with DRAWING.of(scope.org_id), runtime.files.local(document.storage_path) as path:
+    async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
         image = await render_page(path, document.media_type or "", number, runtime.reading_limits)
     # A document's content never changes under its id.
     return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})

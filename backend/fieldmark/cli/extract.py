@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 import typer
 
-from fieldmark.cli.files import check_in, check_out, json_of, read_schema, write
+from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS, at_once, opened, read_settings, run, say_offline
 from fieldmark.cli.terminal import err, plain, tell
 from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unavailable
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def extract(
-    files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, DOCX, XLSX, HTML, EML, TXT, CSV.")],
+    files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
     schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
     instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
     as_json: Annotated[
@@ -40,6 +40,9 @@ def extract(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
+    password: Annotated[
+        bool, typer.Option("--password", help="Ask for the password of protected files, or read it from a pipe.")
+    ] = False,
     user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
     """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
@@ -48,7 +51,8 @@ def extract(
     check_out(out)
     wanted = read_schema(schema)
     settings = at_once(read_settings("warning"))
-    done, waiting = run(_extract(settings, files, wanted, instructions, ask, user, show=not as_json))
+    secret = ask_password() if password else None
+    done, waiting = run(_extract(settings, files, wanted, instructions, ask, user, secret, show=not as_json))
     if as_json:
         write(json_of(done), None)
     if out is not None and done:
@@ -66,6 +70,7 @@ async def _extract(
     instructions: str | None,
     ask: bool,
     user: UUID,
+    password: str | None,
     *,
     show: bool,
 ) -> tuple[list[dict[str, Any]], int]:
@@ -90,7 +95,7 @@ async def _extract(
                         tell(status, f"Taking in {plain(file.name)}…")
                         try:
                             document = await _when_there_is_room(
-                                status, lambda file=file: runtime.documents.upload(scope, file, file.name)
+                                status, lambda file=file: runtime.documents.upload(scope, file, file.name, password)
                             )
                             # Known by its key before it is there, and so found again however this is interrupted.
                             keys.append(str(uuid4()))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
 from pydantic import TypeAdapter, ValidationError
 
 from fieldmark.cli.process import FAILED, MISUSED, stop
@@ -37,6 +38,15 @@ def read_object(file: Path) -> dict[str, Any]:
         return TypeAdapter(dict[str, Any]).validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         raise Invalid(f"{file} is no JSON object: {error.errors()[0]['msg']}.") from None
+
+
+def ask_password() -> str:
+    """The password that the person types unseen, or the first line of a pipe. There is no option for it: others could
+    read it in the list of processes, and in the shell's history."""
+    if sys.stdin.isatty():
+        return typer.prompt("Password", hide_input=True, err=True)
+    line = sys.stdin.readline().rstrip("\r\n")
+    return line or stop("No password came on standard input.", MISUSED)
 
 
 def check_in(file: Path) -> None:

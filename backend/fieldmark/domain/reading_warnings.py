@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,6 +24,11 @@ class WarningCode(StrEnum):
     UNCERTAIN_ENCODING      the text may be in another encoding than it was read in
     MACHINE_READABLE        with the page begins an invoice for machines, which is not printed
     INVOICE_DISAGREES       that invoice holds a number, sum, day, currency or account that no printed page shows
+    ENCLOSED_APART          files inside the file became documents of their own, its children
+    ENCLOSED_TOO_MANY, _TOO_LARGE, _TOO_DEEP, _PROTECTED, _DAMAGED
+                            files inside the file were left out: there are more of them, or they are larger or lie
+                            deeper than is taken; they are protected with a password, or cannot be unpacked
+    ENCLOSED_NOT_QUEUED     they were left out because too many documents of the organisation waited
     """
 
     HIDDEN_TEXT = "hidden_text"
@@ -36,6 +42,23 @@ class WarningCode(StrEnum):
     UNCERTAIN_ENCODING = "uncertain_encoding"
     MACHINE_READABLE = "machine_readable"
     INVOICE_DISAGREES = "invoice_disagrees"
+    ENCLOSED_APART = "enclosed_apart"
+    ENCLOSED_TOO_MANY = "enclosed_too_many"
+    ENCLOSED_TOO_LARGE = "enclosed_too_large"
+    ENCLOSED_TOO_DEEP = "enclosed_too_deep"
+    ENCLOSED_PROTECTED = "enclosed_protected"
+    ENCLOSED_DAMAGED = "enclosed_damaged"
+    ENCLOSED_NOT_QUEUED = "enclosed_not_queued"
+
+
+LEFT_OUT = (
+    WarningCode.ENCLOSED_TOO_MANY,
+    WarningCode.ENCLOSED_TOO_LARGE,
+    WarningCode.ENCLOSED_TOO_DEEP,
+    WarningCode.ENCLOSED_PROTECTED,
+    WarningCode.ENCLOSED_DAMAGED,
+)
+"""Why a reader leaves out a file that is inside another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +82,7 @@ class ReadingWarning:
     @property
     def is_about_reading(self) -> bool:
         """Whether something that a person can see may be missing or wrong in the text."""
-        return self.code not in (WarningCode.HIDDEN_TEXT, WarningCode.MACHINE_READABLE)
+        return self.code not in (WarningCode.HIDDEN_TEXT, WarningCode.MACHINE_READABLE, WarningCode.ENCLOSED_APART)
 
     def to_json(self) -> dict[str, Any]:
         """The warning as it is stored."""
@@ -110,6 +133,43 @@ def _said(code: WarningCode, count: int) -> str:
             return f"begins the invoice for machines inside the file{behind}: it is not printed, and what is counts."
         case WarningCode.INVOICE_DISAGREES:
             return "is the invoice for machines, with a value that no printed page shows: what is printed counts."
+        case WarningCode.ENCLOSED_APART:
+            if count == 1:
+                return "comes with 1 file, which is a document of its own: the text of that is not part of this one."
+            return f"comes with {count:,} files, which are documents of their own: their text is not part of this one."
+        case WarningCode.ENCLOSED_TOO_MANY:
+            return f"comes with {_files(count)} beyond the {MAX_ENCLOSED} that are taken out of one: {_BY_ITSELF}"
+        case WarningCode.ENCLOSED_TOO_LARGE:
+            return f"comes with {_files(count)} larger, unpacked, than is taken out of one: {_BY_ITSELF}"
+        case WarningCode.ENCLOSED_TOO_DEEP:
+            return f"is packed too deep itself, so {_files(count)} in it {_was(count)} left out: {_BY_ITSELF}"
+        case WarningCode.ENCLOSED_PROTECTED:
+            return f"comes with {_files(count)} that a password protects: unpack what you need, and upload that."
+        case WarningCode.ENCLOSED_DAMAGED:
+            return f"comes with {_files(count)} that {_was(count)} empty or could not be unpacked."
+        case WarningCode.ENCLOSED_NOT_QUEUED:
+            return (
+                f"comes with {_files(count)} left out because too many documents of your organisation waited: "
+                "upload it again when some of them are read."
+            )
 
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def left_out(code: WarningCode, names: Sequence[str], count: int | None = None) -> ReadingWarning:
+    """The warning that files inside the file were left out: how many, and the names of the first."""
+    return ReadingWarning(code, None, len(names) if count is None else count, "; ".join(names[:20])[:MAX_EXCERPT])
+
+
+MAX_ENCLOSED = 100
+"""How many files inside one, and inside those, become documents."""
+
+_BY_ITSELF = "upload what you need of it by itself."
 
 OCR_SCRIPTS = "Latin, Greek, Chinese and Japanese script"

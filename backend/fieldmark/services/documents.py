@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import secrets
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
 import structlog
 
 from fieldmark.db.aside import aside
-from fieldmark.db.pool import Connection, Database
-from fieldmark.documents.reading.pages import Limits
+from fieldmark.db.pool import Connection, Database, savepoint
+from fieldmark.documents.reading.enclosed import MAX_DEPTH
+from fieldmark.documents.reading.pages import EnclosedFile, Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
-from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.documents.reading.sandbox import read_file, unlock_file
 from fieldmark.domain.ids import new_id
-from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, left_out
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Conflict, DocumentFailed, NotFound, TooLarge, Unavailable, Unreadable
-from fieldmark.files import Files, parse_stored_path, safe_name, stored_path
+from fieldmark.errors import (
+    Conflict,
+    DocumentFailed,
+    NotFound,
+    PasswordProtected,
+    QueueFull,
+    TooLarge,
+    Unavailable,
+    Unreadable,
+)
+from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
-from fieldmark.stores.rows import DocumentRow, NewPage, PageRow, PageText
+from fieldmark.stores.rows import DocumentRow, NewChild, NewPage, PageRow, PageText
 
 log = structlog.get_logger()
 
 PAGES_A_STATEMENT = 50
 FILES_A_BATCH = 100
+
+_unlocking = asyncio.Semaphore(2)  # a process each, while a request waits
 
 
 class DocumentService:
@@ -40,24 +55,87 @@ class DocumentService:
         self._files = files
         self._limits = limits
 
-    async def upload(self, scope: Scope, source: Path, filename: str) -> DocumentRow:
-        """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge."""
+    async def upload(self, scope: Scope, source: Path, filename: str, password: str | None = None) -> DocumentRow:
+        """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge.
+
+        With the `password` of a protected file a copy without it is kept beside the original. The password itself is
+        kept nowhere. If it is not the right one, the reading ends for want of it (`read_with` takes another).
+        """
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
-        await self._files.put(path, source)
+        async with self._unlocked(source, password, unless_wrong=True) as copy:
+            unlocked_path = None if copy is None else _path_beside(scope, document_id)
+            kept = {path: source} if copy is None or unlocked_path is None else {path: source, unlocked_path: copy}
+            await self._expect(*kept)
+            for target, file in kept.items():
+                await self._files.put(target, file)
         try:
             async with self._database.as_user(scope) as conn:
                 document = await documents.add(
-                    conn, document_id=document_id, org_id=scope.org_id, filename=name, storage_path=path, byte_size=size
+                    conn,
+                    document_id=document_id,
+                    org_id=scope.org_id,
+                    filename=name,
+                    storage_path=path,
+                    byte_size=size,
+                    unlocked_path=unlocked_path,
                 )
                 assert document is not None  # its id is new
                 return document
         except BaseException:
+            for target in kept:
+                await self._files.remove(target)
+            raise
+
+    async def read_with(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
+        """Read a document once more that could not be for want of its password; its row comes back. Raises NotFound,
+        Conflict where it does not wait for one, PasswordProtected where this is not it, QueueFull."""
+        async with self._database.as_user(scope) as conn:
+            document = await get(conn, document_id)
+        if document.error_code != PasswordProtected.code:
+            raise Conflict("The document does not wait for a password.")
+        async with (
+            self._files.local(document.storage_path) as original,
+            self._unlocked(original, password) as copy,
+        ):
+            if copy is None:
+                raise Conflict("The document does not wait for a password.")
+            path = _path_beside(scope, document_id)
+            await self._expect(path)
+            await self._files.put(path, copy)
+        try:
+            async with self._database.as_user(scope) as conn:
+                if not await documents.read_unlocked(conn, document_id, path):
+                    raise Conflict("The document does not wait for a password any more.")
+                return await get(conn, document_id)
+        except BaseException:
             await self._files.remove(path)
             raise
+
+    @asynccontextmanager
+    async def _unlocked(
+        self, source: Path, password: str | None, *, unless_wrong: bool = False
+    ) -> AsyncGenerator[Path | None]:
+        """A copy of a protected file without its password, as long as the context; None if it needs none.
+
+        Raises Unreadable where there can be none; with `unless_wrong` the copy is then None, too.
+        """
+        if password is None:
+            yield None
+            return
+        with tempfile.TemporaryDirectory(prefix="fieldmark-unlocked-") as folder:
+            copy: Path | None = Path(folder) / "copy"
+            try:
+                async with _unlocking:
+                    is_locked = await unlock_file(source, password, self._limits, copy)
+            except Unreadable:
+                if not unless_wrong:
+                    raise
+                is_locked = False
+            yield copy if is_locked else None
 
     async def adopt(self, scope: Scope, storage_path: str) -> DocumentRow:
         """Queue the reading of an object that a front end has put into the bucket already, at
@@ -85,28 +163,36 @@ class DocumentService:
             return document
 
     async def read(self, document_id: UUID) -> None:
-        """Read a document that waits for it: pages into rows, then `ready`, or `failed` with the reason. Does nothing
-        for one that was read already or is gone."""
+        """Read a document that waits for it: pages into rows, files inside it into documents of their own, then
+        `ready`, or `failed` with the reason. Does nothing for one that was read already or is gone."""
         async with self._database.as_service() as conn:
             scope = await documents.scope_of(conn, document_id)
         if scope is None:
             return
         async with self._database.as_user(scope) as conn:
             document = await documents.get(conn, document_id)
-        if document is None or document.status is not DocumentStatus.READING:
-            return
-        try:
-            async with self._files.local(document.storage_path) as path:
-                reading = await read_file(path, document.filename, self._limits)
-        except (Unreadable, NotFound, TooLarge) as error:
-            # Not its sentence, which may name the file's ending.
-            log.info("document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code)
-            async with self._database.as_user(scope) as conn:
-                await documents.fail_reading(conn, document_id, str(error), error.code)
-            return
+            if document is None or document.status is not DocumentStatus.READING:
+                return
+            above = await _containers(conn, document)
+        with tempfile.TemporaryDirectory(prefix="fieldmark-unpacked-") as folder:
+            unpack_to = Path(folder) if len(above) < MAX_DEPTH else None
+            try:
+                async with self._files.local(document.readable_path) as path:
+                    reading = await read_file(path, document.filename, self._limits, unpack_to=unpack_to)
+            except (Unreadable, NotFound, TooLarge) as error:
+                # Not its sentence, which may name the file's ending.
+                log.info(
+                    "document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code
+                )
+                async with self._database.as_user(scope) as conn:
+                    await documents.fail_reading(conn, document_id, str(error), error.code)
+                return
+            children = await self._keep_enclosed(scope, reading.enclosed)
         disagreements = await in_turn(scope.org_id, einvoices.disagreements, reading.pages)
+        root_id = above[-1] if above else document_id
         async with self._database.as_user(scope) as conn:
-            if await documents.begin_reading(conn, document_id) is None:
+            # The outermost first: whoever deletes it locks in that order, too.
+            if not await documents.lock(conn, root_id) or await documents.begin_reading(conn, document_id) is None:
                 return  # another worker was faster, or it was deleted meanwhile
             rows = await aside(_rows, reading.pages)
             for start in range(0, len(rows), PAGES_A_STATEMENT):
@@ -118,6 +204,58 @@ class DocumentService:
                 page_count=len(reading.pages),
                 warnings=[*reading.warnings, *disagreements],
             )
+            if children:
+                told = await self._add_children(conn, scope, root_id, document_id, children)
+                await documents.warn(conn, document_id, [*told, *reading.warnings])
+
+    async def _keep_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChild]:
+        """Store the files that were inside a document. They are nobody's until their documents stand: a worker that
+        dies before that leaves them to `delete_originals`."""
+        children: list[NewChild] = []
+        for file in enclosed:
+            child_id, name = new_id(), safe_name(file.name)
+            path = str(stored_path(scope.org_id, child_id, name))
+            children.append(NewChild(child_id, name, path, file.byte_size))
+        if children:
+            await self._expect(*(child.storage_path for child in children))
+        for child, file in zip(children, enclosed, strict=True):
+            await self._files.put(child.storage_path, file.path)
+        return children
+
+    async def _add_children(
+        self, conn: Connection, scope: Scope, root_id: UUID, document_id: UUID, children: list[NewChild]
+    ) -> list[ReadingWarning]:
+        """Make documents of the files that were inside one, as far as there is room in the outermost, which is locked.
+        The warnings say what became of them."""
+        count, size = await documents.count_enclosed(conn, root_id)
+        taken: list[NewChild] = []
+        too_many: list[str] = []
+        too_large: list[str] = []
+        for child in children:
+            if count == MAX_ENCLOSED:
+                too_many.append(child.filename)
+            elif size + child.byte_size > self._limits.max_decoded_bytes:
+                too_large.append(child.filename)
+            else:
+                taken.append(child)
+                count, size = count + 1, size + child.byte_size
+        not_queued: list[str] = []
+        try:
+            async with savepoint(conn):
+                await documents.add_children(conn, document_id, scope.org_id, taken)
+        except QueueFull:
+            taken, not_queued = [], [child.filename for child in taken]
+        told = {
+            WarningCode.ENCLOSED_APART: [child.filename for child in taken],
+            WarningCode.ENCLOSED_TOO_MANY: too_many,
+            WarningCode.ENCLOSED_TOO_LARGE: too_large,
+            WarningCode.ENCLOSED_NOT_QUEUED: not_queued,
+        }
+        return [left_out(code, names) for code, names in told.items() if names]
+
+    async def _expect(self, *paths: str) -> None:
+        async with self._database.as_service() as conn:
+            await documents.expect_files(conn, paths)
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
         """Delete a document with its pages, extractions, runs and original. Raises NotFound."""
@@ -182,11 +320,19 @@ async def get_page(conn: Connection, document_id: UUID, number: int) -> PageRow:
     return row
 
 
-async def list_page(conn: Connection, scope: Scope, *, limit: int, before: str | None) -> Page[DocumentRow]:
-    """A page of the organisation's documents, newest first. Raises Invalid for a cursor that is none."""
+async def list_page(
+    conn: Connection, scope: Scope, *, limit: int, before: str | None, parent_id: UUID | None = None
+) -> Page[DocumentRow]:
+    """A page of the organisation's documents, newest first; with `parent_id`, of those that were inside that one.
+    Raises Invalid for a cursor that is none."""
     behind = None if before is None else Cursor.parse(before, "documents").position
-    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind)
+    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind, parent_id=parent_id)
     return page_of(rows, limit, "documents")
+
+
+async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
+    """The documents that were inside a document, in their order there."""
+    return await documents.children(conn, document_id)
 
 
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
@@ -196,6 +342,23 @@ async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
 
 def _rows(pages: Sequence[ReadPage]) -> list[NewPage]:
     return [_row(page) for page in pages]
+
+
+def _path_beside(scope: Scope, document_id: UUID) -> str:
+    """Where a copy of the original goes: by a name that nobody can have put there before."""
+    return str(StoredPath(scope.org_id, document_id, f"unlocked-{secrets.token_hex(16)}"))
+
+
+async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:
+    """The documents that it was inside of, the innermost first; no further than is looked into."""
+    above: list[UUID] = []
+    while document.parent_document_id is not None and len(above) < MAX_DEPTH:
+        above.append(document.parent_document_id)
+        parent = await documents.get(conn, document.parent_document_id)
+        if parent is None:  # deleted meanwhile, and this one with it
+            break
+        document = parent
+    return above
 
 
 def _row(page: ReadPage) -> NewPage:

@@ -13,6 +13,7 @@ from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.rows import (
     DocumentRow,
+    NewChild,
     NewPage,
     PageRow,
     PageText,
@@ -23,22 +24,76 @@ from fieldmark.stores.rows import (
     large_rows,
 )
 
-_COLUMNS = "id, filename, media_type, byte_size, page_count, status, error, error_code, created_at, storage_path"
+_COLUMNS = (
+    "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
+    "storage_path, unlocked_path"
+)
 
 
 async def add(
-    conn: Connection, *, document_id: UUID, org_id: UUID, filename: str, storage_path: str, byte_size: int
+    conn: Connection,
+    *,
+    document_id: UUID,
+    org_id: UUID,
+    filename: str,
+    storage_path: str,
+    byte_size: int,
+    unlocked_path: str | None = None,
 ) -> DocumentRow | None:
     """The inserted document; its trigger puts the reading into the queue in the same transaction. None where the id is
     taken, by whomever."""
     cursor = await cursor_of(
         conn,
         DocumentRow,
-        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size)
-            values (%s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
-        (document_id, org_id, filename, storage_path, byte_size),
+        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path)
+            values (%s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
+        (document_id, org_id, filename, storage_path, byte_size, unlocked_path),
     )
     return await cursor.fetchone()
+
+
+async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChild]) -> None:
+    """Insert documents for the files inside a document, in their order. Raises QueueFull."""
+    await conn.execute(
+        """insert into public.documents
+             (id, org_id, filename, storage_path, byte_size, parent_document_id, number_in_parent)
+           select id, %(org)s, filename, path, size, %(parent)s, number
+           from unnest(%(ids)s::uuid[], %(names)s::text[], %(paths)s::text[], %(sizes)s::bigint[])
+             with ordinality as child (id, filename, path, size, number)""",
+        {
+            "org": org_id,
+            "parent": parent_id,
+            "ids": [child.id for child in children],
+            "names": [child.filename for child in children],
+            "paths": [child.storage_path for child in children],
+            "sizes": [child.byte_size for child in children],
+        },
+    )
+
+
+async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
+    """The documents that were inside a document, in their order there."""
+    cursor = await cursor_of(
+        conn,
+        DocumentRow,
+        f"select {_COLUMNS} from public.documents where parent_document_id = %s order by number_in_parent",
+        (document_id,),
+    )
+    return await cursor.fetchall()
+
+
+async def count_enclosed(conn: Connection, document_id: UUID) -> tuple[int, int]:
+    """How many documents were inside a document, and inside those, and their bytes."""
+    cursor = await conn.execute("select files, bytes from private.count_enclosed(%s)", (document_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["files"], row["bytes"]
+
+
+async def lock(conn: Connection, document_id: UUID) -> bool:
+    """Whether the document is there; it is then locked until the transaction ends."""
+    cursor = await conn.execute("select from public.documents where id = %s for update", (document_id,))
+    return await cursor.fetchone() is not None
 
 
 async def get(conn: Connection, document_id: UUID) -> DocumentRow | None:
@@ -67,11 +122,15 @@ async def abandon(conn: Connection, document_id: UUID, reason: str) -> None:
 
 
 async def list_documents(
-    conn: Connection, org_id: UUID, *, limit: int, behind: Position | None = None
+    conn: Connection, org_id: UUID, *, limit: int, behind: Position | None = None, parent_id: UUID | None = None
 ) -> list[DocumentRow]:
-    """The newest `limit` documents of an organisation, or those that come behind a position in that order."""
+    """The newest `limit` documents of an organisation, or those that come behind a position in that order; with
+    `parent_id` those that were inside that document."""
     where: list[LiteralString] = ["org_id = %(org)s"]
     parameters: dict[str, Any] = {"org": org_id, "limit": limit}
+    if parent_id is not None:
+        where.append("parent_document_id = %(parent)s")
+        parameters["parent"] = parent_id
     if behind is not None:
         where.append("(created_at, id) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
@@ -142,6 +201,22 @@ async def finish_reading(
     )
 
 
+async def warn(conn: Connection, document_id: UUID, warnings: Sequence[ReadingWarning]) -> None:
+    """Put these warnings in the place of the document's."""
+    await conn.execute(
+        "update public.documents set warnings = %s where id = %s",
+        (Jsonb([warning.to_json() for warning in warnings]), document_id),
+    )
+
+
+async def read_unlocked(conn: Connection, document_id: UUID, unlocked_path: str) -> bool:
+    """Whether the document, which failed for want of a password, waits to be read once more. Raises QueueFull."""
+    cursor = await conn.execute("select private.read_unlocked(%s, %s) as waits", (document_id, unlocked_path))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["waits"]
+
+
 async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: str) -> None:
     """The document cannot be read; its trigger fails the runs that wait for it."""
     await conn.execute(
@@ -172,6 +247,11 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
            from public.document_pages where document_id = %s order by number""",
         (document_id,),
     )
+
+
+async def expect_files(conn: Connection, paths: Sequence[str]) -> None:
+    """These are about to be stored: those that are no document's a day later are deleted. Told by the service."""
+    await conn.execute("select private.expect_files(%s)", (list(paths),))
 
 
 async def files_to_delete(conn: Connection, most: int) -> list[str]:

@@ -118,7 +118,8 @@ def _maker(row_class: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """An uploaded file. `storage_path` is where its original lies; what is told from the content is None until it is
+    """An uploaded file, or one that was inside another, whose child it then is. `storage_path` is where its original
+    lies, `unlocked_path` a copy without the original's password. What is told from the content is None until it is
     read."""
 
     id: UUID
@@ -129,8 +130,25 @@ class DocumentRow:
     status: DocumentStatus
     error: str | None
     error_code: str | None
+    parent_document_id: UUID | None
     created_at: datetime
     storage_path: str
+    unlocked_path: str | None
+
+    @property
+    def readable_path(self) -> str:
+        """Where the file lies that can be opened without a password."""
+        return self.unlocked_path or self.storage_path
+
+
+@dataclass(frozen=True, slots=True)
+class NewChild:
+    """A file that was inside another document, to become a document."""
+
+    id: UUID
+    filename: str
+    storage_path: str
+    byte_size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,10 @@
-"""EML: headers, body, names of attachments."""
+"""EML: headers, body, attachments."""
 
 from __future__ import annotations
 
 from email.message import EmailMessage
 
-from fieldmark.documents.reading.mail import mail_parts
-from fieldmark.domain.reading_warnings import WarningCode
+from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail
 
 
 def message() -> EmailMessage:
@@ -18,14 +17,20 @@ def message() -> EmailMessage:
     return mail
 
 
+def lines_of(source: bytes) -> list[str]:
+    (lines,) = read_mail(source).parts
+    return lines
+
+
+def attached(source: bytes) -> list[tuple[str, bytes]]:
+    return [(name, unpack(1 << 20)) for name, unpack in read_mail(source).enclosed]
+
+
 def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
     mail = message()
     mail.add_alternative("<p>rich</p>", subtype="html")
     mail.add_attachment(b"0123456789", maintype="application", subtype="pdf", filename="RE-1.pdf")
-    (lines,) = mail_parts(bytes(mail))
-    (warning,) = lines.warnings
-    assert (warning.code, warning.count, warning.excerpt) == (WarningCode.ATTACHMENTS_NOT_READ, 1, "RE-1.pdf")
-    assert lines == [
+    assert lines_of(bytes(mail)) == [
         "From: Ann Grün <ann@example.com>",
         "To: billing@example.com",
         "Subject: Rechnung für März",
@@ -35,17 +40,70 @@ def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
         "",
         "Attachment: RE-1.pdf (application/pdf, 10 bytes)",
     ]
+    assert attached(bytes(mail)) == [("RE-1.pdf", b"0123456789")]
+
+
+def test_a_logo_in_the_text_is_named_and_no_attachment_but_a_photograph_is_one() -> None:
+    mail = message()
+    mail.add_alternative("<p>rich <img src='cid:logo'><img src='cid:photo'>", subtype="html")
+    rich = mail.get_payload()[1]
+    rich.add_related(b"l" * 100, "image", "png", cid="<logo>", filename="logo.png")
+    rich.add_related(b"p" * (SMALL_PICTURE + 1), "image", "jpeg", cid="<photo>", filename="photo.jpg")
+    assert [name for name, _ in attached(bytes(mail))] == ["photo.jpg"]
+    assert lines_of(bytes(mail))[-1] == "Picture: logo.png (image/png, 100 bytes)"
+
+
+def test_a_forwarded_mail_is_attached_as_it_came() -> None:
+    inner = b"From: b@example.com\r\nSubject: An offer: =?utf-8?q?=E2=82=AC?=\r\n\r\nTotal: 7"
+    source = (
+        b"From: a@example.com\r\nContent-Type: multipart/mixed; boundary=q\r\n\r\n--q\r\n\r\nSee below.\r\n--q\r\n"
+        b"Content-Type: message/rfc822\r\n\r\n" + inner + b"\r\n--q--\r\n"
+    )
+    assert [(name, content.replace(b"\r\n", b"\n")) for name, content in attached(source)] == [
+        ("An offer: €.eml", inner.replace(b"\r\n", b"\n"))
+    ]
+
+
+def test_a_pdf_beside_the_html_of_an_alternative_is_attached_and_all_texts_of_a_mail_are_read() -> None:
+    source = b"""From: a@example.com
+Content-Type: multipart/mixed; boundary=m
+
+--m
+Content-Type: multipart/alternative; boundary=a
+
+--a
+
+plain
+--a
+Content-Type: multipart/mixed; boundary=i
+
+--i
+Content-Type: text/html
+
+rich
+--i
+Content-Type: application/pdf; name=a.pdf
+
+%PDF
+--i--
+--a--
+--m
+
+and a footer
+--m--
+"""
+    assert lines_of(source)[2:4] == ["plain", "and a footer"]
+    assert attached(source) == [("a.pdf", b"%PDF")]
 
 
 def test_an_html_body_is_read_where_there_is_no_other() -> None:
     source = b"From: a@example.com\r\nContent-Type: text/html; charset=koi8-r\r\n\r\n<p>" + "Цена".encode("koi8-r")
-    assert mail_parts(source) == [["From: a@example.com", "", "Цена"]]
+    assert lines_of(source) == ["From: a@example.com", "", "Цена"]
 
 
 def test_what_an_html_body_hides_is_left_out_and_counted() -> None:
     source = b'From: a@example.com\nContent-Type: text/html\n\n<p style="display:none">secret 4711</p><p>Total: 1'
-    (part,) = mail_parts(source)
-    assert part.warnings == []
+    (part,) = read_mail(source).parts
     assert (part[-1], part.hidden) == ("Total: 1", ["secret", "4711"])
 
 
@@ -54,5 +112,4 @@ def test_an_unknown_charset_and_a_broken_structure_are_no_reason_to_give_up() ->
         b'From: =?unknown-8bit?q?x?= <a@example.com>\nContent-Type: multipart/mixed; boundary="q"\n\n--q\n'
         b"Content-Type: text/plain; charset=klingon\nContent-Transfer-Encoding: quoted-printable\n\nGr=C3=B6=C3=9Fe\n"
     )
-    (lines,) = mail_parts(source)
-    assert lines[-1] == "Größe"
+    assert lines_of(source)[-1] == "Größe"

@@ -3,8 +3,11 @@
 A job is JSON in the first argument. Answers are JSON lines:
 
 - first `{"pages": n, "media_type"}`;
-- for reading, `{"page": {…}}` for each page, then `{"done": true, "scans": [numbers of the pages left to OCR]}`;
+- for reading, `{"page": {…}}` for each page, `{"enclosed": name, "size"}` and that many bytes for each file inside it,
+  `{"left_out": [warnings of those that are not handed over]}`, then `{"done": true, "scans": [numbers of the pages left
+  to OCR]}`;
 - for drawing, `{"png": size}` and that many bytes for each page asked for, then `{"done": true}`;
+- for unlocking, `{"unlocked": size}` and that many bytes if the file has a password, then `{"done": true}`;
 - at any time, as the last, `{"error": sentence, "code", "detail"?: what a developer wants to know}`.
 
 All that the job needs is imported and loaded first. Then the process is locked down. Only then is the file parsed.
@@ -23,7 +26,8 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_from_json
+from fieldmark.documents.reading.enclosed import Container
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_from_json
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox_lockdown import confine_early, die_with_parent, lock_down, lower_limit
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
@@ -53,6 +57,11 @@ _NAMES = {
     sniff.CSV: "CSV file",
     sniff.TXT: "text file",
     sniff.EINVOICE: "XML invoice",
+    sniff.ZIP: "ZIP archive",
+    sniff.ODT: "OpenDocument text",
+    sniff.ODS: "OpenDocument workbook",
+    sniff.ODP: "OpenDocument presentation",
+    sniff.MSG: "Outlook message",
 }
 
 
@@ -73,7 +82,7 @@ def main() -> None:
         limits = Limits(**given["limits"])
         data = sys.stdin.buffer.read(limits.max_bytes + 1)
         job = job_from_json(given)
-        kind = job.media_type or sniff.media_type(data, job.filename if isinstance(job, ReadJob) else "")
+        kind = _kind(job, data)
         task = _prepare(job, kind, limits, send, out)
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
@@ -96,6 +105,15 @@ def main() -> None:
         send({"error": sentence, "code": Damaged.code, "detail": detail})
 
 
+def _kind(job: Job, data: bytes) -> str:
+    """The media type, as far as it is known before the file is unlocked."""
+    if isinstance(job, UnlockJob):
+        return ""
+    if isinstance(job, DrawJob):
+        return job.media_type
+    return job.media_type or sniff.media_type(data, job.filename)
+
+
 def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> Task:
     """The job as a function of the file's bytes. All that it needs is imported and loaded now."""
 
@@ -104,23 +122,27 @@ def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> 
         lower_limit(resource.RLIMIT_CPU, OCR_THREADS * math.ceil(cpu))
         send({"pages": page_count, "media_type": kind})
 
-    def send_png(png: bytes) -> None:
-        send({"png": len(png)})
-        out.write(png)
+    def send_bytes(message: dict[str, Any], content: bytes) -> None:
+        send(message)
+        out.write(content)
         out.flush()
 
     if isinstance(job, DrawJob):
-        drawing = _prepare_drawing(job, kind, limits, begin, send_png)
+        drawing = _prepare_drawing(job, kind, limits, begin, lambda png: send_bytes({"png": len(png)}, png))
 
         def draw(data: bytes) -> None:
             drawing(data)
             send({"done": True})
 
         return draw
+    if isinstance(job, UnlockJob):
+        return _prepare_unlocking(job, limits, send, send_bytes)
     if kind == sniff.PDF:
         return _prepare_pdf(job.scans, limits, begin, send)
     if kind in sniff.IMAGES:
         return _prepare_images(kind, limits, begin, send)
+    if kind in sniff.CONTAINERS:
+        return _prepare_container(kind, job.is_too_deep, limits, begin, send, send_bytes)
     make_pages = _prepare_pagination(kind, limits)
 
     def read_text(data: bytes) -> None:
@@ -131,6 +153,23 @@ def _prepare(job: Job, kind: str, limits: Limits, send: Send, out: BinaryIO) -> 
         send({"done": True, "scans": []})
 
     return read_text
+
+
+def _prepare_unlocking(
+    job: UnlockJob, limits: Limits, send: Send, send_bytes: Callable[[dict[str, Any], bytes], None]
+) -> Task:
+    from fieldmark.documents.reading.unlock import unlocked
+
+    with os.fdopen(job.password_from, "rb") as pipe:
+        password = pipe.read().decode()
+
+    def unlock(data: bytes) -> None:
+        copy = unlocked(data, password, limits)
+        if copy is not None:
+            send_bytes({"unlocked": len(copy)}, copy)
+        send({"done": True})
+
+    return unlock
 
 
 def _prepare_pdf(scans: Sequence[int] | None, limits: Limits, begin: Callable[[int], None], send: Send) -> Task:
@@ -204,6 +243,51 @@ def _prepare_images(kind: str, limits: Limits, begin: Callable[[int], None], sen
     return read_frames
 
 
+def _prepare_container(
+    kind: str,
+    is_too_deep: bool,
+    limits: Limits,
+    begin: Callable[[int], None],
+    send: Send,
+    send_bytes: Callable[[dict[str, Any], bytes], None],
+) -> Task:
+    """Reads the file's own text, then hands over the files inside it."""
+    from fieldmark.documents.reading.enclosed import Unpacking
+    from fieldmark.documents.reading.pagination import paginate
+
+    open_container, engine = _prepare_opening(kind)
+
+    def read_container(data: bytes) -> None:
+        container = open_container(data)
+        pages = paginate(container.parts, engine, limits)
+        begin(len(pages))
+        for page in pages:
+            send({"page": page.to_json()})
+        unpacking = Unpacking(limits, is_too_deep)
+        for name, content in unpacking.files(container.enclosed):
+            send_bytes({"enclosed": name, "size": len(content)}, content)
+        send({"left_out": [warning.to_json() for warning in unpacking.warnings]})
+        send({"done": True, "scans": []})
+
+    return read_container
+
+
+def _prepare_opening(kind: str) -> tuple[Callable[[bytes], Container], str]:
+    """The function that opens a file with files inside, and what its pages are said to be read by."""
+    if kind == sniff.ZIP:
+        from fieldmark.documents.reading.zip_archive import read_zip
+
+        return read_zip, "zip"
+    _load_encodings()
+    if kind == sniff.MSG:
+        from fieldmark.documents.reading.outlook import read_msg
+
+        return read_msg, "email"
+    from fieldmark.documents.reading.mail import read_mail
+
+    return read_mail, "email"
+
+
 def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
     """The function that makes the pages of a format without pages of its own."""
     from fieldmark.documents.reading.pagination import paginate
@@ -216,17 +300,18 @@ def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Pag
         from fieldmark.documents.reading.xlsx import xlsx_parts
 
         return lambda data: paginate(xlsx_parts(data, limits), "xlsx", limits)
+    if kind in sniff.OPENDOCUMENTS:
+        from fieldmark.documents.reading.opendocument import opendocument_parts
+
+        return lambda data: paginate(opendocument_parts(data, limits), "odf", limits)
     if kind == sniff.HTML:
         from fieldmark.documents.reading.markup import html_parts
 
         _load_encodings()
         return lambda data: paginate(html_parts(data), "html", limits)
-    if kind == sniff.EML:
-        from fieldmark.documents.reading.mail import mail_parts
-
-        _load_encodings()
-        return lambda data: paginate(mail_parts(data), "email", limits)
-
+    if kind in sniff.CONTAINERS:
+        open_container, engine = _prepare_opening(kind)
+        return lambda data: paginate(open_container(data).parts, engine, limits)
     if kind == sniff.EINVOICE:
         from fieldmark.documents.reading.einvoice import einvoice_parts
 

@@ -13,12 +13,13 @@ from fieldmark.documents.reading.pages import Limits
 class ReadJob:
     """Read a document. If `scans` is given, recognise the text of those pages only.
 
-    `media_type` is None until the document's content has shown it.
+    `media_type` is None until the document's content has shown it. `is_too_deep` says that no file inside it is taken.
     """
 
     filename: str
     media_type: str | None = None
     scans: Sequence[int] | None = None
+    is_too_deep: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,24 @@ class DrawJob:
     longest_side: int
 
 
-Job = ReadJob | DrawJob
+@dataclass(frozen=True, slots=True)
+class UnlockJob:
+    """Make a copy of a document without its password. That comes by a pipe, whose descriptor this is: an argument could
+    be read in the list of processes."""
+
+    password_from: int
+
+
+Job = ReadJob | DrawJob | UnlockJob
+_KINDS: dict[str, type[Job]] = {"read": ReadJob, "draw": DrawJob, "unlock": UnlockJob}
 
 
 def job_to_json(job: Job, limits: Limits, parent: int, user: int | None) -> dict[str, Any]:
     """The job with its limits, the id of the process that asks for it, and the user to do it as."""
-    kind = "read" if isinstance(job, ReadJob) else "draw"
+    kind = next(name for name, kind in _KINDS.items() if isinstance(job, kind))
     return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "parent": parent, "user": user}
 
 
 def job_from_json(value: dict[str, Any]) -> Job:
     """The job that `job_to_json` made this of."""
-    return ReadJob(**value["job"]) if value["kind"] == "read" else DrawJob(**value["job"])
+    return _KINDS[value["kind"]](**value["job"])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
 MIB = 1024 * 1024
 
-ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv", "xml"})
+ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv", "xml", "zip", "odf"})
 
 # Beyond these a page is an attack or a mistake, and its JSON would no longer be one bounded line.
 MAX_PAGE_CHARACTERS = 500_000
@@ -105,11 +106,22 @@ class DocumentContent:
 
     media_type: str
     pages: list[Page]
+    enclosed: list[EnclosedFile] = field(default_factory=list["EnclosedFile"])
+    left_out: list[ReadingWarning] = field(default_factory=list[ReadingWarning])
 
     @property
     def warnings(self) -> list[ReadingWarning]:
-        """What a person should know of how it was read, page by page."""
-        return [warning for page in self.pages for warning in page.all_warnings]
+        """What a person should know of how it was read: of the whole file, then page by page."""
+        return [*self.left_out, *(warning for page in self.pages for warning in page.all_warnings)]
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosedFile:
+    """A file that was inside a document: what that calls it, and where it was unpacked to."""
+
+    name: str
+    path: Path
+    byte_size: int
 
 
 @dataclass(frozen=True, slots=True)

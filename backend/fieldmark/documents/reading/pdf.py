@@ -24,15 +24,17 @@ _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 class Pdf:
     """An open PDF. All boxes are in points from the top left corner of the page as shown, cropped and rotated."""
 
-    def __init__(self, data: bytes, limits: Limits) -> None:
-        """Raises Unreadable for what is encrypted, damaged, empty or over the limit of pages."""
+    def __init__(self, data: bytes, limits: Limits, password: bytes | None = None) -> None:
+        """Raises Unreadable for what the password does not open, damaged, empty or over the limit of pages."""
         self._limits = limits
         self._data = data  # PDFium reads from this memory as long as the document is open.
         pdfium.FPDF_InitLibrary()
-        self._document: Any = pdfium.FPDF_LoadMemDocument64(data, len(data), None)
+        self._document: Any = pdfium.FPDF_LoadMemDocument64(data, len(data), password)
         if not self._document:
             if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
-                raise PasswordProtected("The PDF is protected with a password; save it without one.")
+                raise PasswordProtected(
+                    "The PDF is protected with a password: upload it with that, or save it without one."
+                )
             raise Damaged("The PDF is damaged or cut off: it cannot be opened.")
         self.page_count = int(pdfium.FPDF_GetPageCount(self._document))
         if self.page_count < 1:
@@ -82,6 +84,21 @@ class Pdf:
             content = (ctypes.c_char * length.value)()
             found = pdfium.FPDFAttachment_GetFile(attachment, content, length.value, ctypes.byref(length))
             yield name, content.raw if found else b""
+
+    def saved_without_password(self) -> bytes:
+        """The PDF as a file that opens without a password."""
+        out = bytearray()
+
+        def write(_: Any, block: int, size: int) -> int:
+            out.extend(ctypes.string_at(block, size))
+            return 1
+
+        writer: Any = pdfium.FPDF_FILEWRITE()
+        writer.version = 1
+        writer.WriteBlock = type(writer.WriteBlock)(write)
+        if not pdfium.FPDF_SaveAsCopy(self._document, ctypes.byref(writer), pdfium.FPDF_REMOVE_SECURITY):
+            raise Damaged("The PDF is damaged: it cannot be saved without its password.")
+        return bytes(out)
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""

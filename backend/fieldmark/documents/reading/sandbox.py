@@ -12,15 +12,17 @@ import stat
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from fieldmark.db.aside import aside
-from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, job_to_json
-from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, Limits, Page, clean
+from fieldmark.documents.reading.enclosed import MAX_NAME
+from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_to_json
+from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, EnclosedFile, Limits, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
-from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning
+from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning
 from fieldmark.errors import (
     Damaged,
     FieldmarkError,
@@ -37,6 +39,7 @@ MAX_LINE = 64 * MIB
 SHORT_LINE = 8 * 1024
 """One that is parsed on the event loop: a page may hold 100,000 words."""
 MAX_PAGE_WARNINGS = 10
+MAX_PASSWORD_BYTES = 1000
 _ROOT = Path(__file__).parents[3]
 # -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
 _START = "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading.child import main; main()"
@@ -51,21 +54,27 @@ _ERRORS: dict[str, type[FieldmarkError]] = {
 Progress = Callable[[int, int], Awaitable[None] | None]
 
 
-async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress | None = None) -> DocumentContent:
+async def read_file(
+    path: Path, filename: str, limits: Limits, on_page: Progress | None = None, *, unpack_to: Path | None = None
+) -> DocumentContent:
     """The content of a document: pages of words with boxes.
 
     `filename` is what the uploader called it. The media type is found by the content. `on_page(done, total)` is called
-    after each page. Raises Unreadable, with one sentence that says why, for any file that cannot be read within the
+    after each page. Files inside the document are unpacked into the folder `unpack_to`; they are left out without one.
+    Raises Unreadable, with one sentence that says why, for any file that cannot be read within the
     limits. Cancelling kills the subprocess.
     """
     pages: dict[int, Page] = {}
+    enclosed: list[EnclosedFile] = []
+    left_out: list[ReadingWarning] = []
+    arriving: EnclosedFile | None = None
     media_type = ""
     total = 0
 
     async with _Deadline(limits) as deadline:
         scans: list[int] | None = None
         while scans is None or scans:
-            job = ReadJob(Path(filename).name, media_type or None, scans)
+            job = ReadJob(Path(filename).name, media_type or None, scans, is_too_deep=unpack_to is None)
             async with _subprocess(path, job, limits) as process:
                 async for message in _messages(process, limits):
                     with _rejecting_nonsense():
@@ -75,6 +84,10 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
                                 _checked_media_type(message["media_type"]),
                             )
                             deadline.extend(total)
+                        elif "enclosed" in message:
+                            arriving = _checked_enclosed(message, enclosed, limits, unpack_to)
+                        elif "left_out" in message:
+                            left_out = [_checked_left_out(warning) for warning in message["left_out"][: len(LEFT_OUT)]]
                         elif "scans" in message:
                             scans = (
                                 [_checked_number(number, limits) for number in message["scans"]]
@@ -84,14 +97,43 @@ async def read_file(path: Path, filename: str, limits: Limits, on_page: Progress
                         else:
                             page = await aside(_checked_page, message["page"], total)
                             pages[page.number] = page
+                    if arriving is not None:
+                        await _receive_file(process, arriving)
+                        enclosed.append(arriving)
+                        arriving = None
                     if "page" in message and on_page and inspect.isawaitable(pending := on_page(len(pages), total)):
                         await pending
     if sorted(pages) != list(range(1, total + 1)):
         raise Unreadable("The file could not be read to its end.")
-    if not any(page.words for page in pages.values()):
+    if not enclosed and not any(page.words for page in pages.values()):
         hidden = any(page.hidden_words for page in pages.values())
         raise NoText(f"No text{' that a person can see' if hidden else ''} was found in the document.")
-    return DocumentContent(media_type, [pages[number] for number in sorted(pages)])
+    return DocumentContent(media_type, [pages[number] for number in sorted(pages)], enclosed, left_out)
+
+
+async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -> bool:
+    """Whether the document has a password; if so, a copy without it now lies at `target`.
+
+    Raises PasswordProtected where it is not this one, Unreadable as `read_file`.
+    """
+    reading, writing = os.pipe()
+    try:
+        try:
+            os.write(writing, password.encode()[:MAX_PASSWORD_BYTES])  # no more than the pipe holds
+        finally:
+            os.close(writing)
+        is_locked = False
+        async with _Deadline(limits), _subprocess(path, UnlockJob(reading), limits, (reading,)) as process:
+            async for message in _messages(process, limits):
+                if "unlocked" in message and not is_locked:
+                    size = message["unlocked"]
+                    if type(size) is not int or not 0 < size <= limits.max_bytes:
+                        raise OverLimit("The file without its password is larger than a document may be.")
+                    await _receive_file(process, EnclosedFile(target.name, target, size))
+                    is_locked = True
+        return is_locked
+    finally:
+        os.close(reading)
 
 
 async def draw_pages(
@@ -148,8 +190,12 @@ class _Deadline:
 
 
 @asynccontextmanager
-async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The child process that works on the file, in a process group of its own. The group is killed at the end."""
+async def _subprocess(
+    path: Path, job: Job, limits: Limits, inherited: Sequence[int] = ()
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """The child process that works on the file, in a process group of its own. The group is killed at the end.
+
+    `inherited` are descriptors that it gets besides the file's and its answers'."""
     with users.taken() as user:
         # The file is handed over open: the child's user need not be able to reach it.
         file = await asyncio.to_thread(_open_checked, path, limits)
@@ -165,6 +211,7 @@ async def _subprocess(path: Path, job: Job, limits: Limits) -> AsyncGenerator[as
                 cwd="/",
                 start_new_session=True,
                 limit=MAX_LINE,
+                pass_fds=inherited,
             )
         finally:
             os.close(file)
@@ -252,6 +299,19 @@ async def _read_png(process: asyncio.subprocess.Process, size: int) -> bytes:
         raise await _cause_of_death(process) from error
 
 
+async def _receive_file(process: asyncio.subprocess.Process, arriving: EnclosedFile) -> None:
+    """Write the child's next bytes to the file's path. They are never all in memory."""
+    size = arriving.byte_size
+    with await asyncio.to_thread(arriving.path.open, "xb") as file:
+        while size:
+            try:
+                chunk = await _stdout(process).readexactly(min(size, MIB))
+            except asyncio.IncompleteReadError as error:
+                raise await _cause_of_death(process) from error
+            await asyncio.to_thread(file.write, chunk)
+            size -= len(chunk)
+
+
 def _stdout(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
     if process.stdout is None:
         raise AssertionError("The child's standard output is a pipe.")
@@ -268,6 +328,29 @@ def _checked_media_type(media_type: Any) -> str:
     if media_type not in MEDIA_TYPES:
         raise ValueError(media_type)
     return media_type
+
+
+def _checked_enclosed(
+    message: dict[str, Any], before: Sequence[EnclosedFile], limits: Limits, unpack_to: Path | None
+) -> EnclosedFile:
+    """The file inside the document that comes next, if there may be one more of its size."""
+    name, size = message["enclosed"], message["size"]
+    room = limits.max_decoded_bytes - sum(file.byte_size for file in before)
+    if type(size) is not int or not 0 < size <= min(limits.max_bytes, room):
+        raise ValueError(size)
+    if unpack_to is None or len(before) >= MAX_ENCLOSED:
+        raise ValueError(len(before))
+    if type(name) is not str or not 0 < len(name) <= MAX_NAME or clean(name) != name:
+        raise ValueError(name)
+    return EnclosedFile(name, unpack_to / str(len(before)), size)
+
+
+def _checked_left_out(value: Any) -> ReadingWarning:
+    """The warning, if it is of the whole file and one that is given of what is inside it."""
+    warning = ReadingWarning.from_json(value)
+    if warning.page is not None or warning.code not in LEFT_OUT or not _is_fit(replace(warning, page=0), 0):
+        raise ValueError(value)
+    return warning
 
 
 def _is_fit(warning: ReadingWarning, number: int) -> bool:

@@ -14,13 +14,19 @@ PNG, JPEG, TIFF, WEBP = "image/png", "image/jpeg", "image/tiff", "image/webp"
 BMP, GIF = "image/bmp", "image/gif"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+ODT, ODS, ODP = (f"application/vnd.oasis.opendocument.{kind}" for kind in ("text", "spreadsheet", "presentation"))
+OPENDOCUMENTS = frozenset({ODT, ODS, ODP})
 HTML, EML, CSV, TXT = "text/html", "message/rfc822", "text/csv", "text/plain"
 EINVOICE = "application/xml"
+ZIP = "application/zip"
+MSG = "application/vnd.ms-outlook"
+CONTAINERS = frozenset({EML, MSG, ZIP})
 IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
-MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, EML, CSV, TXT, EINVOICE}) | IMAGES
+MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | CONTAINERS | OPENDOCUMENTS
 
 _READABLE = (
-    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, HTML, EML, TXT, CSV and invoices as XML (UBL, CII) can be read"
+    "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, ODT, ODS, ODP, HTML, EML, MSG, ZIP, TXT, CSV and invoices as "
+    "XML (UBL, CII) can be read"
 )
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
@@ -43,10 +49,12 @@ _UNREADABLE = (
 # What an archive's list of parts names, what the file then is, and what to do.
 _ARCHIVES = (
     (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
-    (b"META-INF/manifest.xml", "an OpenDocument file; save it as DOCX, XLSX or PDF and upload that"),
+    (
+        b"META-INF/manifest.xml",
+        "an OpenDocument file that is no text, sheet or presentation; save it as DOCX, XLSX or PDF and upload that",
+    ),
 )
 _OLD_FILES = (
-    ("__substg1.0_", "an Outlook message (MSG); save it as EML and upload that"),
     ("PowerPoint Document", "a PowerPoint presentation from before 2007; save it as PDF and upload that"),
     ("WordDocument", "a Word document from before 2007; save it as DOCX and upload that"),
     ("Workbook", "an Excel workbook from before 2007; save it as XLSX and upload that"),
@@ -89,6 +97,8 @@ def media_type(data: bytes, filename: str) -> str:
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(data)
     if data.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        if "__substg1.0_".encode("utf-16-le") in data:
+            return MSG
         raise _old_file(data)
     if data[4:8] == b"ftyp" and data[8:12] in _PHONE_IMAGES:
         raise Unsupported("The file is a HEIC or AVIF image; save it as JPEG and upload that.")
@@ -127,10 +137,16 @@ def _archive(data: bytes) -> str:
         return DOCX
     if b"xl/workbook" in names:
         return XLSX
+    # An OpenDocument says what it is in its first part, which is not compressed.
+    if data[30:38] == b"mimetype" and b"content.xml" in names:
+        said = data[38:120]
+        for kind in (ODT, ODS, ODP):
+            if said.startswith(kind.encode()):
+                return kind
     for mark, name in _ARCHIVES:
         if mark in names:
             raise Unsupported(f"The file is {name}.")
-    raise Unsupported("The file is a ZIP archive; unpack it and upload the files in it one by one.")
+    return ZIP
 
 
 def _list_of_parts(data: bytes) -> bytes:
@@ -144,7 +160,9 @@ def _list_of_parts(data: bytes) -> bytes:
 
 def _old_file(data: bytes) -> Unreadable:
     if "EncryptedPackage".encode("utf-16-le") in data:
-        return PasswordProtected("The Office document is protected with a password; save it without one.")
+        return PasswordProtected(
+            "The Office document is protected with a password: upload it with that, or save it without one."
+        )
     for mark, name in _OLD_FILES:
         if mark.encode("utf-16-le") in data:
             return Unsupported(f"The file is {name}.")

@@ -113,7 +113,7 @@ async def _sheets(
     images: list[bytes] = []
     if rows:
         try:
-            async with DRAWING.of(scope.org_id), files.local(document.storage_path) as path:
+            async with DRAWING.of(scope.org_id), files.local(document.readable_path) as path:
                 images = await render_pages(
                     path,
                     document.media_type or "",

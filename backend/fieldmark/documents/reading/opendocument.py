@@ -1,0 +1,255 @@
+"""ODT, ODS, ODP: paragraphs and tables in their order, cells with their addresses, slides with their notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
+from openpyxl.utils import get_column_letter
+
+from fieldmark.documents.reading.archive import open_archive
+from fieldmark.documents.reading.colour import from_hex
+from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
+from fieldmark.documents.reading.pages import Limits, clean
+from fieldmark.documents.reading.pagination import Part, align, expand_tabs
+from fieldmark.documents.reading.xlsx import MAX_ROW_CHARACTERS
+from fieldmark.errors import Damaged, OverLimit, PasswordProtected
+
+etree: Any = lxml.etree  # pyright: ignore
+
+MAX_REPEATS = 10_000  # cells that a file writes once and means so many times
+
+_NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
+_TEXT, _TABLE, _DRAW, _STYLE = (f"{{{_NAMES}{name}:1.0}}" for name in ("text", "table", "drawing", "style"))
+_FO, _OFFICE = f"{{{_NAMES}xsl-fo-compatible:1.0}}", f"{{{_NAMES}office:1.0}}"
+_PRESENTATION = f"{{{_NAMES}presentation:1.0}}"
+_LEFT_OUT = frozenset({f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}forms", f"{_TEXT}note-citation"})
+_GROUPS = frozenset(
+    f"{_TABLE}table-{name}"
+    for name in ("rows", "row-group", "header-rows", "columns", "column-group", "header-columns")
+)
+_HIDDEN = frozenset({f"{_TEXT}hidden-text", f"{_TEXT}hidden-paragraph"})
+
+
+def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
+    """The lines of a document; a part for each visible sheet of a workbook, or for each slide."""
+    archive = open_archive(data, limits)
+    names = set(archive.namelist())
+    if "META-INF/manifest.xml" in names and b"encryption-data" in archive.read("META-INF/manifest.xml"):
+        raise PasswordProtected("The OpenDocument file is protected with a password; save it without one.")
+    if "content.xml" not in names:
+        raise Damaged("The file is not an OpenDocument: its content is missing.")
+    parser: Any = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    roots = [etree.fromstring(archive.read(name), parser) for name in ("styles.xml", "content.xml") if name in names]
+    body = roots[-1].find(f"{_OFFICE}body")
+    if body is None or not len(body):
+        raise Damaged("The file is not an OpenDocument: its content is missing.")
+    reader = _Reader(roots)
+    if body[0].tag == f"{_OFFICE}spreadsheet":
+        return reader.sheets(body[0])
+    # What stands in the head and the foot of the pages comes first and last.
+    masters = roots[0].find(f"{_OFFICE}master-styles") if len(roots) > 1 else None
+    if masters is not None and body[0].tag == f"{_OFFICE}text":
+        for name in ("header", "header-first", "header-left"):
+            for part in masters.iter(f"{_STYLE}{name}"):
+                reader.add_blocks(part, TextStyle())
+    reader.add_blocks(body[0], TextStyle())
+    if masters is not None and body[0].tag == f"{_OFFICE}text":
+        for name in ("footer", "footer-first", "footer-left"):
+            for part in masters.iter(f"{_STYLE}{name}"):
+                reader.add_blocks(part, TextStyle())
+    return reader.parts()
+
+
+class _Reader:
+    """Gathers lines; `hidden` are the words that a person cannot see."""
+
+    def __init__(self, roots: list[Any]) -> None:
+        self._styles = {
+            (one.get(f"{_STYLE}family"), one.get(f"{_STYLE}name")): one
+            for root in roots
+            for one in root.iter(f"{_STYLE}style")
+        }
+        self._parts: list[list[str]] = [[]]
+        self._hidden: list[str] = []
+
+    def parts(self) -> list[Part]:
+        """What was gathered."""
+        first, *rest = [part for part in self._parts if part] or [[]]
+        return [Part(first, self._hidden), *map(Part, rest)]
+
+    def add_blocks(self, parent: Any, style: TextStyle) -> None:
+        for node in parent:
+            tag = node.tag
+            if tag in _LEFT_OUT or not isinstance(tag, str):
+                continue
+            if tag in (f"{_TEXT}p", f"{_TEXT}h"):
+                self._add_paragraph(node, style)
+            elif tag == f"{_TABLE}table":
+                rows = [[" ".join(cell) for cell in row] for row in self._rows(node, style)]
+                self._parts[-1] += [*align(rows), ""]
+            elif tag == f"{_TEXT}soft-page-break":
+                self._parts.append([])
+            elif tag == f"{_DRAW}page":
+                self._parts.append([])
+                drawn = self._properties("drawing-page", node.get(f"{_DRAW}style-name"), "drawing-page")
+                is_hidden = drawn.get(f"{_PRESENTATION}visibility") == "hidden"
+                self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
+            elif tag == f"{_PRESENTATION}notes":
+                self._parts[-1].append("Notes:")
+                self.add_blocks(node, style)
+            else:  # sections, lists, frames, text boxes, groups: what holds blocks in turn
+                is_hidden = node.get(f"{_TEXT}display") in ("none", "condition")
+                self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
+
+    def sheets(self, body: Any) -> list[Part]:
+        """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell with a value."""
+        parts: list[Part] = []
+        for table in body.iter(f"{_TABLE}table"):
+            shown = self._properties("table", table.get(f"{_TABLE}style-name"), "table")
+            is_hidden = shown.get(f"{_TABLE}display") == "false"
+            part = Part([f"Sheet: {table.get(f'{_TABLE}name')}"])
+            for number, row in enumerate(self._rows(table, TextStyle(hidden=is_hidden)), 1):
+                line = ""
+                for column, cell in enumerate(row, 1):
+                    if not (value := " ".join(" ".join(cell).split())):
+                        continue
+                    item = f"{get_column_letter(column)}{number}: {value}"
+                    if line and len(line) + len(item) > MAX_ROW_CHARACTERS:
+                        part.append(line)
+                        line = ""
+                    line += f"   {item}" if line else item
+                if line:
+                    part.append(line)
+            if not is_hidden:
+                part.hidden, self._hidden = self._hidden, []
+                parts.append(part)
+        if parts:
+            parts[-1].hidden += self._hidden
+        return parts
+
+    def _rows(self, table: Any, style: TextStyle) -> Iterator[list[list[str]]]:
+        """The rows of a table: for each cell its lines. What is repeated is given as often, if it holds anything."""
+        left = MAX_REPEATS
+        columns = [
+            column.get(f"{_TABLE}visibility") in ("collapse", "filter")
+            for column in _of_table(table, "table-column")
+            for _ in range(min(_repeats(column, "columns"), MAX_REPEATS))
+        ][:MAX_REPEATS]
+        empty = 0
+        for row in _of_table(table, "table-row"):
+            hidden_row = row.get(f"{_TABLE}visibility") in ("collapse", "filter")
+            cells: list[list[str]] = []
+            for cell in row:
+                if cell.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+                    continue
+                is_hidden = hidden_row or (len(cells) < len(columns) and columns[len(cells)])
+                lines = self._cell(cell, replace(style, hidden=style.hidden or is_hidden))
+                count = _repeats(cell, "columns")
+                if any(lines):
+                    left -= count - 1
+                    if left < 0:
+                        raise OverLimit(f"The file repeats cells more than {MAX_REPEATS:,} times.")
+                cells += [lines] * min(count, MAX_REPEATS)
+            count = _repeats(row, "rows")
+            if not any(any(lines) for lines in cells):
+                empty += min(count, 1 << 21)  # no sheet has more
+                continue
+            left -= (count - 1) * len(cells)
+            if left < 0 or empty > MAX_REPEATS:
+                raise OverLimit(f"The file repeats cells more than {MAX_REPEATS:,} times.")
+            for _ in range(empty):
+                yield []
+            empty = 0
+            for _ in range(count):
+                yield cells
+
+    def _cell(self, cell: Any, style: TextStyle) -> list[str]:
+        inner = _Reader([])
+        inner._styles = self._styles
+        inner.add_blocks(cell, self._with("table-cell", cell.get(f"{_TABLE}style-name"), style))
+        self._hidden += inner._hidden
+        return [line for part in inner._parts for line in part if line.strip()]
+
+    def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
+        name = paragraph.get(f"{_TEXT}style-name")
+        if self._properties("paragraph", name, "paragraph").get(f"{_FO}break-before") == "page":
+            self._parts.append([])
+        pieces: list[str] = []
+        boxes: list[tuple[Any, TextStyle]] = []
+        self._inline(paragraph, self._with("paragraph", name, style), pieces, boxes)
+        self._parts[-1] += [expand_tabs(line) for line in "".join(pieces).split("\n")]
+        for box, inherited in boxes:
+            self.add_blocks(box, inherited)
+
+    def _inline(self, node: Any, style: TextStyle, pieces: list[str], boxes: list[tuple[Any, TextStyle]]) -> None:
+        def add(text: str | None) -> None:
+            words = (text or "").replace("\n", " ")
+            if not style.is_visible:
+                self._hidden.extend(clean(words).split())
+            else:
+                pieces.append(words)
+
+        add(node.text)
+        for child in node:
+            tag = child.tag
+            if tag == f"{_TEXT}s":
+                add(" " * min(int(child.get(f"{_TEXT}c", "1")), 200))
+            elif tag == f"{_TEXT}tab":
+                add("\t")
+            elif tag == f"{_TEXT}line-break":
+                pieces.append("\n")
+            elif tag in _HIDDEN:
+                self._inline(child, replace(style, hidden=True), pieces, boxes)
+            elif tag == f"{_DRAW}frame" or tag == f"{_TEXT}note":
+                boxes.append((child, style.on_unknown_background()))
+            elif tag not in _LEFT_OUT and isinstance(tag, str):
+                self._inline(child, self._with("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
+            add(child.tail)
+
+    def _properties(self, family: str, name: str | None, kind: str) -> Any:
+        found = self._styles.get((family, name))
+        properties = None if found is None else found.find(f"{_STYLE}{kind}-properties")
+        return {} if properties is None else properties
+
+    def _with(self, family: str, name: str | None, style: TextStyle) -> TextStyle:
+        chain: list[Any] = []
+        while (found := self._styles.get((family, name))) is not None and len(chain) < MAX_STYLE_DEPTH:
+            chain.append(found)
+            name = found.get(f"{_STYLE}parent-style-name")
+        for one in reversed(chain):
+            for kind in ("paragraph", "table-cell", "text"):
+                properties = one.find(f"{_STYLE}{kind}-properties")
+                if properties is not None:
+                    style = _with_properties(properties, style)
+        return style
+
+
+def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
+    if (display := properties.get(f"{_TEXT}display")) is not None:
+        style = replace(style, hidden=style.hidden or display == "none")
+    size = properties.get(f"{_FO}font-size", "")
+    if size.endswith("pt") and size[:-2].replace(".", "", 1).isdigit():
+        style = replace(style, size=float(size[:-2]))
+    if (colour := properties.get(f"{_FO}color")) is not None:
+        style = replace(style, colour=from_hex(colour.removeprefix("#")))
+    background = properties.get(f"{_FO}background-color")
+    if background is not None and background != "transparent":
+        style = replace(style, background=from_hex(background.removeprefix("#")))
+    return style
+
+
+def _of_table(table: Any, name: str) -> Iterator[Any]:
+    """The rows or columns of a table, also those in groups and heads, and none of inner tables."""
+    for node in table:
+        if node.tag == f"{_TABLE}{name}":
+            yield node
+        elif node.tag in _GROUPS:
+            yield from _of_table(node, name)
+
+
+def _repeats(node: Any, what: str) -> int:
+    said = node.get(f"{_TABLE}number-{what}-repeated", "1")
+    return max(1, int(said)) if said.isascii() and said.isdigit() and len(said) < 10 else 1

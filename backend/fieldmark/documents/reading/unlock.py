@@ -1,0 +1,66 @@
+"""Files that a password protects: the same file without it. PDF, and Office files since 2007 (DOCX, XLSX, PPTX)."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from typing import Any
+
+import msoffcrypto.exceptions  # pyright: ignore[reportMissingTypeStubs]
+import msoffcrypto.format.ooxml  # pyright: ignore[reportMissingTypeStubs]
+
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.errors import Damaged, PasswordProtected, Unsupported
+
+# msoffcrypto imports them when it gets there, which is after lockdown.
+for _name in ("xml.dom.expatbuilder", "cryptography.hazmat.backends.openssl.backend"):
+    importlib.import_module(_name)
+
+_ooxml: Any = msoffcrypto.format.ooxml  # pyright: ignore
+_errors: Any = msoffcrypto.exceptions  # pyright: ignore
+_WRONG = "The password is not this file's."
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def unlocked(data: bytes, password: str, limits: Limits) -> bytes | None:
+    """The file without its password; None if it opens without one. Raises PasswordProtected where the password is
+    wrong, Unsupported for a protected file of another kind."""
+    if data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") in data:
+        return _office(data, password)
+    if b"%PDF-" in data[:1024]:
+        return _pdf(data, password, limits)
+    if data.startswith(b"PK"):
+        raise Unsupported("The password of an archive is not taken: unpack it, and upload the files in it.")
+    return None
+
+
+def _pdf(data: bytes, password: str, limits: Limits) -> bytes | None:
+    try:
+        Pdf(data, limits)
+    except PasswordProtected:
+        pass
+    else:
+        return None
+    # Files of the newer kind have it in UTF-8, those of the older in Latin-1.
+    for encoding in ("utf-8", "latin-1"):
+        try:
+            return Pdf(data, limits, password.encode(encoding)).saved_without_password()
+        except (PasswordProtected, UnicodeEncodeError):
+            continue
+    raise PasswordProtected(_WRONG)
+
+
+def _office(data: bytes, password: str) -> bytes:
+    if not password:  # which msoffcrypto takes for none at all
+        raise PasswordProtected(_WRONG)
+    out = io.BytesIO()
+    try:
+        file = _ooxml.OOXMLFile(io.BytesIO(data))
+        file.load_key(password=password, verify_password=True)
+        file.decrypt(out)
+    except _errors.InvalidKeyError:
+        raise PasswordProtected(_WRONG) from None
+    except (_errors.FileFormatError, _errors.ParseError) as error:
+        raise Damaged("The Office document is damaged: it cannot be decrypted.") from error
+    return out.getvalue()

@@ -1,0 +1,491 @@
+"""What bench/growth.py measures: every route, and below it every function of the stores that reads or writes a row."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import pkgutil
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psycopg
+
+from fieldmark import stores
+from fieldmark.api.app import create_app
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.changes import Preview
+from fieldmark.domain.events import TextEvent
+from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import LocalTokens
+from fieldmark.settings import Settings
+from fieldmark.stores import documents, extractions, jobs, organisations, retention, runs, sessions, threads, usage
+from fieldmark.stores import tool_calls as calls
+from fieldmark.worker.maintenance import clear_up
+
+AT_ONCE = 16
+METRICS_TOKEN = "0123456789abcdef"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two databases, with its service, as the owner of the organisation that has most of it sees it."""
+
+    owner_url: str
+    database: Database
+    http: httpx.AsyncClient
+    scope: Scope
+    count: int
+    settings: Settings
+    routes: dict[str, dict[str, Any]]
+
+    def run(self, n: int) -> UUID:
+        return UUID(f"a0000000-0000-7000-8000-{n:012x}")
+
+    def extraction(self, n: int) -> UUID:
+        return UUID(f"e0000000-0000-7000-8000-{n:012x}")
+
+    def document(self, n: int) -> UUID:
+        return UUID(f"d0000000-0000-7000-8000-{n:012x}")
+
+    def thread(self, n: int) -> UUID:
+        return UUID(f"c0000000-0000-7000-8000-{n:012x}")
+
+    @property
+    def at_work(self) -> list[UUID]:
+        """Runs of the organisation that nothing else is measured with."""
+        return [self.run(self.of_ours(turn) + 1) for turn in range(AT_ONCE)]
+
+    def of_ours(self, turn: int) -> int:
+        """The number of a document of the organisation, another one each turn."""
+        tens = max(self.count // 10 - 1, 1)
+        return (turn * 7919 % tens) * 10 + 11 if (turn * 7919 % tens) * 10 + 11 <= self.count else 11
+
+
+@asynccontextmanager
+async def opened(owner_url: str, app_url: str, count: int, home: Path, *, serving: bool = True) -> AsyncGenerator[Side]:
+    chosen: dict[str, Any] = {
+        "home": home,
+        "database_url": app_url,
+        "metrics_token": METRICS_TOKEN,
+        "warm_processes": 0,
+        "max_live_agents": 1,
+    }
+    settings = Settings(**chosen)
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database(app_url, size=2 * AT_ONCE))
+        app = create_app(settings)
+        if serving:
+            await stack.enter_async_context(app.router.lifespan_context(app))
+        user = UUID("00000000-0000-7000-8000-000000000001")
+        token = LocalTokens(home).sign(user)
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(
+                transport=httpx.ASGITransport(app),
+                base_url="http://growth",
+                headers={"Authorization": f"Bearer {token}", "X-Org-Id": str(user)},
+                timeout=120,
+            )
+        )
+        yield Side(owner_url, database, http, Scope(user, user), count, settings, app.openapi()["paths"])
+
+
+Steps = Callable[[Side, int], AsyncGenerator[str]]
+"""One turn: it yields a name whenever what bears the name is done. A name of a route is that of the OpenAPI, with what
+is asked for behind it."""
+
+
+async def ask(side: Side, method: str, path: str, **options: Any) -> Any:
+    answer = await side.http.request(method, path, **options)
+    assert answer.is_success, (method, path, answer.status_code, answer.text[:500])
+    is_json = answer.content and answer.headers["content-type"] == "application/json"
+    return answer.json() if is_json else answer.content
+
+
+async def reads(side: Side, turn: int) -> AsyncGenerator[str]:
+    """Whatever a person looks at."""
+    n = side.of_ours(turn)
+    document, extraction, run = side.document(n), side.extraction(n), side.run(n)
+    year = {"since": f"{datetime.now(UTC).date() - timedelta(days=360)}", "until": f"{datetime.now(UTC).date()}"}
+    own: dict[str, str] = {"document_id": str(document)}
+    for name, path, parameters in (
+        ("GET /api/documents", "/api/documents", {}),
+        ("GET /api/documents/{document_id}", f"/api/documents/{document}", {}),
+        ("GET /api/documents/{document_id}/text", f"/api/documents/{document}/text", {}),
+        ("GET /api/documents/{document_id}/pages/{number}", f"/api/documents/{document}/pages/1", {}),
+        ("GET /api/extractions", "/api/extractions", {}),
+        ("GET /api/extractions of a document", "/api/extractions", own),
+        ("GET /api/extractions/{extraction_id}", f"/api/extractions/{extraction}", {}),
+        ("GET /api/extractions/{extraction_id} at a version", f"/api/extractions/{extraction}", {"version": "5"}),
+        ("GET /api/extractions/{extraction_id}/problems", f"/api/extractions/{extraction}/problems", {}),
+        ("GET /api/extractions/{extraction_id}/history", f"/api/extractions/{extraction}/history", {}),
+        (
+            "GET /api/extractions/{extraction_id}/history of a path",
+            f"/api/extractions/{extraction}/history",
+            {"path": "field_1"},
+        ),
+        *(
+            (
+                f"GET /api/extractions/{{extraction_id}}/export as {kind}",
+                f"/api/extractions/{extraction}/export",
+                {"format": kind},
+            )
+            for kind in ("json", "csv", "xlsx", "html")
+        ),
+        ("GET /api/runs", "/api/runs", {}),
+        ("GET /api/runs that wait", "/api/runs", {"status": "awaiting_approval"}),
+        ("GET /api/runs that failed, of which there are none", "/api/runs", {"status": "failed"}),
+        ("GET /api/runs/{run_id}", f"/api/runs/{run}", {}),
+        ("GET /api/runs/{run_id}/events", f"/api/runs/{run}/events", {}),
+        ("GET /api/usage", "/api/usage", {}),
+        (f"GET /api/usage of a year{LARGER}", "/api/usage", year),
+        ("GET /api/agent/tools", "/api/agent/tools", {}),
+        ("GET /readyz", "/readyz", {}),
+        ("GET /healthz", "/healthz", {}),
+    ):
+        await ask(side, "GET", path, params=parameters)
+        yield name
+    await ask(side, "GET", "/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
+    yield f"GET /metrics{LARGER}"
+
+
+LARGER = ", a larger answer"
+"""Ends the names of what answers with more the more there is: a year of a small organisation has fewer days in it."""
+
+
+async def deep_pages(side: Side, turn: int) -> AsyncGenerator[str]:
+    """A page from the middle of each list."""
+    middle, nobody = datetime.now(UTC) - timedelta(days=180), side.run(1)
+    org = side.scope.org_id
+    async with side.database.as_user(side.scope) as conn:
+        await runs.list_runs(conn, side.scope, status=None, limit=50, after=runs.RunPage(middle, nobody))
+    yield "a page of runs from their middle"
+    behind = documents.Position(middle, nobody)
+    async with side.database.as_user(side.scope) as conn:
+        await documents.list_documents(conn, org, limit=50, behind=behind)
+    yield "a page of documents from their middle"
+    async with side.database.as_user(side.scope) as conn:
+        await extractions.list_extractions(conn, org, document_id=None, limit=50, behind=behind)
+    yield "a page of extractions from their middle"
+
+
+PROPOSE = """
+insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, created_by)
+select org_id, id, '{field_8}', 'field_8', extracted_fields -> 'field_8', '"another"', '{}', '{}', created_by
+from extractions where id = %s
+"""
+
+
+async def edits(side: Side, turn: int) -> AsyncGenerator[str]:
+    """What a person changes in an extraction."""
+    n = side.of_ours(turn)
+    at = f"/api/extractions/{side.extraction(n)}"
+    name = "/api/extractions/{extraction_id}"
+    async with await psycopg.AsyncConnection.connect(side.owner_url) as owner:
+        await owner.execute(PROPOSE, [side.extraction(n)])
+    proposal = (await ask(side, "GET", at))["proposals"][-1]["id"]
+    yield ""
+    await ask(side, "POST", f"{at}/proposals", json={"decisions": [{"id": proposal, "accepted": turn % 2 == 0}]})
+    yield f"POST {name}/proposals"
+    await ask(side, "PATCH", at, json={"document_type": f"invoice {turn} {uuid4()}"})
+    yield f"PATCH {name}"
+    await ask(side, "PATCH", f"{at}/fields", json={"path": "field_1", "value": f"turn {turn} {uuid4()}"})
+    yield f"PATCH {name}/fields"
+    await ask(side, "DELETE", f"{at}/locks", params={"path": "field_1"})
+    yield f"DELETE {name}/locks"
+    await ask(side, "PATCH", f"{at}/fields", json={"path": "more", "value": f"turn {turn} {uuid4()}"})
+    yield ""
+    await ask(side, "DELETE", f"{at}/fields", params={"path": "more"})
+    yield f"DELETE {name}/fields"
+    await ask(side, "POST", f"{at}/restore", json={"version": 10})
+    yield f"POST {name}/restore"
+    await ask(side, "POST", f"{at}/complete")
+    yield f"POST {name}/complete"
+
+
+async def deletes(side: Side, turn: int) -> AsyncGenerator[str]:
+    n = side.count - (turn + 1) * 10 + 2  # from the end, and no other operation is about these
+    async with side.database.as_user(side.scope) as conn:
+        there = await documents.get(conn, side.document(n)) is not None
+    yield ""
+    if there:  # not gone since an earlier time
+        await ask(side, "DELETE", f"/api/documents/{side.document(n)}")
+        yield "DELETE /api/documents/{document_id}"
+
+
+async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
+    """From an upload to the end, with the real CLI and the offline model."""
+    text = f"Invoice {uuid4()}\nVendor: Acme GmbH\nDate: 2026-11-01\nTotal: {turn}.00 EUR\n".encode()
+    document = (await ask(side, "POST", "/api/documents", files={"file": (f"{turn}.txt", text, "text/plain")}))["id"]
+    yield "POST /api/documents"
+    while (await ask(side, "GET", f"/api/documents/{document}"))["status"] == "reading":
+        await asyncio.sleep(0.005)
+    yield "— until it is read"
+    await ask(side, "GET", f"/api/documents/{document}/pages/1.png")
+    yield "GET /api/documents/{document_id}/pages/{number}.png"
+    # With a key, as a client that tries again would send it.
+    keys = {"Idempotency-Key": str(uuid4())}
+    done = await ask(side, "POST", "/api/agent/extract", json={"document_id": document}, headers=keys)
+    assert done["status"] == "completed", done
+    yield "POST /api/agent/extract until it has ended"
+    again = await ask(side, "POST", "/api/agent/extract", json={"document_id": document}, headers=keys)
+    assert again["run_id"] == done["run_id"]
+    yield "POST /api/agent/extract, the same again"
+    body = {"extraction_id": done["extraction"]["id"], "message": "vendor is Beta Ltd"}
+    done = await ask(side, "POST", "/api/agent/correct", json=body)
+    assert done["status"] == "completed", done
+    yield "POST /api/agent/correct until it has ended"
+    done = await ask(side, "POST", "/api/agent/extract", json={"document_id": document, "approval": "ask"})
+    waits = done["waits_for"]
+    yield "POST /api/agent/extract until it waits for a person"
+    decided = {"run_id": done["run_id"], "approvals": [{"call_id": waits["call_id"], "approved": True}]}
+    await ask(side, "POST", "/api/agent/approve", json=decided)
+    yield "POST /api/agent/approve until the next waits"
+    await ask(side, "POST", f"/api/runs/{done['run_id']}/cancel")
+    yield "POST /api/runs/{run_id}/cancel"
+    await ask(side, "DELETE", f"/api/documents/{document}")
+    yield "DELETE /api/documents/{document_id} with three runs"
+
+
+MESSAGE: dict[str, Any] = {
+    "agent": "extraction",
+    "model": "claude-sonnet-5",
+    "input_tokens": 1000,
+    "output_tokens": 100,
+    "cache_write_5m_tokens": 0,
+    "cache_write_1h_tokens": 0,
+    "cache_read_tokens": 0,
+    "cost_usd": Decimal("0.02"),
+    "wanted_usd": Decimal("0.1"),
+}
+
+
+async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
+    """What a run writes, in one transaction, which is undone: no worker takes the run up."""
+    scope, n = side.scope, side.of_ours(turn)
+    run_id, said = uuid4(), TextEvent(text="A word.")
+    subject = runs.Subject(side.document(n), side.extraction(n))
+    part = sessions.Part(scope.org_id, "runs", str(run_id))
+    hash_, other = "0" * 64, str(uuid4())
+
+    async def in_order() -> AsyncGenerator[tuple[str, Callable[[Connection], Any]]]:
+        yield (
+            "a run is inserted",
+            lambda c: runs.add(c, scope, id=run_id, agent="extraction", task="extract", task_input={}, subject=subject),
+        )
+        yield "a run gets its credit", lambda c: usage.reserve(c, run_id, Decimal("0.1"))
+        yield "a run is claimed", lambda c: runs.claim(c, run_id)
+        yield "a conversation is added to", lambda c: sessions.append(c, part, [{"type": "user", "uuid": str(uuid4())}])
+        yield "a conversation is loaded", lambda c: sessions.load(c, part)
+        yield (
+            "a message is charged",
+            lambda c: usage.charge(c, run_id=run_id, org_id=scope.org_id, message_id="1.1 m", **MESSAGE),
+        )
+        yield "an event is added", lambda c: runs.append_event(c, run_id, said)
+        yield "a look at a run", lambda c: runs.look(c, run_id, 1)
+        yield (
+            "a call is entered",
+            lambda c: calls.enter(
+                c,
+                run_id=run_id,
+                fencing_token=1,
+                org_id=scope.org_id,
+                call_id="call",
+                tool="update_field",
+                arguments={"path": "field_1"},
+                arguments_hash=hash_,
+                status=CallStatus.ADMITTED,
+            ),
+        )
+
+        async def carry_out(conn: Connection) -> None:
+            await calls.claim(
+                conn, run_id=run_id, fencing_token=1, call_id="call", tool="update_field", arguments_hash=hash_
+            )
+            await extractions.update_field(conn, side.extraction(n), ["field_2"], other, {}, {})
+            await calls.finish(
+                conn, run_id=run_id, call_id="call", result="Stored.", failed=False, code="ok", events=[said]
+            )
+
+        yield "a call is carried out", carry_out
+        yield "a run is looked for by its key", lambda c: runs.by_key(c, scope, other)
+        yield "a run's conversation is recorded", lambda c: runs.record_conversation(c, run_id, run_id)
+        yield "a run is watched", lambda c: runs.watch(c, run_id, "fieldmark_deltas_growth")
+        yield "watchers are told", lambda c: runs.tell_watchers(c, run_id, 1, ["{}"])
+        preview = Preview(version=1)
+        yield (
+            "a call is entered that a person decides",
+            lambda c: calls.enter(
+                c,
+                run_id=run_id,
+                fencing_token=1,
+                org_id=scope.org_id,
+                call_id="asked",
+                tool="update_field",
+                arguments={},
+                arguments_hash=hash_,
+                status=CallStatus.PENDING,
+                preview=preview,
+            ),
+        )
+        yield "a run waits", lambda c: runs.await_approval(c, run_id, 1, "asked", attached=True, event=said)
+        yield "a call is shown again", lambda c: calls.show_again(c, run_id, "asked", preview, said)
+        yield "a run is disowned", lambda c: runs.disown(c, run_id)
+        yield (
+            "a call is decided",
+            lambda c: calls.begin_decision(
+                c,
+                run_id,
+                "asked",
+                seen_hash=hash_,
+                approved=True,
+                reason=None,
+                arguments=None,
+                arguments_hash=None,
+            ),
+        )
+        yield "a run is resumed", lambda c: runs.resume(c, run_id)
+        yield "a run is claimed again", lambda c: runs.claim(c, run_id)
+        yield "a run is released", lambda c: runs.release(c, run_id)
+        yield "a run is claimed once more", lambda c: runs.claim(c, run_id)
+        yield "a call waits for runs", lambda c: runs.await_runs(c, run_id, "asked")
+        yield "a run ends", lambda c: runs.finish(c, run_id, RunStatus.COMPLETED, answer="Done.")
+        yield "a conversation is forgotten", lambda c: sessions.remove(c, part)
+
+    async with side.database.as_user(scope) as conn:
+        yield ""
+        async for name, work in in_order():
+            await work(conn)
+            yield f"in a transaction: {name}"
+        await conn.rollback()
+
+
+async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
+    """The functions of the stores that nothing above comes to, or not each time."""
+    scope, n = side.scope, side.of_ours(turn)
+    run, document, org = side.run(n), side.document(n), side.scope.org_id
+    part = sessions.Part(org, "runs", str(run))
+    # Of a run that waits and one that is queued, which all of it is undone for.
+    waiting = side.run((turn % 50 + 1) * (10 if side.count < 10_000 else 1000))
+    async with side.database.as_user(scope) as conn:
+        await extractions.corrected(conn, org, 20)
+        await extractions.schema_of(conn, side.extraction(n))
+        await extractions.lock(conn, side.extraction(n))
+        made = await extractions.add(conn, org_id=org, document_id=document, schema=None)
+        await extractions.save_fields(conn, made, {"a": 1}, {}, {})
+        await extractions.speak_for(conn, ["a"])
+        await extractions.remove(conn, made)
+        await documents.names(conn, [side.document(side.of_ours(turn + k)) for k in range(50)])
+        await documents.unread_pages(conn, run)
+        await documents.words(conn, document)
+        await runs.children(conn, run, "call_1")
+        await runs.was_charged(conn, scope, run)
+        await runs.last_event(conn, run)
+        await sessions.subpaths(conn, part)
+        await sessions.deferred_call(conn, part)
+        await sessions.has_begun(conn, part)
+        await calls.waiting(conn, [side.run(k * 10) for k in range(1, 51)])
+        await calls.decided(conn, run)
+        await calls.has_code(conn, run, "update_field", "ok")
+        await runs.supersede(conn, runs.Subject(document, side.extraction(n)), "Superseded.")
+        thread = await threads.add(conn, scope, agent="extraction", document_id=document)
+        await threads.get(conn, side.thread(n))
+        await threads.record_conversation(conn, thread.id, run)
+        await threads.remember(conn, thread.id, {"a": 1})
+        await runs.cancel(conn, waiting, "Cancelled.")
+        await documents.fail_reading(conn, document, "It is not being read.", "damaged")
+        await conn.rollback()
+    async with side.database.as_service() as conn:
+        for _ in range(5):
+            await runs.others_wait(conn)
+            await runs.count_waiting(conn)
+            await jobs.depth(conn)
+            await documents.files_to_delete(conn, 100)
+            await documents.files_deleted(conn, [])
+            await documents.scope_of(conn, document)
+            await documents.abandon(conn, document, "It is not being read.")
+            await runs.scope_of(conn, run)
+            await runs.fail(conn, run, "It has ended.", "failed")
+        await retention.cancel_stale_approvals(conn, timedelta(days=3650))
+        await conn.rollback()
+    async with side.database.as_user_without_org(scope.user_id) as conn:
+        await organisations.enter(conn, org)
+    yield ""
+
+
+async def maintenance(side: Side, turn: int) -> AsyncGenerator[str]:
+    await clear_up(side.database, side.settings)
+    yield "maintenance, nothing due, all tasks"
+
+
+async def maintenance_in_the_database(side: Side, turn: int) -> AsyncGenerator[str]:
+    """Each task a hundred times in one statement, so that what the database takes for one can be told."""
+    for task in ("cancel_stale_approvals", "forget_events", "forget_calls", "forget_conversations"):
+        async with side.database.as_service() as conn:
+            query = f"select count(private.{task}('3650 days')) from generate_series(1, 100)"
+            await conn.execute(query.encode())
+        yield f"— {task}, a hundred times"
+    async with side.database.as_service() as conn:
+        await conn.execute("select count(private.forget_idle_threads('3650 days')) from generate_series(1, 100)")
+    yield "— forget_idle_threads, a hundred times"
+    async with side.database.as_service() as conn:
+        await conn.execute("select count(private.clear_organisations(100)) from generate_series(1, 100)")
+    yield "— clear_organisations, a hundred times"
+
+
+ALL: dict[Steps, float] = {
+    reads: 1,
+    deep_pages: 1,
+    edits: 1,
+    deletes: 1,
+    course_of_a_run: 1,
+    rest_of_the_stores: 1,
+    maintenance: 1,
+    maintenance_in_the_database: 1,
+    whole_runs: 0.1,
+}
+"""Each with the part of the turns that it has."""
+
+NOT_MEASURED = {
+    "runs.detach": "what runs.disown does, with a fencing token",
+}
+"""Functions of the stores that are left out, and why."""
+
+
+class StoreTimes:
+    """How long each function of the stores takes, by the database that it is about, whoever calls it."""
+
+    def __init__(self) -> None:
+        self.counts = False
+        self.taken: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self.functions: set[str] = set()
+        for found in pkgutil.iter_modules(stores.__path__):
+            module = importlib.import_module(f"{stores.__name__}.{found.name}")
+            for name, function in list(vars(module).items()):
+                mine = getattr(function, "__module__", None) == module.__name__
+                if inspect.iscoroutinefunction(function) and mine and not name.startswith("_") and name != "cursor_of":
+                    self.functions.add(f"{found.name}.{name}")
+                    setattr(module, name, self._timed(f"{found.name}.{name}", function))
+
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def timed(conn: psycopg.AsyncConnection[Any], *given: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return await function(conn, *given, **named)
+            finally:
+                if self.counts:
+                    self.taken[name][conn.info.dbname].append((time.perf_counter() - began) * 1000)
+
+        return timed

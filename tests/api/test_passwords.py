@@ -1,0 +1,93 @@
+"""Files with a password: given with the upload or later, used at once, and kept nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+from answers import problem
+from psycopg import sql
+
+from locked_files import NEW_PDF, PASSWORD, TEXT, workbook
+
+pytestmark = pytest.mark.anyio
+
+
+def dump(clone) -> str:
+    """Everything in the database, as text."""
+    with psycopg.connect(clone.owner_url) as conn:
+        tables = conn.execute(
+            "select relnamespace::regnamespace::text, relname from pg_class where relkind = 'r' "
+            "and relnamespace::regnamespace::text not in ('pg_catalog', 'information_schema')"
+        ).fetchall()
+        found = [
+            conn.execute(sql.SQL("select t::text from {} as t").format(sql.Identifier(schema, table))).fetchall()
+            for schema, table in tables
+        ]
+    text = repr(found)
+    assert "locked.pdf" in text  # it does see what is there
+    return text
+
+
+def files(home: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in (home / "files").rglob("*") if path.is_file())
+
+
+async def test_a_password_given_with_the_upload_opens_the_file_and_is_kept_nowhere(serve, clone, capfd):
+    async with serve() as served:
+        http, home = served.http, served.service.settings.home
+        sent = {"files": {"file": ("locked.pdf", NEW_PDF)}, "data": {"password": PASSWORD}}
+        document_id = await served.read(UUID((await http.post("/api/documents", **sent)).json()["id"]))
+        at = f"/api/documents/{document_id}"
+        found = (await http.get(at)).json()
+        assert (found["status"], found["byte_size"], found["media_type"]) == ("ready", len(NEW_PDF), "application/pdf")
+        assert TEXT in (await http.get(f"{at}/text")).text
+        assert (await http.get(f"{at}/pages/1.png")).content.startswith(b"\x89PNG")
+        original, copy = sorted((path for path in (home / "files").rglob("*locked*")), key=lambda path: path.name)
+        assert original.read_bytes() == NEW_PDF and copy.name.startswith("unlocked-")
+        assert PASSWORD not in dump(clone) and PASSWORD.encode() not in files(home)
+        said = capfd.readouterr()
+        assert PASSWORD not in said.out + said.err
+        assert (await http.delete(at)).status_code == 204
+        await served.service.documents.delete_originals()
+        assert files(home) == b""
+
+
+async def test_a_password_may_come_later_and_a_wrong_one_changes_nothing(serve, clone, capfd):
+    async with serve() as served:
+        http, home = served.http, served.service.settings.home
+        sent = {"files": {"file": ("locked.pdf", NEW_PDF)}, "data": {"password": "not-this-one"}}
+        document_id = await served.read(UUID((await http.post("/api/documents", **sent)).json()["id"]))
+        at = f"/api/documents/{document_id}"
+        failed = (await http.get(at)).json()
+        assert (failed["status"], failed["error_code"]) == ("failed", "password")
+        problem(await http.post(f"{at}/read", json={"password": "nor-this-one"}), 422, "password")
+        assert (await http.get(at)).json() == failed
+        for body in ({}, {"password": ""}, {"password": "x" * 251}, {"password": 5}, {"password": "x", "more": 1}):
+            problem(await http.post(f"{at}/read", json=body), 422)
+        async with served.client() as stranger:
+            problem(await stranger.post(f"{at}/read", json={"password": PASSWORD}), 404)
+        answer = await http.post(f"{at}/read", json={"password": PASSWORD})
+        assert (answer.status_code, answer.json()["error_code"]) == (202, None)
+        await served.read(document_id)
+        assert (await http.get(at)).json()["status"] == "ready"
+        assert TEXT in (await http.get(f"{at}/text")).text
+        problem(await http.post(f"{at}/read", json={"password": PASSWORD}), 409)
+        said = capfd.readouterr()
+        told = dump(clone) + said.out + said.err + repr(files(home))
+        for word in (PASSWORD, "not-this-one", "nor-this-one"):
+            assert word not in told
+
+
+async def test_an_office_file_opens_too_and_a_password_that_is_none_is_refused(serve):
+    async with serve() as served:
+        sent = {"files": {"file": ("a.xlsx", workbook())}, "data": {"password": PASSWORD}}
+        document_id = await served.read(UUID((await served.http.post("/api/documents", **sent)).json()["id"]))
+        assert TEXT in (await served.http.get(f"/api/documents/{document_id}/text")).text
+        for password in ("", "x" * 251):
+            sent = {"files": {"file": ("a.txt", b"a")}, "data": {"password": password}}
+            problem(await served.http.post("/api/documents", **sent), 422)
+        plain = await served.document()
+        problem(await served.http.post(f"/api/documents/{plain}/read", json={"password": "x"}), 409)

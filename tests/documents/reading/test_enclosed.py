@@ -1,0 +1,197 @@
+"""Files inside a file: which are taken out of a mail or an archive, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from email.message import EmailMessage
+
+import pytest
+from made_files import archive
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits
+from fieldmark.documents.reading.sandbox import _checked_enclosed, _checked_left_out, read_file
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED, WarningCode
+from fieldmark.errors import FieldmarkError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads bytes as a file would be read; its second return value is what was taken out of it, by name."""
+
+    async def read_bytes(
+        data: bytes, name: str = "a.zip", limits: Limits | None = None, *, deep: bool = False
+    ) -> tuple[DocumentContent, dict[str, bytes]]:
+        (tmp_path / "file").write_bytes(data)
+        folder = tmp_path / "out"
+        folder.mkdir()
+        found = await read_file(tmp_path / "file", name, limits or Limits(), unpack_to=None if deep else folder)
+        taken = {file.name: file.path.read_bytes() for file in found.enclosed}
+        assert {path.parent for path in (file.path for file in found.enclosed)} <= {folder}
+        assert {path.name for path in folder.iterdir()} == {file.path.name for file in found.enclosed}
+        return found, taken
+
+    return read_bytes
+
+
+def told(found: DocumentContent) -> list[tuple[str, int, str]]:
+    return [(warning.code, warning.count, warning.excerpt) for warning in found.warnings]
+
+
+async def test_an_archive_lists_its_files_and_hands_them_over(read) -> None:
+    members = {"2024/a.txt": b"Total: 1", "b.csv": b"x;y", "__MACOSX/._b.csv": b"junk", "2024/.DS_Store": b"junk"}
+    found, taken = await read(archive(members))
+    assert found.media_type == sniff.ZIP
+    assert [line.split() for line in found.pages[0].text.splitlines()] == [
+        ["ZIP", "archive", "with", "2", "files:"],
+        [],
+        ["2024/a.txt", "8", "bytes"],
+        ["b.csv", "3", "bytes"],
+    ]
+    assert taken == {"a.txt": b"Total: 1", "b.csv": b"x;y"} and told(found) == []
+
+
+async def test_the_attachments_of_a_mail_are_handed_over(read) -> None:
+    mail = EmailMessage()
+    mail["From"] = "a@example.com"
+    mail.set_content("See the invoice.")
+    mail.add_attachment(b"%PDF-1.7", maintype="application", subtype="pdf", filename="../../RE-1.pdf")
+    mail.add_attachment(b"", maintype="application", subtype="pdf", filename="empty.pdf")
+    found, taken = await read(bytes(mail), "a.eml")
+    assert found.media_type == sniff.EML and "See the invoice." in found.pages[0].text
+    assert taken == {"RE-1.pdf": b"%PDF-1.7"}
+    assert told(found) == [(WarningCode.ENCLOSED_DAMAGED, 1, "empty.pdf")]
+
+
+async def test_a_mail_without_words_is_read_for_what_is_attached(read) -> None:
+    source = b"MIME-Version: 1.0\nContent-Type: application/pdf; name=a.pdf\n\n%PDF"
+    _, taken = await read(source, "a.eml")
+    assert taken == {"a.pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize(
+    ("name", "taken_as"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("/etc/passwd", "passwd"),
+        ("C:\\windows\\evil.txt", "evil.txt"),
+        ("a\u202egpj.exe", "agpj.exe"),
+        ("a\nb.txt", "a b.txt"),
+        ("x" * 1000 + ".txt", "x" * 255),
+        ("..", ".."),
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+async def test_a_hostile_name_leads_nowhere(read, name: str, taken_as: str) -> None:
+    _, taken = await read(archive({name: b"content"}))
+    assert taken == {taken_as: b"content"}
+
+
+async def test_as_many_and_as_large_as_may_are_taken_and_the_rest_is_named(read) -> None:
+    exactly = {f"{n}.txt": b"x" for n in range(MAX_ENCLOSED)}
+    found, taken = await read(archive(exactly))
+    assert len(taken) == MAX_ENCLOSED and told(found) == []
+
+
+async def test_more_than_may_are_left_out_by_name(read) -> None:
+    found, taken = await read(archive({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED + 2)}))
+    assert len(taken) == MAX_ENCLOSED
+    assert told(found) == [(WarningCode.ENCLOSED_TOO_MANY, 2, "100.txt; 101.txt")]
+
+
+async def test_a_file_and_all_files_together_are_bounded(read) -> None:
+    limits = Limits(max_bytes=1000, max_decoded_bytes=4000)
+    members = {"fits.txt": b"f" * 1000, "large.txt": b"l" * 1001} | {f"{n}.txt": b"x" * 1000 for n in range(4)}
+    found, taken = await read(archive(members), limits=limits)
+    assert list(taken) == ["fits.txt", "0.txt", "1.txt", "2.txt"]
+    assert told(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
+
+
+async def test_a_bomb_is_left_out_and_what_only_packs_well_is_not(read) -> None:
+    bomb, text = b"\0" * (40 * MIB), b"Total: 10.00 EUR\n" * 50_000
+    found, taken = await read(archive({"bomb": bomb, "text.txt": text, "small": b"\0" * MIB}))
+    assert taken == {"text.txt": text, "small": b"\0" * MIB}
+    assert told(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
+
+
+async def test_what_an_archive_says_of_a_size_is_not_believed(read) -> None:
+    data = bytearray(archive({"liar": b"\0" * (30 * MIB)}))
+    said = (30 * MIB).to_bytes(4, "little")
+    assert data.count(said) == 2  # beside the file, and in the list
+    found, taken = await read(bytes(data.replace(said, (10).to_bytes(4, "little"))))
+    assert taken == {} and [code for code, _, _ in told(found)] == [WarningCode.ENCLOSED_DAMAGED]
+
+
+async def test_what_lies_too_deep_is_listed_and_left_out(read) -> None:
+    found, taken = await read(archive({"a.txt": b"a", "b.txt": b"b"}), deep=True)
+    assert taken == {} and "a.txt" in found.pages[0].text
+    assert told(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]
+
+
+def _marked_as_protected(data: bytes, name: bytes) -> bytes:
+    out = bytearray(data)
+    for signature, flags, at in ((b"PK\x03\x04", 6, 30), (b"PK\x01\x02", 8, 46)):
+        start = -1
+        while (start := data.find(signature, start + 1)) >= 0:
+            if data[start + at :].startswith(name):
+                out[start + flags] |= 1
+    return bytes(out)
+
+
+async def test_protected_files_of_an_archive_are_named_and_an_archive_of_nothing_else_is_refused(read) -> None:
+    data = archive({"open.txt": b"o", "secret.txt": b"s"})
+    found, taken = await read(_marked_as_protected(data, b"secret.txt"))
+    assert taken == {"open.txt": b"o"} and told(found) == [(WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (_marked_as_protected(archive({"a.txt": b"s"}), b"a.txt"), "password"),
+        (archive({}), "no_text"),
+        (archive({"folder/": b""}), "no_text"),
+        (archive({"a.txt": b"x" * 100})[:-30], "damaged"),
+    ],
+    ids=["protected", "empty", "folder", "cut off"],
+)
+async def test_an_archive_with_nothing_to_take_is_refused(read, data: bytes, code: str) -> None:
+    with pytest.raises(FieldmarkError) as raised:
+        await read(data)
+    assert raised.value.code == code
+
+
+async def test_a_broken_file_of_an_archive_does_not_take_the_others_with_it(read) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as file:
+        file.writestr("broken.txt", b"0123456789")
+        file.writestr("whole.txt", b"whole")
+    found, taken = await read(out.getvalue().replace(b"0123456789", b"0123456780"))
+    assert taken == {"whole.txt": b"whole"} and told(found) == [(WarningCode.ENCLOSED_DAMAGED, 1, "broken.txt")]
+
+
+NEXT = {"enclosed": "a.txt", "size": 10}
+WARNING = {"code": "enclosed_damaged", "page": None, "count": 1, "excerpt": "a"}
+
+
+def test_a_reader_that_was_taken_over_hands_over_no_more_than_may(tmp_path) -> None:
+    limits = Limits(max_bytes=100, max_decoded_bytes=150)
+    before = [EnclosedFile("b", tmp_path / "0", 60)]
+    assert _checked_enclosed(NEXT | {"size": 90}, before, limits, tmp_path).path == tmp_path / "1"
+    lies = ({"size": 91}, {"size": 0}, {"size": True}, {"size": "1"}, {"enclosed": 5}, {"enclosed": ""})
+    for lie in (*lies, {"enclosed": "a\u202e"}, {"enclosed": "x" * 256}):
+        with pytest.raises(ValueError):  # which the parent turns into `damaged`
+            _checked_enclosed(NEXT | lie, before, limits, tmp_path)
+    with pytest.raises(ValueError):
+        _checked_enclosed(NEXT, before, limits, None)
+    with pytest.raises(ValueError):
+        _checked_enclosed(NEXT, [EnclosedFile("b", tmp_path, 1)] * MAX_ENCLOSED, limits, tmp_path)
+
+
+def test_a_reader_that_was_taken_over_chooses_no_other_warning() -> None:
+    assert _checked_left_out(WARNING).excerpt == "a"
+    for lie in ({"code": "hidden_text"}, {"page": 1}, {"count": -1}, {"excerpt": "a\u202e"}, {"excerpt": "a" * 201}):
+        with pytest.raises(ValueError):
+            _checked_left_out(WARNING | lie)

@@ -1,0 +1,163 @@
+"""ODT, ODS, ODP: what stands in them, in its order, and what of it nobody sees."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from made_files import archive
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.opendocument import opendocument_parts
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.errors import Damaged, OverLimit, PasswordProtected, Unsupported
+
+NAMES = " ".join(
+    f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    for short, name in {
+        "office": "office",
+        "text": "text",
+        "table": "table",
+        "draw": "drawing",
+        "style": "style",
+        "fo": "xsl-fo-compatible",
+        "presentation": "presentation",
+    }.items()
+)
+STYLES = (
+    '<style:style style:family="text" style:name="white"><style:text-properties fo:color="#ffffff"/></style:style>'
+    '<style:style style:family="text" style:name="gone"><style:text-properties text:display="none"/></style:style>'
+    '<style:style style:family="text" style:name="tiny"><style:text-properties fo:font-size="1pt"/></style:style>'
+    '<style:style style:family="text" style:name="child" style:parent-style-name="gone"/>'
+    '<style:style style:family="paragraph" style:name="next">'
+    '<style:paragraph-properties fo:break-before="page"/></style:style>'
+    '<style:style style:family="table" style:name="off"><style:table-properties table:display="false"/></style:style>'
+    '<style:style style:family="drawing-page" style:name="skipped">'
+    '<style:drawing-page-properties presentation:visibility="hidden"/></style:style>'
+)
+
+
+def made(kind: str, body: str, **more: bytes) -> bytes:
+    content = (
+        f"<office:document-content {NAMES}><office:automatic-styles>{STYLES}</office:automatic-styles>"
+        f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    )
+    media = f"application/vnd.oasis.opendocument.{kind}".encode()
+    return stored_first({"mimetype": media, "content.xml": content.encode(), "META-INF/manifest.xml": b"", **more})
+
+
+def stored_first(members: dict[str, bytes]) -> bytes:
+    """An archive whose first file is not compressed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content, zipfile.ZIP_STORED if name == "mimetype" else None)
+    return out.getvalue()
+
+
+def lines(kind: str, body: str) -> list[list[str]]:
+    return [list(part) for part in opendocument_parts(made(kind, body), Limits())]
+
+
+def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
+    body = (
+        "<text:h>Invoice</text:h><text:p>Total:<text:tab/>10<text:s text:c='2'/>EUR<text:line-break/>net</text:p>"
+        "<text:list><text:list-item><text:p>item</text:p></text:list-item></text:list>"
+        "<table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>"
+        "<table:table-cell><text:p>b</text:p></table:table-cell></table:table-row></table:table-header-rows></table:table>"
+        "<text:p>with <draw:frame><draw:text-box><text:p>box</text:p></draw:text-box></draw:frame>more</text:p>"
+        "<text:p>note<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>below</text:p>"
+        "</text:note-body></text:note></text:p><text:p text:style-name='next'>page 2</text:p>"
+    )
+    assert lines("text", body) == [
+        ["Invoice", "Total:  10  EUR", "net", "item", "a   b", "", "with more", "box", "note", "below"],
+        ["page 2"],
+    ]
+
+
+@pytest.mark.parametrize("style", ["white", "gone", "tiny", "child"])
+def test_what_nobody_sees_is_left_out_and_counted_and_its_twin_is_not(style: str) -> None:
+    body = f"<text:p>Total: 1<text:span text:style-name='{style}'>secret 4711</text:span></text:p>"
+    (part,) = opendocument_parts(made("text", body), Limits())
+    assert (list(part), part.hidden) == (["Total: 1"], ["secret", "4711"])
+    (part,) = opendocument_parts(made("text", body.replace(style, "none")), Limits())
+    assert (list(part), part.hidden) == (["Total: 1secret 4711"], [])
+
+
+def test_deleted_text_and_comments_are_not_read() -> None:
+    body = (
+        "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
+        "<text:p>kept<office:annotation><text:p>comment</text:p></office:annotation> on</text:p>"
+        "<text:section text:display='none'><text:p>hidden</text:p></text:section>"
+    )
+    (part,) = opendocument_parts(made("text", body), Limits())
+    assert (list(part), part.hidden) == (["kept on", ""], ["hidden"])
+
+
+def test_cells_are_read_with_their_addresses_and_repeats_are_repeated() -> None:
+    cell = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>"
+    body = (
+        "<table:table table:name='Sums'><table:table-row>"
+        + cell.format("", "Total")
+        + "<table:table-cell table:number-columns-repeated='3'/>"
+        + cell.format(" table:number-columns-repeated='2'", "42")
+        + "</table:table-row><table:table-row table:number-rows-repeated='4'><table:table-cell/></table:table-row>"
+        + "<table:table-row table:visibility='collapse'>"
+        + cell.format("", "secret")
+        + "</table:table-row>"
+        + "<table:table-row>"
+        + cell.format("", "end")
+        + "</table:table-row>"
+        + "<table:table-row table:number-rows-repeated='1048000'><table:table-cell/></table:table-row></table:table>"
+        + "<table:table table:name='Off' table:style-name='off'><table:table-row>"
+        + cell.format("", "away")
+        + "</table:table-row></table:table>"
+    )
+    (part,) = opendocument_parts(made("spreadsheet", body), Limits())
+    assert list(part) == ["Sheet: Sums", "A1: Total   E1: 42   F1: 42", "A7: end"]
+    assert part.hidden == ["secret", "away"]
+
+
+def test_slides_are_pages_with_their_notes_and_a_hidden_one_is_not_read() -> None:
+    slide = "<draw:page{}><draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>{}</draw:page>"
+    box = "<draw:frame><draw:text-box><text:p>said</text:p></draw:text-box></draw:frame>"
+    notes = f"<presentation:notes>{box}</presentation:notes>"
+    body = slide.format("", "one", notes) + slide.format(" draw:style-name='skipped'", "secret", "")
+    first, *rest = opendocument_parts(made("presentation", body), Limits())
+    assert list(first) == ["one", "Notes:", "said"] and first.hidden == ["secret"]
+    assert [line for part in rest for line in part if line] == []
+
+
+def test_a_file_that_says_little_and_means_much_is_refused() -> None:
+    cell = "<table:table-cell{}><text:p>x</text:p></table:table-cell>"
+    for row, many in (
+        ("", " table:number-columns-repeated='999999999'"),
+        (" table:number-rows-repeated='999999999'", ""),
+    ):
+        table = f"<table:table><table:table-row{row}>{cell.format(many)}</table:table-row></table:table>"
+        with pytest.raises(OverLimit):
+            opendocument_parts(made("spreadsheet", table), Limits())
+
+
+def test_entities_passwords_and_missing_parts_are_refused() -> None:
+    bomb = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+    with pytest.raises(Unsupported):
+        opendocument_parts(archive({"content.xml": bomb}), Limits())
+    with pytest.raises(PasswordProtected):
+        opendocument_parts(archive({"META-INF/manifest.xml": b"<encryption-data/>", "content.xml": b"x"}), Limits())
+    with pytest.raises(Damaged):
+        opendocument_parts(archive({"a.xml": b"<a/>"}), Limits())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["text", "spreadsheet", "presentation"])
+async def test_each_is_read_behind_the_lock(tmp_path, kind: str) -> None:
+    table = (
+        "<table:table table:name='S'><table:table-row><table:table-cell><text:p>Total: 1</text:p></table:table-cell>"
+    )
+    (tmp_path / "a").write_bytes(made(kind, f"{table}</table:table-row></table:table>"))
+    found = await read_file(tmp_path / "a", "a", Limits())
+    assert found.media_type in sniff.OPENDOCUMENTS and found.media_type.endswith(kind)
+    assert "Total: 1" in found.pages[0].text and found.pages[0].engine == "odf"

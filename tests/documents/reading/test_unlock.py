@@ -1,0 +1,53 @@
+"""Files that a password protects: opened with it, and refused with another or with none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_files import archive
+
+from fieldmark.documents.reading.jobs import UnlockJob, job_to_json
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sandbox import read_file, unlock_file
+from fieldmark.errors import OverLimit, PasswordProtected, Unsupported
+from locked_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("data", [OLD_PDF, NEW_PDF, workbook()], ids=["old PDF", "new PDF", "XLSX"])
+async def test_a_file_opens_with_its_password_and_with_no_other(tmp_path, data: bytes) -> None:
+    path, copy = tmp_path / "locked", tmp_path / "copy"
+    path.write_bytes(data)
+    for wrong in ("x", PASSWORD.upper(), "\u20ac", "x" * 1000, ""):
+        with pytest.raises(PasswordProtected):
+            await unlock_file(path, wrong, Limits(), copy)
+    with pytest.raises(PasswordProtected):
+        await read_file(path, "locked", Limits())
+    assert not copy.exists()
+    assert await unlock_file(path, PASSWORD, Limits(), copy)
+    assert TEXT in (await read_file(copy, "copy", Limits())).pages[0].text
+    assert path.read_bytes() == data
+
+
+async def test_a_file_without_a_password_needs_none_and_an_archive_s_is_not_taken(tmp_path) -> None:
+    path, copy = tmp_path / "file", tmp_path / "copy"
+    path.write_bytes(b"Total: 1")
+    assert not await unlock_file(path, "x", Limits(), copy)
+    path.write_bytes(archive({"a.txt": b"a"}))
+    with pytest.raises(Unsupported):
+        await unlock_file(path, "x", Limits(), copy)
+    assert not copy.exists()
+
+
+async def test_what_is_larger_without_its_password_than_a_document_may_be_is_refused(tmp_path) -> None:
+    path, copy = tmp_path / "locked", tmp_path / "copy"
+    path.write_bytes(OLD_PDF)
+    with pytest.raises(OverLimit):
+        await unlock_file(path, PASSWORD, Limits(max_bytes=len(OLD_PDF) // 2), copy)
+    assert not copy.exists()
+
+
+def test_the_password_is_no_argument_of_the_process() -> None:
+    assert set(json.loads(json.dumps(job_to_json(UnlockJob(7), Limits(), 1, None)))["job"]) == {"password_from"}

@@ -1,0 +1,215 @@
+"""Files inside a file: they become documents that know it, once, whoever dies; and they go with it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+from email.message import EmailMessage
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED
+from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.files import LocalFiles
+from fieldmark.identity.scope import Scope
+from fieldmark.services import documents as service_functions
+from fieldmark.services.documents import DocumentService
+from fieldmark.stores import documents
+from fieldmark.stores.rows import DocumentRow
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def files(quick_path) -> Path:
+    return quick_path / "files"
+
+
+@pytest.fixture
+def service(database, files) -> DocumentService:
+    return DocumentService(database, LocalFiles(files), Limits())
+
+
+@pytest.fixture
+def upload(service, tmp_path):
+    async def take_in(scope: Scope, content: bytes, name: str = "a.zip") -> UUID:
+        (tmp_path / "source").write_bytes(content)
+        return (await service.upload(scope, tmp_path / "source", name)).id
+
+    return take_in
+
+
+def archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return out.getvalue()
+
+
+def mail(attachments: dict[str, bytes]) -> bytes:
+    message = EmailMessage()
+    message["From"] = "a@example.com"
+    message.set_content("See the invoices.")
+    for name, content in attachments.items():
+        message.add_attachment(content, maintype="application", subtype="octet-stream", filename=name)
+    return bytes(message)
+
+
+def kept(files: Path) -> set[str]:
+    return {str(path.relative_to(files)) for path in files.rglob("*") if path.is_file()}
+
+
+async def look(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, list[DocumentRow], list[str]]:
+    """The document, its children and the codes of its warnings."""
+    async with database.as_user(scope) as conn:
+        row = await service_functions.get(conn, document_id)
+        children = await documents.children(conn, document_id)
+        warnings = await documents.warnings(conn, document_id)
+    return row, children, [warning.code for warning in warnings]
+
+
+async def read_all(service: DocumentService, database, scope: Scope, document_id: UUID) -> None:
+    """Read a document and all that is inside it."""
+    await service.read(document_id)
+    for child in (await look(database, scope, document_id))[1]:
+        await read_all(service, database, scope, child.id)
+
+
+async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service, database, files, make_user, upload):
+    scope = await make_user()
+    mail_id = await upload(scope, mail({"a.txt": b"Total: 1", "b.bin": bytes(range(256)) * 9}), "m.eml")
+    await read_all(service, database, scope, mail_id)
+    row, (first, second), codes = await look(database, scope, mail_id)
+    assert (row.status, row.media_type, codes) == ("ready", "message/rfc822", ["enclosed_apart"])
+    assert (first.filename, first.status, first.byte_size, first.parent_document_id) == ("a.txt", "ready", 8, mail_id)
+    assert (second.filename, second.status, second.error_code) == ("b.bin", "failed", "unsupported")
+    assert row.parent_document_id is None
+    async with database.as_user(scope) as conn:
+        assert (await documents.pages(conn, first.id))[0].text.strip() == "Total: 1"
+        listed = await service_functions.list_page(conn, scope, limit=9, before=None, parent_id=mail_id)
+        assert {item.id for item in listed.items} == {first.id, second.id}
+    assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}
+
+
+async def test_an_archive_in_a_mail_is_unpacked_and_one_in_that_is_not(service, database, make_user, upload):
+    scope = await make_user()
+    inner = archive({"deep.txt": b"Total: 3"})
+    root_id = await upload(scope, mail({"a.zip": archive({"b.zip": inner, "c.txt": b"Total: 2"})}), "m.eml")
+    await read_all(service, database, scope, root_id)
+    (middle,) = (await look(database, scope, root_id))[1]
+    _, (nested, text), codes = await look(database, scope, middle.id)
+    assert (nested.filename, text.filename, codes) == ("b.zip", "c.txt", ["enclosed_apart"])
+    row, children, codes = await look(database, scope, nested.id)
+    assert (row.status, children, codes) == ("ready", [], ["enclosed_too_deep"])
+
+
+async def test_a_worker_that_dies_in_the_middle_leaves_no_doubles_and_no_files(
+    service, database, files, clone, make_user, upload
+):
+    class Dying(LocalFiles):
+        left = 1
+
+        async def put(self, path: str, source: Path) -> None:
+            if not self.left:
+                raise ConnectionError("as if it were killed here")
+            self.left -= 1
+            await super().put(path, source)
+
+    scope = await make_user()
+    root_id = await upload(scope, archive({"a.txt": b"a", "b.txt": b"b"}))
+    with pytest.raises(ConnectionError):
+        await DocumentService(database, Dying(files), Limits()).read(root_id)
+    assert (await look(database, scope, root_id))[0].status is DocumentStatus.READING
+    assert len(kept(files)) == 2  # the archive, and a file that is nobody's
+    # It is read again, by two at once.
+    await asyncio.gather(service.read(root_id), service.read(root_id))
+    row, children, _ = await look(database, scope, root_id)
+    assert (row.status, [child.filename for child in children]) == ("ready", ["a.txt", "b.txt"])
+    await service.delete_originals()
+    named = {row.storage_path, *(child.storage_path for child in children)}
+    assert named < kept(files)  # they may be about to become documents
+    with psycopg.connect(clone.owner_url) as conn:
+        conn.execute("update private.files_to_delete set due_at = now()")
+    await service.delete_originals()
+    assert kept(files) == named
+
+
+async def test_what_is_inside_goes_with_its_document_and_a_child_goes_alone(
+    service, database, files, make_user, upload
+):
+    scope = await make_user()
+    root_id = await upload(scope, mail({"a.zip": archive({"b.txt": b"b"}), "c.txt": b"c"}), "m.eml")
+    await read_all(service, database, scope, root_id)
+    _, (first, second), _ = await look(database, scope, root_id)
+    await service.remove(scope, second.id)
+    row, children, _ = await look(database, scope, root_id)
+    assert (row.status, [child.id for child in children]) == ("ready", [first.id])
+    await service.remove(scope, root_id)
+    await service.delete_originals()
+    assert kept(files) == set()
+    async with database.as_user(scope) as conn:
+        assert await documents.list_documents(conn, scope.org_id, limit=9) == []
+
+
+async def test_what_is_deleted_while_it_is_unpacked_leaves_nothing(service, database, files, clone, make_user, upload):
+    scope = await make_user()
+    for pause in (0, 0.05, 0.2, 0.4):
+        root_id = await upload(scope, archive({f"{n}.txt": b"x" for n in range(20)}))
+        reading = asyncio.create_task(service.read(root_id))
+        await asyncio.sleep(pause)
+        await service.remove(scope, root_id)
+        await reading
+    with psycopg.connect(clone.owner_url) as conn:
+        assert conn.execute("select count(*) from public.documents").fetchone() == (0,)
+        conn.execute("update private.files_to_delete set due_at = now()")
+    await service.delete_originals()
+    assert kept(files) == set()
+
+
+async def test_all_that_is_inside_one_upload_is_bounded_together(service, database, make_user, upload):
+    """A mail with archives, each of which is within the limits: an upload does not become ten thousand documents."""
+    scope = await make_user()
+    half = archive({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED * 2 // 3)})
+    root_id = await upload(scope, mail({"a.zip": half, "b.zip": half}), "m.eml")
+    await service.read(root_id)
+    _, (first, second), _ = await look(database, scope, root_id)
+    await asyncio.gather(service.read(first.id), service.read(second.id))
+    counts = {child.id: len((await look(database, scope, child.id))[1]) for child in (first, second)}
+    assert sum(counts.values()) + 2 == MAX_ENCLOSED and max(counts.values()) == MAX_ENCLOSED * 2 // 3
+    fuller = min(counts, key=lambda child_id: counts[child_id])
+    assert (await look(database, scope, fuller))[2] == ["enclosed_apart", "enclosed_too_many"]
+
+
+async def test_what_is_inside_counts_as_waiting_and_what_may_not_wait_is_told(
+    service, database, clone, make_user, upload
+):
+    scope = await make_user()
+    with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+        conn.execute("insert into queue_limits (org_id, max_waiting_documents) values (%s, 2)", [scope.org_id])
+    fits = await upload(scope, archive({"a.txt": b"a", "b.txt": b"b"}))
+    await service.read(fits)
+    row, children, codes = await look(database, scope, fits)
+    assert (row.status, len(children), codes) == ("ready", 2, ["enclosed_apart"])
+    for child in children:
+        await service.read(child.id)
+    too_much = await upload(scope, archive({"a.txt": b"a", "b.txt": b"b", "c.txt": b"c"}))
+    await service.read(too_much)
+    row, children, codes = await look(database, scope, too_much)
+    assert (row.status, children, codes) == ("ready", [], ["enclosed_not_queued"])
+
+
+async def test_another_organisation_sees_nothing_of_it(service, database, make_user, upload):
+    mine, theirs = await make_user(), await make_user()
+    root_id = await upload(mine, archive({"a.txt": b"a"}))
+    await service.read(root_id)
+    assert len((await look(database, mine, root_id))[1]) == 1
+    async with database.as_user(theirs) as conn:
+        assert await documents.children(conn, root_id) == []
+        listed = await service_functions.list_page(conn, theirs, limit=9, before=None, parent_id=root_id)
+        assert listed.items == []
