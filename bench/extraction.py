@@ -1,4 +1,7 @@
-"""One scripted extraction of four tool calls: through Fieldmark's API, in a bare ClaudeSDKClient, in a raw loop.
+"""One scripted extraction: through Fieldmark's API, in a bare ClaudeSDKClient, in a raw loop.
+
+Fieldmark is answered with all calls in one message, as its prompt asks for; the two others with the five messages that
+the same work takes where the document has to be read by a call.
 
 Prints wall time, CPU and peak memory of each, and their ratios, all of one run with the three interleaved. The scripted
 model answers without delay from a process of its own, the same for all three. With `--at-once 16` each does so many
@@ -34,6 +37,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("extract_fields", {"fields": FIELDS, "confidences": {"number": 0.9, "total": 0.8}}),
     ("complete_extraction", {}),
 ]
+SUMMARY = {"complete_extraction": {"summary": "Done."}}
 DEADLINE_SECONDS = 900
 PROMPT = "Extract the fields of the document."
 
@@ -42,12 +46,18 @@ PROMPT = "Extract the fields of the document."
 
 
 async def model() -> None:
-    from fieldmark.offline_model.messages import call, text
+    from fieldmark.offline_model.messages import Body, call, text
+    from fieldmark.offline_model.replies import Reply
     from fieldmark.offline_model.server import OfflineModel
     from fieldmark.testing.script import Script
 
-    script = Script([*[[call(name, arguments)] for name, arguments in CALLS], [text("Done.")]])
-    async with OfflineModel(script) as server:
+    five = Script([*[[call(name, arguments)] for name, arguments in CALLS], [text("Done.")]])
+    one = Script([[call(name, {**arguments, **SUMMARY.get(name, {})}) for name, arguments in CALLS[1:]]])
+
+    async def answer(body: Body) -> Reply:
+        return await (five if "You extract." in json.dumps(body.get("system")) else one)(body)
+
+    async with OfflineModel(answer) as server:
         print(server.base_url, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
@@ -75,7 +85,7 @@ def definitions() -> list[dict[str, Any]]:
     from fieldmark.agents.registry import AGENTS
 
     return [
-        {"name": tool.name, "description": tool.description, "input_schema": tool.input.model_json_schema()}
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in AGENTS["extraction"].toolset.tools.values()
     ]
 

@@ -236,6 +236,7 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 "log_level": "error",
                 "approval_wait_seconds": 0,
                 "metrics_token": METRICS_TOKEN,
+                "max_live_agents": 4,
                 "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }

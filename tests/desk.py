@@ -304,6 +304,7 @@ async def conversation(
 
     calls = ToolExecutor(hook, EXTRACTION.toolset, context, before=nothing_before)
     session_id = uuid4()
+    work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
     async with OfflineModel(answer) as model:
 
         def options_in(folder: Path) -> ClaudeAgentOptions:
@@ -315,6 +316,7 @@ async def conversation(
                     folder=folder,
                     server=tool_server(EXTRACTION.toolset, calls),
                     hook=hook,
+                    after=work.after,
                     sessions=Sessions(desk.database, desk.scope),
                     session_id=session_id,
                     resumed=False,
@@ -324,7 +326,6 @@ async def conversation(
                 )
             )
 
-        work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
         async with of_its_own(options_in, work, session_id) as client:
             yield Conversation(client.converse(prompt), calls, model)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +16,30 @@ def _default_home() -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/fieldmark")
     return Path.home() / ".fieldmark"
+
+
+_AGENT_MB = 300
+_AGENTS_A_PROCESSOR = 16
+
+
+def agents_that_fit() -> int:
+    """How many agents are at work at once where nobody says: one that waits for its model costs memory alone, one that
+    does not a processor. Half of the memory is theirs, and of that a third for background runs."""
+    megabytes = min(_physical_mb(), _allowed_mb())
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(2, min(processors * _AGENTS_A_PROCESSOR, megabytes // 3 // _AGENT_MB, 64))
+
+
+def _physical_mb() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def _allowed_mb() -> int:
+    """What the container may take, if it is in one that says so."""
+    for place in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            return int((Path("/sys/fs/cgroup") / place).read_text()) >> 20
+    return _physical_mb()
 
 
 def _env(name: str) -> AliasChoices:
@@ -56,9 +81,11 @@ class Settings(BaseSettings):
     model: str = "claude-sonnet-5"
 
     # Runs
-    max_live_agents: Annotated[int, Field(ge=1, le=64)] = 4
+    max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=agents_that_fit)
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
+    # How much of a document's text stands in a run's first message: tools/documents.first_part.
+    first_part_kb: Annotated[int, Field(ge=0, le=2000)] = 80
     # Two figures or five: see runs/billing/prices.said_price.
     model_price: (
         Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]

@@ -195,8 +195,8 @@ async def main():
         def options_in(folder):
             return agent_options(
                 EXTRACTION.prompt, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
-                server=tool_server(EXTRACTION.toolset, None), hook=None, sessions=Nothing(), session_id=uuid4(),
-                resumed=False, max_turns=2,
+                server=tool_server(EXTRACTION.toolset, None), hook=None, after=None, sessions=Nothing(),
+                session_id=uuid4(), resumed=False, max_turns=2,
                 cpu_seconds=60, on_stderr=lambda line: None)
         process = Process(options_in, EXTRACTION.toolset, uuid4())
         await process.connect()
@@ -247,8 +247,9 @@ async def main():
         folders.append(folder)
         return agent_options(
             EXTRACTION.prompt, model="m", service=ModelService("http://127.0.0.1:9", "k", None), folder=folder,
-            server=tool_server(EXTRACTION.toolset, holder.answer), hook=holder.hook, sessions=holder,
-            session_id=session_id, resumed=False, max_turns=2, cpu_seconds=60, on_stderr=lambda line: None)
+            server=tool_server(EXTRACTION.toolset, holder.answer), hook=holder.hook, after=holder.after,
+            sessions=holder, session_id=session_id, resumed=False, max_turns=2, cpu_seconds=60,
+            on_stderr=lambda line: None)
     process = Process(options_in, EXTRACTION.toolset, session_id)
     try:
         await process.connect()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,6 +24,10 @@ from fieldmark.tools.toolset import Toolset
 Request = TypeVar("Request", bound=BaseModel)
 TaskInput = TypeVar("TaskInput", bound=BaseModel)
 Deps = TypeVar("Deps")
+
+Prompt: TypeAlias = str | tuple[str, str]
+"""A message to the agent. In two parts it begins with what is the same for many runs, which the model's service can
+then keep with all that stands before it; the second part is the run's own."""
 
 _BRIEFS = Path(__file__).parent / "briefs"
 _MAX_TOLD_CHARACTERS = 500
@@ -44,7 +48,7 @@ class Task(Generic[Request, TaskInput, Deps]):
     request: type[Request]
     input: type[TaskInput]
     begin: Callable[[Connection, Scope, Request], Awaitable[tuple[Subject, TaskInput]]]
-    briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[str]]
+    briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
 

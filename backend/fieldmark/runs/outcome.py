@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fieldmark.runs.parts import AssistantSaid, Part, ResultReached, ServiceRetry
@@ -18,6 +19,8 @@ class Outcome:
     error: str | None = None
     code: str | None = None
     waiting_call: str | None = None
+    # Whether a call has ended the run: its answer is nobody's words yet.
+    by_call: bool = False
 
 
 _BY_HTTP_STATUS = {
@@ -39,6 +42,7 @@ _CUT_OFF = (
 )
 _DECLINED = ("model_declined", "The model declined to work on this document.")
 _ENDED_WELL = ("end_turn", "stop_sequence")
+_ENDED_BY_HOOK = "hook_stopped"
 
 # What a Postgres text cannot hold.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -59,15 +63,20 @@ NO_RESULT = Outcome("failed", error="The agent's process ended without a result.
 class OutcomeObserver:
     """Sees a conversation through to its result: `outcome` is how it ended.
 
-    Raises KeyRefused at the first 401: the CLI would ask three times more, each time with the same key."""
+    `answer` gives the run's answer, once a call has ended it. Raises KeyRefused at the first 401: the CLI would ask
+    three times more, each time with the same key."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[], str | None] = lambda: None) -> None:
+        self._answer = answer
         self._api_error: str | None = None
         self._result: ResultReached | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended; a failure while it has not."""
+        """How it ended; a failure while it has not. What a call has ended is in the database: whatever the CLI made of
+        it afterwards, the run is completed."""
+        if (answer := self._answer()) is not None:
+            return ended_by_call(answer)
         return NO_RESULT if self._result is None else outcome_of(self._result, self._api_error)
 
     def on_part(self, part: Part) -> None:
@@ -87,20 +96,30 @@ def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
     """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service.
 
     API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
-    means it, and a loop that completed."""
+    means it, and a loop that completed; or one that our own hook has stopped behind a call that ends the run."""
     if result.deferred_call is not None and not result.is_error:
         return Outcome("awaiting_approval", waiting_call=result.deferred_call)
     if (
         not result.is_error
         and result.subtype == "success"
         and result.api_error_status is None
-        and result.stop_reason in _ENDED_WELL
-        and result.terminal_reason in (None, "completed")
+        and (
+            (result.stop_reason in _ENDED_WELL and result.terminal_reason in (None, "completed"))
+            or result.terminal_reason == _ENDED_BY_HOOK
+        )
     ):
-        answer = _UNSTORABLE.sub("\ufffd", (result.text or "").strip())
-        return Outcome("completed", answer=answer)
+        return Outcome("completed", answer=_storable(result.text or ""))
     code, error = _why(result, api_error)
     return Outcome("failed", error=error, code=code)
+
+
+def ended_by_call(answer: str) -> Outcome:
+    """How a run ended that a call of its own has ended."""
+    return Outcome("completed", answer=_storable(answer), by_call=True)
+
+
+def _storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text.strip())
 
 
 def _why(result: ResultReached, api_error: str | None) -> tuple[str, str]:

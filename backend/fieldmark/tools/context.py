@@ -15,6 +15,8 @@ from fieldmark.stores.runs import RunRow, Subject
 
 Deps = TypeVar("Deps")
 
+FIRST_PART_BYTES = 80_000
+
 
 class StartRun(Protocol):
     """Starts a child of the run whose tool calls it, in the tool's own transaction."""
@@ -47,6 +49,8 @@ class RunContext(Generic[Deps]):
     indexes: DocumentIndexes = field(default_factory=DocumentIndexes, compare=False)
     start_run: StartRun = field(default=start_nothing, compare=False)
     call_id: str | None = None
+    # How many bytes of a document's text the first message of its run may hold.
+    first_part_bytes: int = FIRST_PART_BYTES
 
     @property
     def run_id(self) -> UUID:

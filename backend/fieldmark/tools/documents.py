@@ -1,18 +1,22 @@
-"""Tools that read a document: its text page by page, and a search in it."""
+"""Tools that read a document: its text page by page, and a search in it; and the text in a run's first message."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol, TypeAlias
+from hashlib import sha256
+from itertools import count
+from typing import Annotated, Any, Protocol, TypeAlias
 from uuid import UUID
 
 from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.errors import Fenced
 from fieldmark.stores import documents, runs
 from fieldmark.stores.rows import PageText
 from fieldmark.tools.context import RunContext
@@ -22,6 +26,8 @@ from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolInput, ToolResul
 _PAGES = re.compile(r"\s*(\d{1,6})\s*(?:(-)\s*(\d{1,6})?)?\s*")
 _MAX_HITS = 20
 _PAGES_AT_ONCE = 50
+_ROOM_TO_GO_ON = 400  # for the lines that say how
+_ROOM_OF_A_MARK = 80
 
 
 class GetDocumentText(ToolInput):
@@ -52,34 +58,94 @@ class HasDocument(Protocol):
 Context: TypeAlias = RunContext[HasDocument]
 
 
+class Boundary:
+    """The lines around foreign text in a message, which that text cannot forge: each bears a word that does not stand
+    in it, made of the run's id. So a run that is begun again says the same bytes.
+
+    >>> Boundary(UUID(int=1), "Total: 10.00").around("document", "Total: 10.00").splitlines()[1]
+    'Total: 10.00'
+    """
+
+    def __init__(self, run_id: UUID, *foreign: str) -> None:
+        words = (sha256(f"{run_id} boundary {number}".encode()).hexdigest()[:24] for number in count())
+        self.word = next(word for word in words if not any(word in text for text in foreign))
+
+    def line(self, words: str) -> str:
+        """A line of ours among foreign ones."""
+        return f"[{self.word} {words}]"
+
+    def around(self, what: str, text: str) -> str:
+        """Foreign text between two lines."""
+        return f"{self.line(f'{what} begins')}\n{text.rstrip()}\n{self.line(f'{what} ends')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """As much of a page as is shown, with a line's end."""
+
+    number: int
+    text: str
+    is_for_machines: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Excerpt:
-    """As much of the pages as an answer holds, which of them it shows to their end, the first that is for machines, and
-    where it goes on."""
+    """As much of the pages as there is room for, which of them it shows to their end, and where it goes on."""
 
-    text: str
+    pages: Sequence[_Shown]
     whole: Sequence[int]
-    for_machines_from: int | None
     more: dict[str, JsonValue] | None = None
-
-    def as_result(self) -> ToolResult:
-        data: dict[str, JsonValue] = {**(self.more or {})}
-        if self.for_machines_from is not None:
-            data["for_machines_from"] = self.for_machines_from
-        return ToolResult(self.text, "ok" if self.more is None else "more", data or None)
 
 
 async def _get_document_text(conn: Connection, context: Context, args: GetDocumentText) -> ToolResult:
     document = await documents.get(conn, context.deps.document_id)
     if document is None:
         raise ToolFailed("The document is gone.", "not_found")
-    count = document.page_count or 0
-    first, last = _range(args.pages, count)
+    pages = document.page_count or 0
+    first, last = _range(args.pages, pages)
     warnings = await documents.warnings(conn, document.id)
-    excerpt = await _excerpt(conn, document.id, first, last, count, args.offset, warnings)
-    if excerpt.whole:
-        await runs.record_pages_read(conn, context.run_id, excerpt.whole[0], excerpt.whole[-1])
-    return excerpt.as_result()
+    told = _by_page(warnings, "[{}]".format)
+    found = await _excerpt(conn, document.id, first, last, args.offset, MAX_RESULT_BYTES - _ROOM_TO_GO_ON, warnings)
+    await _record(conn, context, found)
+    text = "".join(
+        f"--- page {page.number} of {pages} ---\n" + told.get(page.number, "") + page.text for page in found.pages
+    )
+    data: dict[str, JsonValue] = {**(found.more or {})}
+    if for_machines := [page.number for page in found.pages if page.is_for_machines]:
+        data["for_machines_from"] = for_machines[0]  # and all behind it: a PDF's own pages come first
+    if found.more is not None:
+        text += f"[more: {_how_to_go_on(found.more)}]"
+    return ToolResult(text, "ok" if found.more is None else "more", data or None)
+
+
+async def first_part(
+    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str
+) -> tuple[Boundary, str]:
+    """The document's text for the run's first message, as far as that may hold it, and the boundary around it. Its
+    pages count as read. Of `foreign` text nothing can forge the boundary either."""
+    document = await documents.get(conn, document_id)
+    if document is None:
+        raise Fenced("The document is gone.")
+    pages, room = document.page_count or 0, context.first_part_bytes
+    warnings = await documents.warnings(conn, document.id)
+    found = await _excerpt(conn, document.id, 1, pages if room else 0, 0, room, warnings)
+    await _record(conn, context, found)
+    boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
+    told = _by_page(warnings, boundary.line)
+    text = boundary.around(
+        "document",
+        "".join(
+            boundary.line(f"page {page.number} of {pages}" + (", for machines" if page.is_for_machines else ""))
+            + "\n"
+            + told.get(page.number, "")
+            + page.text
+            for page in found.pages
+        ),
+    )
+    more: Mapping[str, JsonValue] | None = {"pages": "1-"} if not found.pages and pages else found.more
+    if more is not None:
+        text += "\n" + boundary.line(f"the document goes on: {_how_to_go_on(more)}")
+    return boundary, text
 
 
 async def _excerpt(
@@ -87,19 +153,15 @@ async def _excerpt(
     document_id: UUID,
     first: int,
     last: int,
-    count: int,
     offset: int,
+    room: int,
     warnings: Sequence[ReadingWarning],
 ) -> _Excerpt:
-    # Our own sentences alone: what a person cannot see is not shown to the model in a warning either.
-    told: dict[int, str] = {}
+    heads: Counter[int] = Counter()
     for warning in warnings:
-        page_number = warning.page or 1
-        told[page_number] = told.get(page_number, "") + f"[warning: {warning.message}]\n"
-    parts: list[str] = []
+        heads[warning.page or 1] += len(warning.message.encode()) + _ROOM_OF_A_MARK
+    shown: list[_Shown] = []
     whole: list[int] = []
-    for_machines: int | None = None
-    room = MAX_RESULT_BYTES - 400  # for the lines that say how to go on
     # Fetched a few at a time: a 500-page document is not loaded to show twenty pages of it.
     number = first
     while number <= last:
@@ -108,26 +170,42 @@ async def _excerpt(
             break
         for page in batch:
             number = page.number
-            if for_machines is None and page.is_for_machines:
-                for_machines = number  # and all behind it: a PDF's own pages come first
-            header = f"--- page {number} of {count} ---\n" + told.get(number, "")
             body = page.text[offset:].rstrip() + "\n"
-            size = len((header + body).encode())
-            if size > room and parts:
-                said = f'[more: call get_document_text with pages "{number}-"]'
-                return _Excerpt("".join(parts) + said, whole, for_machines, {"pages": f"{number}-"})
+            head = heads[number] + _ROOM_OF_A_MARK
+            size = head + len(body.encode())
+            if size > room and shown:
+                return _Excerpt(shown, whole, {"pages": f"{number}-"})
             if size > room:
-                cut = body.encode()[: room - len(header.encode())].decode(errors="ignore")
+                cut = body.encode()[: max(0, room - head)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
-                behind = offset + len(cut)
-                said = f'[more: call get_document_text with pages "{number}-" and offset {behind}]'
-                return _Excerpt(header + cut + said, whole, for_machines, {"pages": f"{number}-", "offset": behind})
-            parts.append(header + body)
+                more: dict[str, JsonValue] = {"pages": f"{number}-", "offset": offset + len(cut)}
+                return _Excerpt([_Shown(number, cut, page.is_for_machines)], whole, more)
+            shown.append(_Shown(number, body, page.is_for_machines))
             whole += [number] if offset <= len(page.text) else []
             room -= size
             offset = 0
         number += 1
-    return _Excerpt("".join(parts), whole, for_machines)
+    return _Excerpt(shown, whole)
+
+
+async def _record(conn: Connection, context: RunContext[Any], found: _Excerpt) -> None:
+    if found.whole:
+        await runs.record_pages_read(conn, context.run_id, found.whole[0], found.whole[-1])
+
+
+def _how_to_go_on(more: Mapping[str, JsonValue]) -> str:
+    offset = f" and offset {more['offset']}" if "offset" in more else ""
+    return f'call get_document_text with pages "{more["pages"]}"{offset}'
+
+
+def _by_page(warnings: Sequence[ReadingWarning], line: Callable[[str], str]) -> dict[int, str]:
+    """What was not read, or not read well, by page. Our own sentences alone: what a person cannot see is not shown to
+    the model in a warning either."""
+    told: dict[int, str] = {}
+    for warning in warnings:
+        number = warning.page or 1
+        told[number] = told.get(number, "") + line(f"warning: {warning.message}") + "\n"
+    return told
 
 
 async def _search_document(conn: Connection, context: Context, args: SearchDocument) -> ToolResult:
@@ -160,17 +238,17 @@ def _hits(pages: Sequence[PageText], wanted: str, most: int) -> list[str]:
     return found
 
 
-def _range(pages: str | None, count: int) -> tuple[int, int]:
+def _range(pages: str | None, last_page: int) -> tuple[int, int]:
     if pages is None:
-        return 1, count
+        return 1, last_page
     match = _PAGES.fullmatch(pages)
     if match is None:
         raise ModelRetry(f'Pages are given as "3", "3-5" or "3-", got {pages!r}.')
     first = int(match[1])
-    last = first if match[2] is None else count if match[3] is None else int(match[3])
-    if not 1 <= first <= min(last, count):
-        raise ModelRetry(f"The document has pages 1 to {count}, got {pages!r}.")
-    return first, min(last, count)
+    last = first if match[2] is None else last_page if match[3] is None else int(match[3])
+    if not 1 <= first <= min(last, last_page):
+        raise ModelRetry(f"The document has pages 1 to {last_page}, got {pages!r}.")
+    return first, min(last, last_page)
 
 
 def _reading(pages: str) -> str:

@@ -39,6 +39,7 @@ class ToolOutcome:
     code: str
     data: JsonValue = None
     is_error: bool = False
+    heed: bool = False
 
     @property
     def text(self) -> str:
@@ -221,7 +222,7 @@ def _recorded(claimed: Claimed) -> ToolOutcome | None:
 
 
 async def _record(conn: Connection, context: RunContext[Any], call_id: str, result: ToolResult) -> ToolOutcome:
-    outcome = ToolOutcome(result.text, result.code, result.data)
+    outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
     await tool_calls.finish(
         conn,
         run_id=context.run_id,

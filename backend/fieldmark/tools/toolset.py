@@ -7,13 +7,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
@@ -50,12 +51,14 @@ class ToolEffect(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
-    watches the run, in the transaction of the call."""
+    watches the run, in the transaction of the call. With `heed` it did not go as it was asked for: the model must have
+    seen that before it ends the run."""
 
     text: str
     code: str = "ok"
     data: JsonValue = None
     events: Sequence[EventBase] = ()
+    heed: bool = False
 
 
 class RunsStarted(ToolResult):
@@ -95,10 +98,20 @@ class Tool(Generic[Input]):
     prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
     collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
+    # A call of a tool with `answer` ends its run when it is done: what this makes of its input is the run's answer.
+    # With None the run goes on.
+    answer: Callable[[Input], str | None] | None = None
+    # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
+    stands_alone: bool = False
 
     @property
     def description(self) -> str:
         return " ".join((self.input.__doc__ or "").split())
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The input as JSON Schema, without what the model learns nothing from: it pays for each word in every call."""
+        return {key: value for key, value in _lean(self.input.model_json_schema()).items() if key != "description"}
 
     @property
     def is_gated(self) -> bool:
@@ -125,12 +138,37 @@ class Toolset:
         except ValidationError as error:
             raise ModelRetry(" ".join(_in_words(fault) for fault in error.errors()[:10])) from None
 
+    def answer(self, name: str, arguments: Mapping[str, JsonValue]) -> str | None:
+        """The run's answer, if a call that is done ends it: one that says nothing leaves the last word to the model."""
+        tool = self.tools[name]
+        said = None if tool.answer is None else tool.answer(self.check(name, arguments))
+        return (said or "").strip() or None
+
+    @property
+    def ending(self) -> list[str]:
+        """The tools that can end a run."""
+        return [tool.name for tool in self.tools.values() if tool.answer is not None]
+
     def summary(self, name: str, arguments: Mapping[str, JsonValue]) -> str:
         """What a call does, for people who watch."""
         try:
             return self.tools[name].summary(self.check(name, arguments))
         except (ModelRetry, KeyError):
             return f"Calling {name[:80]}"
+
+
+def _lean(value: Any) -> Any:
+    """A schema without titles and without the default null."""
+    if isinstance(value, list):
+        return [_lean(item) for item in cast(list[Any], value)]
+    if not isinstance(value, dict):
+        return value
+    pairs = cast(JsonObject, value).items()
+    return {
+        key: _lean(item)
+        for key, item in pairs
+        if not (key == "title" and isinstance(item, str)) and not (key == "default" and item is None)
+    }
 
 
 def hash_of(arguments: Mapping[str, JsonValue]) -> str:

@@ -104,6 +104,7 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
             seconds=settings.run_seconds,
             prices=runtime.prices,
             approval_wait_seconds=settings.approval_wait_seconds,
+            first_part_bytes=settings.first_part_kb * 1000,
         ),
         runtime.metrics,
         pool,

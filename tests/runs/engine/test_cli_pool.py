@@ -199,7 +199,7 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
 async def test_a_call_that_waited_for_a_person_is_done_in_a_cli_of_its_own(desks):
     one, two, _ = desks
     async with kept(Script([[UPDATE], DONE])) as warm:
-        await warm.work(one)
+        await warm.work(one, approval="ask", auto_approved_tools=["update_field"])
         waiting = await warm.work(two, approval="ask")
         assert waiting.state["status"] == "awaiting_approval" and clis() == []
         assert warm.counted()["clis_taken_total", "used_before"] == 1

@@ -37,6 +37,7 @@ async def process():
                 folder=folder,
                 server=tool_server(EXTRACTION.toolset, holder.answer),
                 hook=holder.hook,
+                after=holder.after,
                 sessions=holder,
                 session_id=session_id,
                 resumed=False,

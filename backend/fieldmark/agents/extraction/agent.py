@@ -18,11 +18,12 @@ from fieldmark.agents.extraction.tools import (
     IDENTIFY_DOCUMENT,
     REMOVE_FIELD,
     UPDATE_FIELD,
+    current_extraction,
 )
-from fieldmark.agents.spec import AgentSpec, Task
+from fieldmark.agents.spec import AgentSpec, Prompt, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.schema import check_schema
-from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -30,7 +31,7 @@ from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT
+from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, first_part
 from fieldmark.tools.toolset import Toolset
 
 _MAX_WORDS = 20_000
@@ -119,31 +120,50 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
     return Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message)
 
 
-async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> str:
+async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
     schema = await extractions.schema_of(conn, context.deps.extraction_id)
     instructions = (given.instructions or "").strip()
-    return EXTRACTION.text(
-        "extract",
-        schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else "",
-        instructions=f"\n<instructions>\n{instructions}\n</instructions>\n" if instructions else "",
-        **await _document(conn, context),
+    # What many runs have in common comes first, and the document last.
+    common = EXTRACTION.text(
+        "extract", schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
+    )
+    said = f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
+    return common.strip(), said + await _document(conn, context)
+
+
+async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], given: CorrectInput) -> Prompt:
+    row = await extractions.get(conn, context.deps.extraction_id)
+    if row is None:
+        raise Fenced("The extraction is gone.")
+    current = current_extraction(row).text
+    boundary, text = await first_part(conn, context, context.deps.document_id, current, given.message)
+    # One that was complete is complete again when it is corrected; of another nobody has said so.
+    ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"
+    return EXTRACTION.text("correct", ending=EXTRACTION.text(ending).strip()).strip(), EXTRACTION.text(
+        "correct_document",
+        correction=given.message.strip(),
+        current=boundary.around("extraction", current),
+        document=await _document(conn, context, boundary, text),
     ).strip()
 
 
-async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], given: CorrectInput) -> str:
-    return EXTRACTION.text("correct", instructions=given.message.strip(), **await _document(conn, context)).strip()
-
-
-async def _document(conn: Connection, context: RunContext[ExtractionDeps]) -> dict[str, str | int | None]:
+async def _document(
+    conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary | None = None, text: str = ""
+) -> str:
     document = await documents.get(conn, context.deps.document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    return {
+    if boundary is None:
+        boundary, text = await first_part(conn, context, document.id)
+    return EXTRACTION.text(
+        "document",
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.
-        "filename": json.dumps(document.filename, ensure_ascii=False),
-        "media_type": document.media_type,
-        "page_count": document.page_count,
-    }
+        filename=json.dumps(document.filename, ensure_ascii=False),
+        media_type=document.media_type,
+        page_count=document.page_count,
+        boundary=boundary.word,
+        text=text,
+    ).strip()
 
 
 def _check_text(what: str, text: str | None) -> None:

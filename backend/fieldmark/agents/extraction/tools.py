@@ -30,6 +30,7 @@ from fieldmark.services.extractions import (
     WrittenFields,
 )
 from fieldmark.stores import documents, tool_calls
+from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import (
@@ -109,10 +110,17 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the extraction complete. Refused with the exact list if the fields do not follow the schema or break its
-    rules, or if pages were not read."""
+    """Declare the task done, as the last call: with a summary it ends the task. Refused with the exact list if the
+    fields do not follow the schema or break its rules, or if pages were not read."""
 
-    summary: Annotated[str | None, Field(max_length=4000)] = None
+    summary: Annotated[
+        str | None,
+        Field(
+            max_length=4000,
+            description="Your answer to the person: in one or two plain sentences what you did and what you could not "
+            "find.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +138,7 @@ async def _get_current_extraction(conn: Connection, context: Context, args: GetC
     with _as_refusals():
         row = await extractions.get(conn, context.deps.extraction_id)
     if args.path is None:
-        text = json.dumps(
-            {
-                "document_type": row.document_type,
-                "status": row.status,
-                "version": row.version,
-                "extracted_fields": row.extracted_fields,
-                "confidence_scores": row.confidence_scores,
-            },
-            ensure_ascii=False,
-        )
-        if len(text.encode()) > MAX_RESULT_BYTES:
-            outline = _cut(_outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
-            return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": outline})
-        return ToolResult(text)
+        return current_extraction(row)
     found = value_at(row.extracted_fields, _parsed(args.path))
     if isinstance(found, Nothing):
         raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
@@ -152,6 +147,24 @@ async def _get_current_extraction(conn: Connection, context: Context, args: GetC
         raise ModelRetry(
             f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
         )
+    return ToolResult(text)
+
+
+def current_extraction(row: ExtractionRow) -> ToolResult:
+    """What stands in an extraction, as the model reads it: whole, or what there is to be read by path."""
+    text = json.dumps(
+        {
+            "document_type": row.document_type,
+            "status": row.status,
+            "version": row.version,
+            "extracted_fields": row.extracted_fields,
+            "confidence_scores": row.confidence_scores,
+        },
+        ensure_ascii=False,
+    )
+    if len(text.encode()) > MAX_RESULT_BYTES:
+        outline = _cut(_outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
+        return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": outline})
     return ToolResult(text)
 
 
@@ -187,7 +200,7 @@ async def _extract_fields(conn: Connection, context: Context, prepared: _Prepare
     written = await _apply(conn, context, prepared.write)
     value = written.stored.value
     stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-    return _told(written, stands)
+    return _told(context, written, stands)
 
 
 async def _preview_fields(conn: Connection, context: Context, args: ExtractFields) -> Preview:
@@ -205,7 +218,7 @@ async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
 
 async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
     written = await _apply(conn, context, prepared)
-    return _told(written, {str(written.stored.path): written.stored.value})
+    return _told(context, written, {str(written.stored.path): written.stored.value})
 
 
 async def _preview_field(conn: Connection, context: Context, args: UpdateField) -> Preview:
@@ -224,6 +237,7 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
             f"Not removed, version {stored.version}: {_stays(stored.proposed)}",
             "not_removed",
             {"version": stored.version, "proposed": list(stored.proposed)},
+            heed=context.message is not None,
         )
     gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
     event = ChangedEvent(changed=[gone], version=stored.version)
@@ -343,7 +357,7 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     return claims
 
 
-def _told(written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
+def _told(context: Context, written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
     have set what it would change."""
     stored = written.stored
@@ -360,11 +374,13 @@ def _told(written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
             f"{how}, version {stored.version}: {_stays(stored.proposed)} "
             f"What stands now: {_short(stands, MAX_RESULT_BYTES - 16_000)}"
         )
+    # Who reads takes a proposal for done; who carries out a person's word must not say that it is.
+    heed = context.message is not None and bool(stored.proposed)
     events: list[ChangedEvent] = []
     if stored.changed:
         changed = [ChangedField.model_validate(one) for one in stored.changed]
         events.append(ChangedEvent(changed=changed, version=stored.version))
-    return ToolResult(text + missing + _reopened(written), code, _fitting(data), events)
+    return ToolResult(text + missing + _reopened(written), code, _fitting(data), events, heed)
 
 
 def _fitting(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -429,6 +445,7 @@ IDENTIFY_DOCUMENT = Tool(
     summary=lambda args: f"It is a document of type {args.document_type}",
     effect=ToolEffect.WRITE,
     preview=_preview_type,
+    stands_alone=True,
 )
 EXTRACT_FIELDS = Tool(
     "extract_fields",
@@ -464,4 +481,5 @@ COMPLETE_EXTRACTION = Tool(
     summary=lambda args: "Completing the extraction",
     effect=ToolEffect.WRITE,
     preview=_preview_completion,
+    answer=lambda args: args.summary,
 )

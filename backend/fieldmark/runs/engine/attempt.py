@@ -123,7 +123,7 @@ async def _converse(
         )
         executor = ToolExecutor(hook, toolset, context, before=before, on_tool_outcome=telemetry.called)
         mapper = EventMapper(toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided))
-        ending = OutcomeObserver()
+        ending = OutcomeObserver(lambda: hook.answer)
         # In this order: a conversation that does not go on where it stopped is given up before anything of it is told.
         # A key that is refused ends the run before it is told that the service is busy. What a message says is told
         # whether or not it can be paid for; but the hook does not hear that a message is whole before it is charged and
@@ -149,6 +149,7 @@ async def _converse(
                 session_id=session_id,
                 resumed=not isinstance(start, Fresh),
                 alone=context.run.thread_id is not None,
+                one_at_a_time=made.policy.asks,
             ) as lease:
                 await _record_conversation(context, lease.session_id)
                 prompt = None if isinstance(start, AfterDecision) else start.prompt

@@ -43,6 +43,13 @@ class RunHandlers:
     sessions: Sessions
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
+    async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+        """The PostToolUse hook: a run that a call has ended is not asked for anything more. It spares a call of the
+        model and decides nothing."""
+        if self.hook.answer is None:
+            return {}
+        return {"continue_": False, "stopReason": "The task is done."}
+
     async def run(self, answering: Coroutine[Any, Any, Result]) -> Result:
         """Do something in the run's context; cancelled with whoever waits for it."""
         return await asyncio.create_task(answering, context=self.context.copy())
@@ -81,6 +88,10 @@ class RunBinding:
             self._spoil("asked for a call")
             return _NOBODY
         return await work.run(work.hook(given, call_id, context))
+
+    async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+        work = self._work
+        return {} if work is None else await work.after(given, call_id, context)
 
     async def answer(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
         work = self._work

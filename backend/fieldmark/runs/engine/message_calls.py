@@ -1,10 +1,18 @@
-"""How many calls the message holds that the model is saying: whoever admits them must know."""
+"""Which calls the message holds that the model is saying: whoever admits them must know."""
 
 from __future__ import annotations
 
 import asyncio
 
-from fieldmark.runs.parts import BlockStarted, MessageStarted, MessageStopped, Part
+from fieldmark.runs.parts import (
+    AssistantSaid,
+    BlockStarted,
+    MessageStarted,
+    MessageStopped,
+    Part,
+    ToolCall,
+    ToolReturned,
+)
 
 MESSAGE_SECONDS = 10
 """How long is waited for the end of a message whose call is at the door."""
@@ -15,6 +23,8 @@ class MessageCalls:
 
     def __init__(self) -> None:
         self._calls: list[str] = []
+        self._returned: set[str] = set()
+        self._heard = False
         self._whole = False
         self._changed = asyncio.Event()
 
@@ -22,13 +32,23 @@ class MessageCalls:
         """Take note of a part."""
         match part:
             case MessageStarted():
-                self._calls, self._whole = [], False
+                self._calls, self._returned, self._whole = [], set(), False
             case BlockStarted(call_id=str(call_id)):
                 self._calls.append(call_id)
+            case AssistantSaid():
+                # Without pieces where the CLI asked again without streaming; else it repeats what came in pieces.
+                for call in (block.id for block in part.blocks if isinstance(block, ToolCall)):
+                    if call not in self._calls:
+                        self._begin_if_answered()
+                        self._calls.append(call)
+            case ToolReturned():
+                self._returned.add(part.call_id)
+                return
             case MessageStopped():
                 self._whole = True
             case _:
                 return
+        self._heard = True
         self._changed.set()
 
     async def calls_beside(self, call_id: str) -> int:
@@ -38,3 +58,19 @@ class MessageCalls:
                 self._changed.clear()
                 await self._changed.wait()
         return len(self._calls)
+
+    async def ahead_of(self, call_id: str) -> list[str]:
+        """The calls that stand before this one in its message; none where no model was heard at all. Raises
+        TimeoutError if no message with it comes."""
+        if not self._heard:
+            return []
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            while call_id not in self._calls:
+                self._changed.clear()
+                await self._changed.wait()
+        return self._calls[: self._calls.index(call_id)]
+
+    def _begin_if_answered(self) -> None:
+        """A call behind calls that were all answered stands in a new message."""
+        if self._returned.issuperset(self._calls):
+            self._calls, self._returned = [], set()

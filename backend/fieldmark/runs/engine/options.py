@@ -54,13 +54,16 @@ def agent_options(
     max_turns: int,
     cpu_seconds: int,
     on_stderr: Callable[[str], None],
+    after: HookCallback | None = None,
     shared: bool = False,
+    several_calls: bool = False,
 ) -> ClaudeAgentOptions:
     """The options of one run. `folder` is an empty directory that becomes the CLI's home, cwd and config. The
     conversation is `session_id` in `sessions`: begun there, or gone on with if `resumed`.
 
     With `shared` they are those of several runs, one after the other: the CLI can then be cleared by a command, and
-    whoever tells it anything else has to mark that as text (`client_composed`)."""
+    whoever tells it anything else has to mark that as text (`client_composed`). Without `several_calls` the model is
+    asked for one call a message."""
     without_commands = {} if shared else {"disable-slash-commands": None}
     launcher = Path(str(files("fieldmark.runs.engine") / "sealed-cli.sh"))
     return ClaudeAgentOptions(
@@ -72,8 +75,11 @@ def agent_options(
         setting_sources=[],
         skills=[],
         plugins=[],
-        # It is the only hook, and it sees every call: a matcher of None matches all tools.
-        hooks={"PreToolUse": [HookMatcher(matcher=None, hooks=[hook], timeout=HOOK_SECONDS)]},
+        # It sees every call: a matcher of None matches all tools. What comes after a call only ends a run that is done.
+        hooks={
+            "PreToolUse": [HookMatcher(matcher=None, hooks=[hook], timeout=HOOK_SECONDS)],
+            "PostToolUse": [HookMatcher(matcher=None, hooks=[after], timeout=HOOK_SECONDS)] if after else [],
+        },
         system_prompt=prompt,
         model=model,
         verbatim_prompts=not shared,
@@ -98,6 +104,7 @@ def agent_options(
             # The SDK puts a folder of its own in its place when it resumes a conversation.
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
+            "FIELDMARK_ONE_AT_A_TIME": "false" if several_calls else "true",
             "FIELDMARK_MODEL_KEY": service.api_key or "",
             "FIELDMARK_MODEL_TOKEN": service.auth_token or "",
             "ANTHROPIC_BASE_URL": service.base_url or "",

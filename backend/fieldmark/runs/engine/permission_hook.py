@@ -46,8 +46,13 @@ class Policy:
     approval: str = "auto"
     auto_approved_tools: frozenset[str] = frozenset()
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person may have to be asked."""
+        return self.approval != "auto"
+
     def admits(self, tool: str) -> bool:
-        return self.approval == "auto" or tool in self.auto_approved_tools
+        return not self.asks or tool in self.auto_approved_tools
 
 
 AUTO = Policy()
@@ -104,9 +109,10 @@ class PermissionHook:
 
     `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the
     hook does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the CLI
-    waited. `outcomes` has what it refused itself. `ahead` prepares the writes that it admitted, until their tools are
-    called. `before(call_id)` is awaited ahead of an entry that waits for a
-    person, or for child runs. `stale_call` is one at which an earlier run of the thread has stopped."""
+    waited. `outcomes` has what came of the calls, whoever answered them, and `answer` the run's answer, once a call has
+    ended it. `ahead` prepares the writes that it admitted, until their tools are called. `before(call_id)` is awaited
+    ahead of an entry that waits for a person, or for child runs. `stale_call` is one at which an earlier run of the
+    thread has stopped."""
 
     def __init__(
         self,
@@ -134,6 +140,8 @@ class PermissionHook:
         self.seen: set[str] = set()
         self.decided: set[str] = set()
         self.outcomes: dict[str, ToolOutcome] = {}
+        self.answer: str | None = None
+        self._tools: dict[str, Tool[Any]] = {}
         self.ahead: dict[str, asyncio.Task[Prepared]] = {}
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
@@ -159,6 +167,10 @@ class PermissionHook:
         tool = self._toolset.tools.get(name)
         if tool is None or name == tool_name:
             return Verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
+        if self.answer is not None:  # the CLI goes on with the calls behind the one that ended the run
+            return Verdict("deny", "The run has ended.")
+        if call_id is not None:
+            self._tools[call_id] = tool
         if not tool.is_gated:
             return Verdict("allow")
         if call_id is None:
@@ -171,6 +183,8 @@ class PermissionHook:
             args = self._toolset.check(name, arguments)
         except ModelRetry as retry:
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
+        if (refusal := await self._stands_behind(tool, call_id)) is not None:
+            return await self._refuse(name, call_id, arguments, *refusal)
         if self._policy.admits(name):
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
             if tool.collect is not None:
@@ -192,6 +206,26 @@ class PermissionHook:
             return Verdict("defer")
         self.decided.add(call_id)
         return await self._as_decided(call_id)
+
+    async def _stands_behind(self, tool: Tool[Any], call_id: str) -> tuple[str, str] | None:
+        """Why a call is refused for what stands before it in its message, and the code of that. The model has written
+        it without knowing how those ended: a write behind a refused one may find other rows than it was meant for, and
+        one that ends the run leaves nobody to hear of them."""
+        for earlier in await self.calls.ahead_of(call_id):
+            before, outcome = self._tools.get(earlier), self.outcomes.get(earlier)
+            named = "a call" if before is None else before.name
+            if outcome is None or outcome.is_error:  # the CLI itself refuses some, which nobody of ours has seen
+                is_read = before is not None and not before.is_gated
+                apart = is_read or tool.stands_alone or (before is not None and before.stands_alone)
+                if tool.answer is not None or not apart:
+                    return (
+                        f"Not done, because {named} before it in the same message was refused. "
+                        "Mend that one first, then repeat this.",
+                        "behind_refused",
+                    )
+            elif tool.answer is not None and (outcome.heed or (before is not None and not before.is_gated)):
+                return f"You have not seen yet what {named} answers. Look at it, then call this again.", "answer_unread"
+        return None
 
     async def _ask(self, tool: Tool[Any], call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
         """Enter the call as pending, with what it would change, and have the run wait for a person."""

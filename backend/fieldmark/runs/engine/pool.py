@@ -9,7 +9,7 @@ import contextvars
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, Message
 
-from fieldmark.agents.spec import AgentSpec
+from fieldmark.agents.spec import AgentSpec, Prompt
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.engine.binding import RunBinding, RunHandlers
 from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation
@@ -62,7 +62,7 @@ class CliLease:
     _process: Process
     _check_calls: Callable[[], None]
 
-    def converse(self, prompt: str | None) -> AsyncIterator[Message]:
+    def converse(self, prompt: Prompt | None) -> AsyncIterator[Message]:
         """What it says to a prompt, or without one from where its conversation stopped. Raises SandboxViolation if
         the CLI has anything besides our tools, and what one of its calls failed with, if that must end the run."""
         return self._process.converse(prompt, self._check_calls)
@@ -76,6 +76,7 @@ class _Kind:
     prompt: str
     toolset: Toolset
     model: str
+    one_at_a_time: bool
 
 
 @dataclass(slots=True)
@@ -84,11 +85,12 @@ class _Demand:
 
     spec: AgentSpec[Any]
     model: str
+    one_at_a_time: bool
     weight: float
 
     @property
     def kind(self) -> _Kind:
-        return _Kind(self.spec.name, self.spec.prompt, self.spec.toolset, self.model)
+        return _Kind(self.spec.name, self.spec.prompt, self.spec.toolset, self.model, self.one_at_a_time)
 
 
 class _Shared:
@@ -127,9 +129,9 @@ class CliPool:
         self._seconds = seconds
         self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
-        self._demand: dict[tuple[str, str], _Demand] = {}
+        self._demand: dict[tuple[str, str, bool], _Demand] = {}
         if first is not None:  # a guess, that one wish outweighs
-            self._demand[first[0].name, first[1]] = _Demand(*first, 1 / WORTH_EXCHANGING)
+            self._demand[first[0].name, first[1], False] = _Demand(*first, False, 1 / WORTH_EXCHANGING)
         self._idle: list[_Shared] = []  # oldest first
         self._spares: list[_Shared] = []
         self._clearing: dict[_Shared, asyncio.Task[None]] = {}
@@ -180,12 +182,13 @@ class CliPool:
         session_id: UUID,
         resumed: bool = False,
         alone: bool = False,
+        one_at_a_time: bool = False,
     ) -> AsyncGenerator[CliLease]:
         """A connected CLI for one run, whose conversation need not be `session_id`: the client tells which it is.
 
         A conversation that goes on (`resumed`), or that not every member may read (`alone`), gets a CLI of its own.
-        However the block ends, no other run has any of this one's: a CLI goes back only after a run that was
-        completed, and is cleared first."""
+        With `one_at_a_time` the model is asked for one call a message. However the block ends, no other run has any of
+        this one's: a CLI goes back only after a run that was completed, and is cleared first."""
         if not self._keeps or resumed or alone or max_turns != self._most_turns:
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
@@ -196,12 +199,14 @@ class CliPool:
                     folder=folder,
                     server=tool_server(spec.toolset, work.executor),
                     hook=work.hook,
+                    after=work.after,
                     sessions=work.sessions,
                     session_id=session_id,
                     resumed=resumed,
                     max_turns=max_turns,
                     cpu_seconds=self._seconds,
                     on_stderr=log_stderr,
+                    several_calls=not one_at_a_time,
                 )
 
             self._taken("own")
@@ -211,7 +216,7 @@ class CliPool:
             finally:
                 self._left()
             return
-        shared = await self._find(spec, model, scope.org_id)
+        shared = await self._find(spec, model, one_at_a_time, scope.org_id)
         in_order = False
         try:
             shared.org_id = scope.org_id
@@ -235,8 +240,8 @@ class CliPool:
 
     # Finding one
 
-    async def _find(self, spec: AgentSpec[Any], model: str, org_id: UUID) -> _Shared:
-        kind = _Kind(spec.name, spec.prompt, spec.toolset, model)
+    async def _find(self, spec: AgentSpec[Any], model: str, one_at_a_time: bool, org_id: UUID) -> _Shared:
+        kind = _Kind(spec.name, spec.prompt, spec.toolset, model, one_at_a_time)
         until = time.monotonic() + WORTH_WAITING_SECONDS
         while True:
             self._drop_what_is_out_of_date(kind)
@@ -250,7 +255,7 @@ class CliPool:
             if not soon or left <= 0:
                 break
             await asyncio.wait(soon, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        self._count(spec, model)
+        self._count(spec, model, one_at_a_time)
         for shared in self._spares:
             if shared.kind == kind:
                 self._spares.remove(shared)
@@ -295,6 +300,7 @@ class CliPool:
                 folder=folder,
                 server=tool_server(kind.toolset, binding.answer),
                 hook=binding.hook,
+                after=binding.after,
                 sessions=binding,
                 session_id=session_id,
                 resumed=False,
@@ -302,6 +308,7 @@ class CliPool:
                 cpu_seconds=2 * self._seconds,  # see _why_not: there is enough for a run left when it begins
                 on_stderr=log_stderr,
                 shared=True,
+                several_calls=not kind.one_at_a_time,
             )
 
         process = Process(options_in, kind.toolset, session_id, COMMANDS)
@@ -348,7 +355,8 @@ class CliPool:
 
     def _drop_what_is_out_of_date(self, kind: _Kind) -> None:
         for shared in [*self._idle, *self._spares]:
-            changed = shared.kind.agent == kind.agent and shared.kind.model == kind.model and shared.kind != kind
+            alike = replace(shared.kind, prompt=kind.prompt, toolset=kind.toolset)
+            changed = alike == kind != shared.kind
             reason = "changed" if changed else self._why_not(shared) if shared.process.lives() else "died"
             if reason is not None:
                 self._throw_away(shared, reason)
@@ -424,19 +432,20 @@ class CliPool:
         self._spares.append(shared)
         return True
 
-    def _count(self, spec: AgentSpec[Any], model: str) -> None:
+    def _count(self, spec: AgentSpec[Any], model: str, one_at_a_time: bool) -> None:
         """Remember that a CLI was wanted, and what was wanted before a little less."""
         for known, demand in list(self._demand.items()):
             demand.weight *= REMEMBERED
             if demand.weight < LEAST_DEMAND:
                 del self._demand[known]
-        before = self._demand.get((spec.name, model))
-        self._demand[spec.name, model] = _Demand(spec, model, 1 + (before.weight if before else 0))
+        wanted = (spec.name, model, one_at_a_time)
+        before = self._demand.get(wanted)
+        self._demand[wanted] = _Demand(spec, model, one_at_a_time, 1 + (before.weight if before else 0))
 
     def _wanted(self, kind: _Kind, more: int = 0) -> float:
         """How much each spare of a kind is wanted, if there were so many more. The next spare goes to where that is
         most: so spares come to be in proportion to demand."""
-        demand = self._demand.get((kind.agent, kind.model))
+        demand = self._demand.get((kind.agent, kind.model, kind.one_at_a_time))
         there = sum(shared.kind == kind for shared in self._spares) + more
         return 0 if demand is None else demand.weight / there
 

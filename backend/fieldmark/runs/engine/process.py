@@ -26,6 +26,7 @@ from claude_agent_sdk import (
     SystemMessage,
 )
 
+from fieldmark.agents.spec import Prompt
 from fieldmark.isolation import users
 from fieldmark.runs.engine.cli_attestation import SandboxViolation, check_init, sealed
 from fieldmark.runs.engine.model_stream import result_of
@@ -75,7 +76,7 @@ class Process:
         except TimeoutError:  # which a run would take for its own deadline
             raise CLIConnectionError("The agent's CLI did not start in time.") from None
 
-    async def converse(self, prompt: str | None, check_calls: Callable[[], None]) -> AsyncIterator[Message]:
+    async def converse(self, prompt: Prompt | None, check_calls: Callable[[], None]) -> AsyncIterator[Message]:
         """Its messages in answer to a prompt, or without one from where its conversation stopped. `ended_well` tells
         then whether the last one was that of a run that was completed. Raises SandboxViolation if the CLI has anything
         besides our tools or speaks of another conversation, and what `check_calls` raises, asked ahead of each."""
@@ -140,11 +141,11 @@ class Process:
             return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
         return 0
 
-    async def _say(self, text: str, *, as_text: bool) -> None:
+    async def _say(self, prompt: Prompt, *, as_text: bool) -> None:
         """Tell it something. Only what is wholly our own may be a command; all else is text, whatever it looks like."""
         message: dict[str, Any] = {
             "type": "user",
-            "message": {"role": "user", "content": text},
+            "message": {"role": "user", "content": prompt if isinstance(prompt, str) else _blocks(*prompt)},
             "parent_tool_use_id": None,
         }
         if as_text:
@@ -170,6 +171,13 @@ class Process:
             else:
                 break
         raise SandboxViolation("The agent's CLI was not cleared.")
+
+
+def _blocks(common: str, own: str) -> list[dict[str, Any]]:
+    """Two texts as one message, of which the model's service may keep all up to the end of the first. It takes four
+    such marks in a request, and the CLI sets three."""
+    kept = {"type": "text", "text": common, "cache_control": {"type": "ephemeral"}}
+    return [kept, {"type": "text", "text": own}]
 
 
 def log_stderr(line: str) -> None:

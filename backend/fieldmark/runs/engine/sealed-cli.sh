@@ -12,6 +12,9 @@ exec 9< "$FIELDMARK_CLI"
 program=/proc/self/fd/9
 [ -e "$program" ] || program=$FIELDMARK_CLI
 
+# Where a person decides, the model is asked for one call a message: of several that wait only the last would survive.
+body="{\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":$FIELDMARK_ONE_AT_A_TIME}}"
+
 set -- env -i \
   PATH=/usr/bin:/bin LANG=C.UTF-8 HOME="$FIELDMARK_SEALED" TMPDIR="$FIELDMARK_SEALED" PWD="$FIELDMARK_SEALED" \
   CLAUDE_CONFIG_DIR="$CLAUDE_CONFIG_DIR" \
@@ -24,7 +27,7 @@ set -- env -i \
   CLAUDE_CODE_DISABLE_TERMINAL_TITLE=1 CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1 \
   CLAUDE_CODE_ATTRIBUTION_HEADER=0 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_MAX_RETRIES=3 \
   CLAUDE_ENABLE_BYTE_WATCHDOG=1 CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS=60000 \
-  'CLAUDE_CODE_EXTRA_BODY={"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}' \
+  CLAUDE_CODE_EXTRA_BODY="$body" \
   ${ANTHROPIC_BASE_URL:+ANTHROPIC_BASE_URL="$ANTHROPIC_BASE_URL"} \
   ${FIELDMARK_MODEL_KEY:+ANTHROPIC_API_KEY="$FIELDMARK_MODEL_KEY"} \
   ${FIELDMARK_MODEL_TOKEN:+ANTHROPIC_AUTH_TOKEN="$FIELDMARK_MODEL_TOKEN"} \

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fieldmark.agents.spec import Prompt
+
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
     """A new conversation, with its first message."""
 
-    prompt: str
+    prompt: Prompt
 
 
 @dataclass(frozen=True, slots=True)
 class NextMessage:
     """The next turn of a thread: its conversation goes on with one message more."""
 
-    prompt: str
+    prompt: Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class AfterDecision:
 class AfterCrash:
     """The conversation was broken off: a message says so, and what has been done since."""
 
-    prompt: str
+    prompt: Prompt
 
 
 RunStart = Fresh | NextMessage | AfterDecision | AfterCrash

@@ -18,7 +18,7 @@ from fieldmark.tools.toolset import Toolset
 
 
 class ToolExecutor:
-    """`before(call_id)` is awaited ahead of each call. `outcomes` has what the calls came to, by id."""
+    """`before(call_id)` is awaited ahead of each call. The hook is told what the calls came to."""
 
     def __init__(
         self,
@@ -35,7 +35,6 @@ class ToolExecutor:
         self._on_tool_outcome = on_tool_outcome
         self._fatal: Exception | None = None
         self._running: set[asyncio.Task[ToolOutcome]] = set()
-        self.outcomes: dict[str, ToolOutcome] = {}
 
     async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
         tool = known(self.toolset, name)
@@ -47,7 +46,9 @@ class ToolExecutor:
                     raise SandboxViolation("The agent's CLI called a tool past the permission hook.")
                 await self._before(call_id)
                 outcome = await self._run(name, call_id, arguments)
-                self.outcomes[call_id] = outcome
+                self._hook.outcomes[call_id] = outcome
+                if not outcome.is_error:
+                    self._hook.answer = self.toolset.answer(name, arguments)
                 if outcome.is_error:
                     failed(current, "tool_error")
                 self._on_tool_outcome(tool, "failed" if outcome.is_error else "done", time.monotonic() - began)
@@ -59,7 +60,7 @@ class ToolExecutor:
 
     def outcome_of(self, call_id: str) -> ToolOutcome | None:
         """What a call came to, whoever refused it; None where that is not known here."""
-        return self.outcomes.get(call_id) or self._hook.outcomes.get(call_id)
+        return self._hook.outcomes.get(call_id)
 
     def check(self) -> None:
         """Raise what must end the run."""

@@ -32,7 +32,7 @@ def tool_server(toolset: Toolset, call: Call) -> McpSdkServerConfig:
     """
     listed = ListToolsResult(
         tools=[
-            WireTool(name=tool.name, description=tool.description, input_schema=tool.input.model_json_schema())
+            WireTool(name=tool.name, description=tool.description, input_schema=tool.input_schema)
             for tool in toolset.tools.values()
         ]
     )

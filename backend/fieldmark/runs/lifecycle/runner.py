@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.agents.spec import decided_text
+from fieldmark.agents.spec import Prompt, decided_text
 from fieldmark.db.pool import Connection, Database
-from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TokensUsed
+from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TextEvent, TokensUsed
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.errors import Fenced, FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
@@ -30,12 +30,12 @@ from fieldmark.runs.engine.starts import AfterCrash, AfterDecision, Fresh, NextM
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import ended_event
 from fieldmark.runs.lifecycle.context import run_context
-from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
+from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, ended_by_call
 from fieldmark.stores import runs, threads, tool_calls, usage
 from fieldmark.stores.channels import WORK_CHANNEL
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
-from fieldmark.tools.context import RunContext
+from fieldmark.tools.context import FIRST_PART_BYTES, RunContext
 from fieldmark.tools.ledger import collect, run_call
 
 log = structlog.get_logger()
@@ -50,12 +50,14 @@ MAX_CLAIMS = 1000
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long and how far a run may go where it does not say so itself, and what that costs. `approval_wait_seconds`:
-    how long a CLI stays for a person's decision, while no other run wants its place."""
+    how long a CLI stays for a person's decision, while no other run wants its place. `first_part_bytes`: how much of a
+    document's text a run's first message may hold."""
 
     model: str
     max_turns: int
     seconds: int
     prices: Prices = field(default_factory=Prices)
+    first_part_bytes: int = FIRST_PART_BYTES
     approval_wait_seconds: float = 0
 
 
@@ -99,7 +101,7 @@ class Runner:
 
     async def _execute(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> None:
         try:
-            context = run_context(self._database, scope, run)
+            context = replace(run_context(self._database, scope, run), first_part_bytes=self._limits.first_part_bytes)
         except Invalid as fault:
             await self._fail(run.id, str(fault), "invalid_input")
             telemetry.ended("failed", "invalid_input")
@@ -213,6 +215,8 @@ class Runner:
             return NO_TURNS_LEFT
         if (waits := await self._settle_waiting_call(context)) is not None:
             return waits
+        if (ended := await self._ended_by_call(context)) is not None:
+            return ended
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
         start, told, stale_call = await self._start(context, sessions)
         wanted = Attempt(
@@ -269,6 +273,16 @@ class Runner:
             await runs.append_events(conn, run.id, run.fencing_token, [ended])
         return None
 
+    async def _ended_by_call(self, context: RunContext[Any]) -> Outcome | None:
+        """How the run ended, if a call of an earlier attempt, or one that a person has approved, has ended it."""
+        toolset = AGENTS[context.run.agent].toolset
+        if context.run.fencing_token == 1 or not toolset.ending:
+            return None
+        async with self._database.as_user(context.scope) as conn:
+            call = await tool_calls.done_of(conn, context.run_id, toolset.ending)
+        answer = None if call is None else toolset.answer(call.tool, call.arguments)
+        return None if answer is None else ended_by_call(answer)
+
     async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, frozenset[str], str | None]:
         """How the conversation begins, the calls whose end was told to whoever watches the run already, and the call at
         which an earlier run of the thread has stopped: it was never decided, and never will be."""
@@ -293,17 +307,20 @@ class Runner:
             return NextMessage(await self._briefing(context)), told, stale
         return AfterCrash(await self._goes_on(context)), told, stale
 
-    async def _briefing(self, context: RunContext[Any]) -> str:
+    async def _briefing(self, context: RunContext[Any]) -> Prompt:
         task = AGENTS[context.run.agent].tasks[context.run.task]
         async with self._database.as_user(context.scope) as conn:
             return await task.briefing(conn, context, task.parse(context.run))
 
-    async def _anew(self, context: RunContext[Any]) -> str:
+    async def _anew(self, context: RunContext[Any]) -> Prompt:
         """The first message of a conversation that begins again: an attempt that left none may have written all the
         same."""
-        return f"{await self._briefing(context)}\n\n{await self._resumed(context)}"
+        briefing, resumed = await self._briefing(context), await self._resumed(context)
+        if isinstance(briefing, str):
+            return f"{briefing}\n\n{resumed}"
+        return briefing[0], f"{briefing[1]}\n\n{resumed}"
 
-    async def _goes_on(self, context: RunContext[Any]) -> str:
+    async def _goes_on(self, context: RunContext[Any]) -> Prompt:
         """The message to a conversation that was broken off. In a thread its own message may not be in it yet."""
         return await (self._resumed(context) if context.run.thread_id is None else self._anew(context))
 
@@ -337,6 +354,8 @@ class Runner:
                 now = await runs.get(conn, run.id)
                 assert now is not None and now.session_id is not None
                 await threads.record_conversation(conn, run.thread_id, now.session_id)
+            if outcome.by_call and outcome.answer is not None:
+                await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
             await runs.append_event(conn, run.id, await self._last_event(conn, run, outcome))
         return outcome.status, outcome.code
 

@@ -19,6 +19,8 @@ _HELP = 'I understand "set vendor.name to Acme", "the total is 12.50", "change t
 # What a tool says for programs: the last line of its answer.
 _OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
 _PAGES = re.compile(r"\d{1,6}-\d{0,6}")
+# A line of ours around foreign text (tools/documents.Boundary): the first such word is the run's.
+_BOUNDARY = re.compile(r"^\[([0-9a-f]{24}) \w+ begins\]$", re.MULTILINE)
 _SET, _REMOVE = (
     r"(?:please |also )*(?:set|add|change|update|correct|fix) ",
     r"(?:please |also )*(?:remove|delete|drop) ",
@@ -46,14 +48,17 @@ class Done(NamedTuple):
 
 
 def answer(body: Body) -> list[Block]:
-    """The next turn: thinking, one tool call at most, or the closing words."""
+    """The next turn: thinking, calls, or the closing words. It makes one call at most where the task's message holds no
+    document, or where it is asked to."""
     task, done = _conversation(body)
+    given, task = _foreign(task)
+    several = bool(given) and not as_object(body.get("tool_choice")).get("disable_parallel_tool_use")
     offered = {bare(str(tool.get("name"))) for tool in items(body, "tools")}
     words = _tagged(task, "correction")
     if words is not None and {"get_current_extraction", "update_field", "remove_field"} <= offered:
-        return _correct(words, done)
+        return _correct(words, done, given.get("extraction"), offered, several)
     if words is None and {"get_document_text", "extract_fields"} <= offered:
-        return _extract(task, done, offered)
+        return _extract(task, done, offered, given, several)
     return [text(f"{NOTE} It can extract labelled fields and follow simple corrections, and nothing else.")]
 
 
@@ -101,19 +106,48 @@ def _open(done: list[Done], tool: str, arguments: JsonObject | None = None) -> b
     return len(tries) < 2 and all(tries)
 
 
-def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
+def _foreign(task: str) -> tuple[dict[str, str], str]:
+    """The foreign texts in a task, by what they are, and the task without them. Under `rest` stands how the document
+    goes on, as JSON."""
+    begun = _BOUNDARY.search(task)
+    if begun is None:
+        return {}, task
+    word = re.escape(begun[1])
+    texts = dict(re.findall(rf"(?ms)^\[{word} (\w+) begins\]\n(.*?)^\[{word} \1 ends\]$", task))
+    rest = re.search(
+        rf"^\[{word} the document goes on: .*pages \"(\d+-)\"(?: and offset (\d+))?\]$", task, re.MULTILINE
+    )
+    if rest:
+        texts["rest"] = json.dumps({"pages": rest[1]} | ({"offset": int(rest[2])} if rest[2] else {}))
+    document = texts.get("document", "")
+    begins = re.search(rf"^\[{word} page \d+ of \d+, for machines\]$", document, re.MULTILINE)
+    texts["printed"] = document[: begins.start()] if begins else document
+    page = re.compile(rf"^\[{word} (page \d+ of \d+).*\]$", re.MULTILINE)
+    texts = {
+        kind: page.sub(r"--- \1 ---", text).replace(f"[{begun[1]} warning: ", "[warning: ")
+        for kind, text in texts.items()
+    }
+    return texts, re.sub(rf"(?ms)^\[{word} (\w+) begins\]\n.*?^\[{word} \1 ends\]$", "", task)
+
+
+def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, str], several: bool) -> list[Block]:
     read = [one for one in done if one.tool == "get_document_text" and not one.failed]
-    reads, printed = [one.answer for one in read], [page for one in read if (page := _printed(one))]
-    ask = _rest(read[-1]) if read else {}
+    reads = [text for text in (given.get("document", ""), *(one.answer for one in read)) if text.strip()]
+    printed = [text for text in (given.get("printed", ""), *map(_printed, read)) if text.strip()]
+    ask = _rest(read[-1]) if read else json.loads(given.get("rest", "{}"))
+    thought = [] if done else [thinking("I look for lines that name a value.")]
     if (ask or not reads) and _open(done, "get_document_text", ask):
-        return [*([] if done else [thinking("I look for lines that name a value.")]), call("get_document_text", ask)]
+        return [*thought, call("get_document_text", ask)]
     made = {one.tool for one in done if not one.failed}
     refused = {one.tool: f"{one.tool} was refused: {one.answer[:300]}" for one in done if one.tool not in made}
     if not reads:
         return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
+    steps: list[Block] = []
     if "identify_document" in offered and _open(done, "identify_document"):
         name, sure = document_type("\n".join(printed) or "\n".join(reads))
-        return [call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})]
+        steps.append(
+            call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})
+        )
     schema = json.loads(_tagged(task, "schema") or "null")
     fields = read_fields("\n".join(printed), schema) or read_fields("\n".join(reads), schema)
     # The second try leaves out what the refusal names.
@@ -129,13 +163,18 @@ def _extract(task: str, done: list[Done], offered: set[str]) -> list[Block]:
             inside[field.keys[-1]] = field.value
         sure = {path: field.confidence for path, field in found.items()}
         quotes = {path: {"quote": field.quote, "page": field.page} for path, field in found.items()}
-        return [call("extract_fields", {"fields": nested, "confidences": sure, "evidence": quotes})]
-    saved = [one.arguments for one in done if one.tool == "extract_fields" and not one.failed]
-    count = f"{sum(len(as_object(one.get('confidences'))) for one in saved)} labelled values were found by rules."
-    if "complete_extraction" in offered and _open(done, "complete_extraction"):
-        return [call("complete_extraction", {"summary": count})]
+        steps.append(call("extract_fields", {"fields": nested, "confidences": sure, "evidence": quotes}))
+        count = len(sure)
+    else:
+        saved = [one.arguments for one in done if one.tool == "extract_fields" and not one.failed]
+        count = sum(len(as_object(one.get("confidences"))) for one in saved)
+    said = f"{count} labelled values were found by rules."
     ignored = ["The instructions in words were not followed: rules cannot."] if _tagged(task, "instructions") else []
-    return [text(" ".join([NOTE, count, *ignored, *refused.values()]))]
+    if "complete_extraction" in offered and _open(done, "complete_extraction"):
+        steps.append(call("complete_extraction", {"summary": " ".join([NOTE, said, *ignored])}))
+    if steps:
+        return [*thought, *(steps if several else steps[:1])]
+    return [text(" ".join([NOTE, said, *ignored, *refused.values()]))]
 
 
 def _printed(read: Done) -> str:
@@ -154,28 +193,38 @@ def _rest(read: Done) -> JsonObject:
     return {"pages": pages, "offset": offset} if begun else {"pages": pages}
 
 
-def _correct(words: str, done: list[Done]) -> list[Block]:
-    if _open(done, "get_current_extraction"):
+def _correct(words: str, done: list[Done], given: str | None, offered: set[str], several: bool) -> list[Block]:
+    if given is None and _open(done, "get_current_extraction"):
         return [thinking("I look at what stands there now."), call("get_current_extraction")]
     current = [one.answer for one in done if one.tool == "get_current_extraction" and not one.failed]
+    current = current if given is None else [given]
     try:
-        places = _places(json.loads(current[0])["extracted_fields"], ())
+        standing = json.loads(current[0])
+        places = _places(standing["extracted_fields"], ())
     except (IndexError, ValueError, KeyError, TypeError):
         return [text(f"{NOTE} The extraction could not be read, so nothing was changed. {done[-1].answer[:300]}")]
     wanted, said = _changes(words, places)
+    steps: list[Block] = []
     for tool, arguments in wanted:
         path, value = arguments["path"], json.dumps(arguments.get("value"), ensure_ascii=False)
         made = [one for one in done if (one.tool, one.arguments) == (tool, arguments)]
-        if _open(made, tool):
-            return [call(tool, arguments)]
         changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
+        if _open(made, tool):
+            steps.append(call(tool, arguments))
+            said.append(changed)
+            continue
         kept = made[-1].failed or made[-1].code in (
             "not_stored",
             "not_removed",
         )  # a value that another person set stays
         said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
-    if any(one.data.get("reopened") for one in done) and _open(done, "complete_extraction"):
-        return [call("complete_extraction")]
+    if steps and not several:
+        return steps[:1]
+    was_whole = any(one.data.get("reopened") for one in done) or (given and standing.get("status") == "completed")
+    if wanted and was_whole and "complete_extraction" in offered and _open(done, "complete_extraction"):
+        steps.append(call("complete_extraction", {"summary": " ".join([*said, NOTE])}))
+    if steps:
+        return steps
     return [text(" ".join([*said, NOTE]))]
 
 
