@@ -49,7 +49,7 @@ from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.fields import Nothing, leaves, value_at, walk
 from fieldmark.errors import FieldmarkError
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle import decisions
@@ -276,13 +276,14 @@ class Play:
             self._database.armed = random.Random(str(context.run_id)).randrange(3)
         decision = decisions.Decision("asked", how != "reject")
         try:
-            await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
-        except Died:
-            self._database.armed = None
-            if (await self._row())["version"] != before["version"]:
-                self._fault("invented", f"a decision on {name} died before its commit and stands")
-            self._report.done["died"] += 1
-            await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
+            try:
+                await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
+            except Died:
+                self._database.armed = None
+                if (await self._row())["version"] != before["version"]:
+                    self._fault("invented", f"a decision on {name} died before its commit and stands")
+                self._report.done["died"] += 1
+                await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
         except FieldmarkError as error:
             self._database.armed = None
             self._report.done[f"ask: {error.code}"] += 1
@@ -390,8 +391,10 @@ class Play:
             raise outcome
         await self._recorded(self._context.run_id, call_id, outcome)
         if written is None:
-            # Whatever the agent did before or after: what the person set is theirs.
-            self._stands(await self._row(), steps, value, "a person's write beside an agent's")
+            # Whatever the agent did before or after: what the person set is theirs. It may have added to it.
+            row = await self._row()
+            for leaf, set_to in walk(value, steps):
+                self._stands(row, leaf, set_to, "a person's write beside an agent's")
         elif not isinstance(written, FieldmarkError):
             raise written
         self._report.done["at once"] += 1
