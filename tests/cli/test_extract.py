@@ -101,6 +101,7 @@ def test_several_files_of_which_one_is_broken(home: Home):
 
 def test_wrong_usage_is_said_before_anything_starts(home: Home):
     no_schema = home.file("no-schema.json", '{"type": "munber"}')
+    fields = home.file("fields.json", '{"total": "number"}')
     no_json = home.file("no-json.json", "{")
     remote = home.file("remote.json", '{"$ref": "https://example.com/a.json"}')
     for arguments, said in (
@@ -108,6 +109,7 @@ def test_wrong_usage_is_said_before_anything_starts(home: Home):
         ([INVOICE, home.folder / "missing.pdf"], "missing.pdf"),
         ([home.folder], "is a folder"),
         ([INVOICE, "--schema", no_schema], "munber"),
+        ([INVOICE, "--schema", fields], '{"type": "object", "properties": {"total": {"type": "number"}}}'),
         ([INVOICE, "--schema", no_json], "no-json.json is no JSON object"),
         ([INVOICE, "--schema", home.folder], "Is a directory."),
         ([INVOICE, "--schema", remote], "https://example.com/a.json"),

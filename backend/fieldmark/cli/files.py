@@ -14,7 +14,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from fieldmark.cli.process import FAILED, MISUSED, stop
-from fieldmark.errors import FieldmarkError, Invalid
+from fieldmark.errors import FieldmarkError, Invalid, InvalidSchema
 
 
 def read_schema(file: Path | None) -> dict[str, Any] | None:
@@ -28,6 +28,8 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
         check_schema(schema)
     except (OSError, FieldmarkError) as error:
         said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
+        if isinstance(error, InvalidSchema) and (meant := error.details.get("suggestion")) is not None:
+            said += f"\nDid you mean this? {json.dumps(meant, ensure_ascii=False)}"
         stop(f"The schema {file} cannot be used: {said}", MISUSED)
     return schema
 
