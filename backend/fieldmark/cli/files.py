@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +86,8 @@ def write(content: bytes, file: Path | None) -> None:
         stop(f"Nothing could be written to {file}: {error.strerror}.", FAILED)
 
 
-def json_of(results: Sequence[dict[str, Any]]) -> bytes:
-    """The results as JSON: a single one indented over many lines, several as one a line."""
-    if len(results) == 1:
-        text = json.dumps(results[0], ensure_ascii=False, indent=2) + "\n"
-    else:
-        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in results)
+def json_of(result: dict[str, Any], *, indented: bool) -> bytes:
+    """A result as JSON: indented over many lines, or as one."""
+    text = json.dumps(result, ensure_ascii=False, indent=2 if indented else None) + "\n"
     # Control characters that JSON does not escape, but a terminal may obey.
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -224,6 +224,8 @@ _CHECKS: Final[Mapping[str, Callable[[_Rule, _At], Iterator[str]]]] = {
     "required_if": _required,
 }
 
+KINDS: Final = frozenset(_CHECKS)
+
 
 def _decimal(value: JsonValue) -> Decimal:
     # A float's shortest spelling is what was printed: 0.1, and not what is nearest to it in binary.

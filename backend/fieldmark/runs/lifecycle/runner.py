@@ -15,7 +15,7 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import decided_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TokensUsed
-from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
 from fieldmark.errors import Fenced, FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
@@ -137,7 +137,7 @@ class Runner:
             log.info("the run waits for another of its organisation to end")
             return None
         if room in REFUSALS:
-            await self._fail(run_id, REFUSALS[room], room)
+            await self._fail(run_id, REFUSALS[room], RunError(room))
             return None
         # Out of sight for its own user (who left the organisation), or claimed again and again: nobody works on it.
         await self._abandon(run_id, scope)
@@ -162,9 +162,9 @@ class Runner:
         async with self._database.as_service() as conn:
             # Somebody who stays may have taken it over meanwhile: then it goes on as theirs.
             if await runs.scope_of(conn, run_id) == scope:
-                await runs.fail(conn, run_id, "The run could not be brought to its end.", "abandoned")
+                await runs.fail(conn, run_id, "The run could not be brought to its end.", RunError.ABANDONED)
 
-    async def _fail(self, run_id: UUID, error: str, code: str) -> None:
+    async def _fail(self, run_id: UUID, error: str, code: RunError) -> None:
         async with self._database.as_service() as conn:
             await runs.fail(conn, run_id, error, code)
 
@@ -238,7 +238,9 @@ class Runner:
                     log.warning("the CLI did not go on where its conversation stopped; a new one begins")
                     return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
         except TimeoutError:
-            return Outcome("failed", error=f"The run took longer than {limits.seconds} seconds.", code="deadline")
+            return Outcome(
+                "failed", error=f"The run took longer than {limits.seconds} seconds.", code=RunError.DEADLINE
+            )
 
     async def _settle_waiting_call(self, context: RunContext[Any]) -> Outcome | None:
         """See to it that the call which the run waited for is done, whatever the CLI will make of it: one that a person
