@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, WrongSettings, read_settings
 
 EXAMPLE = Path(__file__).parent.parent / ".env.example"
 
@@ -31,6 +31,30 @@ def test_an_empty_variable_is_none(monkeypatch):
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
     settings = Settings(_env_file=None)
     assert settings.embedded_database and settings.offline
+
+
+def test_all_that_is_wrong_is_told_at_once_and_no_value_is(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FIELDMARK_TEST_POSTGRES", raising=False)
+    for name, value in {
+        "fieldmark_max_turn": "5",
+        "FIELDMARK_METRICS_TOKEN": "hush",
+        "FIELDMARK_CORS_ORIGINS": "https://example.com",
+        "ANTHROPIC_BASE_URL": "localhost:8080",
+        "FIELDMARK_DATABASE_URL": "postgresql://fieldmark_app@db/postgres",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(WrongSettings) as wrong:
+        read_settings()
+    told = dict(fault.split(": ", 1) for fault in wrong.value.faults)
+    assert told.keys() == {
+        "fieldmark_max_turn",
+        "ANTHROPIC_BASE_URL",
+        "FIELDMARK_CORS_ORIGINS",
+        "FIELDMARK_METRICS_TOKEN",
+    }
+    assert "FIELDMARK_MAX_TURNS" in told["fieldmark_max_turn"] and "16 characters" in told["FIELDMARK_METRICS_TOKEN"]
+    assert "hush" not in str(wrong.value)
 
 
 def test_the_example_names_every_setting():

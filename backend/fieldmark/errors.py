@@ -31,6 +31,7 @@ FieldmarkError
 ├── TooLarge             413  over a stated limit
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   ├── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── InvalidSchema    422  a JSON Schema that is none, or that cannot be used
 │   ├── Invisible        422  a value or a key holds characters that nobody sees
 │   ├── KeyReused        422  the idempotency key was used for another request
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
@@ -188,6 +189,12 @@ class Invalid(FieldmarkError):
 
 class InvalidPath(Invalid):
     code, title = "invalid_path", "Invalid field path"
+
+
+class InvalidSchema(Invalid):
+    """`details` may have `errors`, by path and code, and a `suggestion`: the schema that was probably meant."""
+
+    code, title = "invalid_schema", "The schema cannot be used"
 
 
 class Invisible(Invalid):

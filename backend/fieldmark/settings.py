@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from dotenv import dotenv_values
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_PREFIX: Final = "FIELDMARK_"
+_FILE: Final = ".env"
 
 
 def _default_home() -> Path:
@@ -46,11 +54,20 @@ def _env(name: str) -> AliasChoices:
     return AliasChoices(name, name.lower())
 
 
+def _list(said: Any) -> Any:
+    if not isinstance(said, str):
+        return said
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise ValueError('it is no JSON: write a list, as in ["https://example.com"]') from None
+
+
 class Settings(BaseSettings):
     """Everything that can be set from outside, read once from the environment and from `.env`."""
 
     model_config = SettingsConfigDict(
-        env_file=".env", env_prefix="FIELDMARK_", extra="ignore", env_ignore_empty=True, populate_by_name=True
+        env_file=_FILE, env_prefix=_PREFIX, extra="ignore", env_ignore_empty=True, populate_by_name=True
     )
 
     # Where local things live: the embedded database, uploads, keys, caches.
@@ -77,7 +94,9 @@ class Settings(BaseSettings):
     # The model. Neither key nor token: the offline model by rules.
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias=_env("ANTHROPIC_API_KEY"))
     anthropic_auth_token: SecretStr | None = Field(default=None, validation_alias=_env("ANTHROPIC_AUTH_TOKEN"))
-    anthropic_base_url: str | None = Field(default=None, validation_alias=_env("ANTHROPIC_BASE_URL"))
+    anthropic_base_url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = Field(
+        default=None, validation_alias=_env("ANTHROPIC_BASE_URL")
+    )
     model: str = "claude-sonnet-5"
 
     # Runs
@@ -120,7 +139,7 @@ class Settings(BaseSettings):
     # Serving
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8731
-    cors_origins: list[str] = []
+    cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     request_seconds: Annotated[float, Field(ge=1, le=3600)] = 10
     max_connections: Annotated[int, Field(ge=1, le=100_000)] = 1000
@@ -153,3 +172,53 @@ class Settings(BaseSettings):
     def embedded_database(self) -> bool:
         """Whether Fieldmark runs its own Postgres, because no other is named."""
         return self.database_url is None
+
+
+class WrongSettings(Exception):
+    """The settings cannot be used: `faults` has a line for each that is wrong."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(["The settings cannot be used:", *faults]))
+        self.faults = faults
+
+
+def read_settings() -> Settings:
+    """The settings of the environment and of `.env`. Raises WrongSettings with all that is wrong at once, names that no
+    setting has among it: a limit that is misspelt limits nothing."""
+    faults: list[str] = []
+    settings = None
+    try:
+        faults += _misspelt()
+        settings = Settings()
+    except ValidationError as error:
+        # Without the value, which may be a secret.
+        faults += [f"{_variable(str(fault['loc'][0]))}: {_said(fault)}" for fault in error.errors()]
+    except UnicodeDecodeError:
+        faults.append(f"{_FILE}: it is no text in UTF-8")
+    if settings is None or faults:
+        raise WrongSettings(faults)
+    return settings
+
+
+def _misspelt() -> Iterator[str]:
+    known = {_variable(name) for name in Settings.model_fields}
+    there = {**dotenv_values(_FILE), **os.environ}
+    for name in sorted(name for name, value in there.items() if value):
+        plain = name.upper()
+        if plain.startswith(_PREFIX) and plain not in known:
+            near = get_close_matches(plain, sorted(known), 1, 0.8)
+            yield f"{name}: there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _variable(name: str) -> str:
+    """What a setting is called in the environment. (Those with names of their own are told by them already.)"""
+    return name if name.isupper() else f"{_PREFIX}{name.upper()}"
+
+
+def _said(fault: ErrorDetails) -> str:
+    limits = fault.get("ctx", {})
+    if fault["type"] == "too_short":
+        return f"must have at least {limits['min_length']} characters"
+    if str(limits.get("pattern", "")).startswith("^https?:"):
+        return "must be an address that begins with http:// or https://"
+    return fault["msg"].removeprefix("Value error, ")

@@ -127,6 +127,17 @@ async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
                 assert problem(answer, 409, "document_failed") == reason
 
 
+async def test_a_schema_that_is_none_is_refused_with_the_nearest(serve, clone):
+    async with serve(DONE) as served:
+        asked = {"document_id": str(await served.document()), "schema": {"total": "number"}}
+        answer = await served.http.post("/api/agent/extract", json=asked)
+        problem(answer, 422, "invalid_schema")
+        told = answer.json()
+        assert [(one["path"], one["code"]) for one in told["errors"]] == [("total", "unknown_keyword")]
+        again = await served.http.post("/api/agent/extract", json=asked | {"schema": told["suggestion"]})
+        assert again.json()["status"] == "completed"
+
+
 async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
     async with serve(DONE) as served:
         document_id = str(await served.document())
@@ -154,7 +165,8 @@ async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
             ({"user_id": str(uuid4())}, "user_id"),
         ):
             answer = await served.http.post("/api/agent/extract", json={"document_id": document_id, **options})
-            assert said in problem(answer, 422), options
+            code = "invalid_schema" if isinstance(options.get("schema"), dict) else "invalid"
+            assert said in problem(answer, 422, code), options
         problem(await served.http.post("/api/agent/extract", json={"document_id": str(uuid4())}), 404)
         for body, status in (
             ({"extraction_id": str(uuid4()), "message": "set a to b"}, 404),

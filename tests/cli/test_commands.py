@@ -65,9 +65,15 @@ def test_settings_come_from_the_environment_and_from_a_file(home: Home, monkeypa
     try:
         refused = home.run("token")
         assert refused.code == 3 and "FIELDMARK_PORT" in refused.err and "Traceback" not in refused.err
-        # The environment goes before the file, and what neither knows is nobody's business.
-        told = home.run("token", FIELDMARK_PORT="1", FIELDMARK_NEVER_HEARD_OF="1")
-        assert told.code == 0
+        # A name that no setting has is refused wherever it stands, and all that is wrong is told at once.
+        refused = home.run("token", FIELDMARK_MODLE="m", FIELDMARK_POOL_SIZE="1")
+        assert refused.code == 3
+        names = [line.split(":")[0] for line in refused.err.splitlines()[1:]]
+        assert names == ["FIELDMARK_MODLE", "FIELDMARK_UNKNOWN", "FIELDMARK_POOL_SIZE", "FIELDMARK_PORT"]
+        assert "did you mean FIELDMARK_MODEL?" in refused.err
+        # The environment goes before the file; other names are nobody's business.
+        dotenv.write_text("FIELDMARK_PORT=x\nFIELDMARK_MODEL=\nOTHER=2\n")
+        assert home.run("token", FIELDMARK_PORT="1", FIELDMARKS="2").code == 0
         dotenv.write_bytes(b"FIELDMARK_PORT=\xff\xfe\n")
         refused = home.run("token")
         assert refused.code == 3 and "Traceback" not in refused.err
@@ -86,7 +92,7 @@ def test_settings_come_from_the_environment_and_from_a_file(home: Home, monkeypa
             environment.setenv(setting, value)
             refused = said_at_once("token")
         assert (refused.code, refused.out) == (3, ""), setting
-        assert f": {setting}: " in refused.err
+        assert f"\n{setting}: " in refused.err
 
 
 def test_a_home_that_cannot_be_one(home: Home):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import time
@@ -79,7 +80,8 @@ def test_a_terminal_that_cannot_show_all_characters_gets_the_others(home: Home):
 def test_what_does_not_follow_its_schema_is_not_said_to_be_complete(home: Home):
     schema = home.file("more.json", json.dumps({**SCHEMA, "required": ["invoice_number", "due_date"]}))
     done = home.run("extract", home.file("a.txt", "Invoice number: 7\n"), "--schema", schema)
-    assert done.code == 0 and done.out.splitlines()[0].endswith(" · a.txt · not complete")
+    assert done.code == 4
+    assert done.out.splitlines()[0].endswith(" · a.txt · not complete · does not follow its schema")
     assert "due_date: is missing" in done.err
 
 
@@ -89,18 +91,23 @@ def test_several_files_of_which_one_is_broken(home: Home):
     odd = home.file(b"odd \xff.txt", "Invoice number: 9\nTotal: 11.00 EUR\n")
     done = home.run("extract", good, broken, odd, "--json")
     assert done.code == 1
-    found = [json.loads(line)["extracted_fields"]["invoice_number"] for line in done.out.splitlines()]
-    assert found == ["8", "9"]
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [line["file"] for line in lines] == [str(good), str(broken), os.fsencode(odd).decode(errors="replace")]
+    assert [line.get("extracted_fields", {}).get("invoice_number") for line in lines] == ["8", None, "9"]
+    assert list(lines[0]) == ["file", *KEYS]
+    assert (lines[1]["status"], lines[1]["code"]) == ("failed", "damaged")
+    assert lines[1]["error"].endswith(".") and lines[1].keys() >= {"run_id", "document_id"}
     assert "[bold]broken\\u001b[31m.pdf\n" in done.err and "✗" in done.err
     assert controls(done.err) == set()
 
     alone = home.run("extract", broken, "--json", "--out", home.folder / "none.json")
-    assert (alone.code, alone.out) == (1, "")
+    assert (alone.code, json.loads(alone.out)["code"]) == (1, "damaged")
     assert not (home.folder / "none.json").exists()
 
 
 def test_wrong_usage_is_said_before_anything_starts(home: Home):
     no_schema = home.file("no-schema.json", '{"type": "munber"}')
+    fields = home.file("fields.json", '{"total": "number"}')
     no_json = home.file("no-json.json", "{")
     remote = home.file("remote.json", '{"$ref": "https://example.com/a.json"}')
     for arguments, said in (
@@ -108,6 +115,7 @@ def test_wrong_usage_is_said_before_anything_starts(home: Home):
         ([INVOICE, home.folder / "missing.pdf"], "missing.pdf"),
         ([home.folder], "is a folder"),
         ([INVOICE, "--schema", no_schema], "munber"),
+        ([INVOICE, "--schema", fields], '{"type": "object", "properties": {"total": {"type": "number"}}}'),
         ([INVOICE, "--schema", no_json], "no-json.json is no JSON object"),
         ([INVOICE, "--schema", home.folder], "Is a directory."),
         ([INVOICE, "--schema", remote], "https://example.com/a.json"),

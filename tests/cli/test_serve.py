@@ -38,7 +38,11 @@ def test_it_prints_where_it_is_and_answers(home: Home):
             assert http.get("/docs").status_code == 200
             with INVOICE.open("rb") as file:
                 document = http.post("/api/documents", files={"file": file}).json()
-            result = http.post("/api/agent/extract", json={"document_id": document["id"]}).json()
+            # Whichever model is asked for: what answers bears its own name.
+            asked = {"document_id": document["id"], "model": "claude-opus-5"}
+            result = http.post("/api/agent/extract", json=asked).json()
+            (used,) = http.get("/api/usage").json()["items"]
+            assert (used["model"], used["cost_usd"]) == ("offline", 0)
             assert result["status"] == "completed" and result["cost_usd"] == 0
             assert result["extraction"]["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
 

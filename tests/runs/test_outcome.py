@@ -40,6 +40,9 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         # The CLI has been seen to say success here: the status counts.
         ({"api_error_status": 500}, None, "model_unavailable"),
         (API_ERROR, "server_error", "model_unavailable"),
+        (API_ERROR | {"text": "API Error: refused — a proxy? (ECONNREFUSED)"}, "server_error", "model_unreachable"),
+        (API_ERROR | {"text": "API Error: no such host (ENOTFOUND)"}, "server_error", "model_unreachable"),
+        (API_ERROR | {"text": "API Error: broke off (ECONNRESET)"}, "server_error", "model_unavailable"),
         (API_ERROR, "max_output_tokens", "answer_too_long"),
         (API_ERROR | {"stop_reason": "refusal"}, "invalid_request", "model_declined"),
         ({"subtype": "error_max_turns", "is_error": True, "stop_reason": "tool_use"}, None, "max_turns"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec, Task
-from fieldmark.offline_model.messages import Block, Body
+from fieldmark.offline_model.messages import OFFLINE, Body, Turn
 
 AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION,)}
 
@@ -31,9 +31,10 @@ def registered(agent: AgentSpec[Any]) -> Generator[None]:
         del AGENTS[agent.name]
 
 
-def answer_offline(body: Body) -> Sequence[Block]:
-    """What the offline model says: the first agent that knows the request answers it."""
+def answer_offline(body: Body) -> Turn:
+    """What the offline model says, in its own name whichever model was asked for: the first agent that knows the
+    request answers it."""
     for agent in AGENTS.values():
         if agent.offline is not None and (said := agent.offline(body)) is not None:
-            return said
+            return Turn(said, model=OFFLINE)
     raise LookupError("No agent has rules for this request.")

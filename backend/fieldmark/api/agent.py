@@ -17,7 +17,7 @@ from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
 from fieldmark.api.shapes import json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
@@ -213,7 +213,7 @@ async def _answer(
     if "text/event-stream" in request.headers.get("accept", ""):
         return event_stream(runtime, scope, run_id, after, deltas=deltas)
     run = await end_of(runtime.database, scope, run_id)
-    if run.error_code == "document_failed":
+    if run.error_code == RunError.DOCUMENT_FAILED:
         raise DocumentFailed(run.error or "The document could not be read.")
     async with runtime.database.as_user(scope) as conn:
         extraction = None

@@ -38,7 +38,7 @@ from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
 from fieldmark.services.api_keys import known_keys
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, read_settings
 from fieldmark.worker.jobs import working
 
 _ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
@@ -67,7 +67,7 @@ _OWN_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": F
 
 def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
     """The application. `with_worker`: jobs are done in this process too."""
-    settings = settings or Settings()
+    settings = settings or read_settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from fieldmark.api.auth import TheRuntime
 from fieldmark.api.problems import responses
 from fieldmark.errors import Unavailable
+from fieldmark.offline_model.messages import OFFLINE
 
 log = structlog.get_logger()
 
@@ -48,4 +49,4 @@ async def readyz(request: Request, runtime: TheRuntime) -> Health:
     worker: asyncio.Task[None] | None = request.app.state.worker
     if worker is not None and worker.done():
         raise Unavailable("The worker has stopped; the service's log says why.")
-    return Health(status="ready", model="offline" if runtime.settings.offline else runtime.settings.model)
+    return Health(status="ready", model=OFFLINE if runtime.settings.offline else runtime.settings.model)

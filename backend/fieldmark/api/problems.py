@@ -40,10 +40,10 @@ class Problem(BaseModel):
     detail: str = Field(examples=["There is no such document."])
     code: str = Field(examples=["not_found"], description="Stable: programs may compare it.")
     errors: list[FieldError] | None = Field(
-        default=None, description="With a request that is `invalid`: what is wrong in it, the first ten. Else left out."
+        default=None, description="With `invalid` and `invalid_schema`: what is wrong, the first ones. Else left out."
     )
     suggestion: dict[str, Any] | None = Field(
-        default=None, description="With `invalid_schema`, else left out: the nearest JSON Schema to what came."
+        default=None, description="With `invalid_schema`, where one is near: the JSON Schema that was probably meant."
     )
     changes: list[dict[str, Any]] | None = Field(
         default=None,

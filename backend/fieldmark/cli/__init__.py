@@ -2,7 +2,8 @@
 
 Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
 decided waits no more, an evaluation got worse, or not all could be written; 2 wrong usage; 3 the service cannot work
-(settings, database); 4 nothing failed, but a run waits for a person's decision; 130 interrupted.
+(settings, database); 4 nothing failed, but a person has more to do: a run waits for a decision, or an extraction is not
+complete or does not follow its schema; 130 interrupted.
 """
 
 from __future__ import annotations

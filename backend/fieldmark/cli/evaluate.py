@@ -54,9 +54,9 @@ def evaluate(
         stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
     report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, user))
     if save is not None:
-        write(json_of([report]), save)
+        write(json_of(report, indented=True), save)
     if as_json:
-        write(json_of([report]), None)
+        write(json_of(report, indented=True), None)
     else:
         _show(report)
     worse = [] if before is None else regressions(before, report, tolerance)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,14 +17,18 @@ import typer
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS, at_once, opened, read_settings, run, say_offline
 from fieldmark.cli.terminal import err, plain, tell
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unavailable
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from rich.status import Status
 
+    from fieldmark.cli.watching import Seen
     from fieldmark.db.pool import Database
     from fieldmark.identity.scope import Scope
+    from fieldmark.stores.rows import DocumentRow
+    from fieldmark.stores.runs import RunRow
 
 MAX_WARNINGS = 5
 ROOM_SECONDS = 2
@@ -31,12 +37,33 @@ ROOM_SECONDS = 2
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a file ended. Without an extraction: `error` and `code` say why it failed, or the run waits for a person."""
+
+    file: Path
+    exit_code: int
+    run: RunRow | None = None
+    extraction: dict[str, Any] | None = None
+    error: str | None = None
+    code: str | None = None
+
+    def as_json(self, *, named: bool) -> dict[str, Any]:
+        """The extraction as the API has it, or what became of it instead. `named`: with the file in front."""
+        name = {"file": os.fsencode(self.file).decode(errors="replace")}
+        if self.extraction is not None:
+            return (name if named else {}) | self.extraction
+        known = {"run_id": str(self.run.id), "document_id": str(self.run.document_id)} if self.run else {}
+        status = self.run.status if self.run else RunStatus.FAILED
+        return {**name, **known, "status": status, "code": self.code, "error": self.error}
+
+
 def extract(
     files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
     schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
     instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The extraction alone on standard output; for several files one a line.")
+        bool, typer.Option("--json", help="The extraction alone on standard output; for several files a line each.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
@@ -52,15 +79,21 @@ def extract(
     wanted = read_schema(schema)
     settings = at_once(read_settings("warning"))
     secret = ask_password() if password else None
-    done, waiting = run(_extract(settings, files, wanted, instructions, ask, user, secret, show=not as_json))
-    if as_json:
-        write(json_of(done), None)
-    if out is not None and done:
-        write(json_of(done), out)
-    if len(done) + waiting < len(files):
-        raise typer.Exit(FAILED)
-    if waiting:
-        raise typer.Exit(WAITS)
+    several = len(files) > 1
+    results: list[Result] = []
+
+    def told(result: Result) -> None:
+        results.append(result)
+        if as_json:
+            write(json_of(result.as_json(named=several), indented=not several), None)
+
+    run(_extract(settings, files, wanted, instructions, ask, user, secret, told, show=not as_json))
+    if out is not None and any(result.extraction is not None for result in results):
+        write(b"".join(json_of(one.as_json(named=several), indented=not several) for one in results), out)
+    codes = {result.exit_code for result in results}
+    for code in (FAILED, WAITS):
+        if code in codes:
+            raise typer.Exit(code)
 
 
 async def _extract(
@@ -71,18 +104,17 @@ async def _extract(
     ask: bool,
     user: UUID,
     password: str | None,
+    told: Callable[[Result], None],
     *,
     show: bool,
-) -> tuple[list[dict[str, Any]], int]:
-    """The extractions that were completed, and how many wait for a person."""
+) -> None:
+    """Tell how each file ended, in the order of the files."""
     from fieldmark.cli.asking import Person
     from fieldmark.cli.watching import show_extraction, to_the_end
     from fieldmark.runs.lifecycle import launch
     from fieldmark.worker.jobs import working
 
-    done: list[dict[str, Any]] = []
-    waiting = 0
-    started: list[tuple[Path, UUID]] = []
+    started: list[tuple[Path, UUID | FieldmarkError]] = []
     keys: list[str] = []
     person = Person(err, settings.editor) if ask else None
     with err.status("") as status:
@@ -112,25 +144,32 @@ async def _extract(
                             raise
                         except FieldmarkError as error:
                             err.print(f"[red]✗[/red] {plain(file.name)}: {plain(str(error))}")
-                            continue
+                            run_id = error
                         started.append((file, run_id))
                     for file, run_id in started:
+                        if isinstance(run_id, FieldmarkError):
+                            told(Result(file, FAILED, error=str(run_id), code=run_id.code))
+                            continue
                         err.print(f"[bold]{plain(file.name)}[/bold]")
                         tell(status, "Reading the document…")
-                        extraction, waits = await to_the_end(runtime.database, scope, run_id, status, person)
-                        waiting += waits
-                        await _warn(runtime.database, scope, run_id)
-                        if extraction is not None:
-                            done.append(extraction)
-                            if show:
-                                status.stop()
-                                show_extraction(extraction, file.name)
-                                status.start()
+                        seen = await to_the_end(runtime.database, scope, run_id, status, person)
+                        document = await _warn(runtime.database, scope, run_id)
+                        if show and seen.extraction is not None:
+                            status.stop()
+                            show_extraction(seen.extraction, file.name)
+                            status.start()
+                        told(_result(file, seen, document))
                 except BaseException:
                     # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.
                     await _cancel_all(runtime.database, scope, keys)
                     raise
-    return done, waiting
+
+
+def _result(file: Path, seen: Seen, document: DocumentRow | None) -> Result:
+    code, error = (None, None) if seen.run is None else (seen.run.error_code, seen.run.error)
+    if document is not None and document.error_code is not None:
+        code = document.error_code  # why, rather than that it could not be read
+    return Result(file, seen.exit_code, seen.run, seen.extraction, error, code)
 
 
 async def _when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -> T:
@@ -148,18 +187,21 @@ async def _when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -
             await asyncio.sleep(ROOM_SECONDS)
 
 
-async def _warn(database: Database, scope: Scope, run_id: UUID) -> None:
-    """Say what of the run's document was not read, or not read well."""
+async def _warn(database: Database, scope: Scope, run_id: UUID) -> DocumentRow | None:
+    """Say what of the run's document was not read, or not read well; answers the document."""
     from fieldmark.services import documents
+    from fieldmark.stores import documents as rows
     from fieldmark.stores import runs
 
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        warnings = await documents.warnings(conn, run.document_id) if run and run.document_id else []
+        document = await rows.get(conn, run.document_id) if run and run.document_id else None
+        warnings = await documents.warnings(conn, document.id) if document else []
     for said in warnings[:MAX_WARNINGS]:
         err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
     if len(warnings) > MAX_WARNINGS:
         err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
+    return document
 
 
 async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from fieldmark.cli.process import FAILED, MISUSED, stop
-from fieldmark.errors import FieldmarkError, Invalid
+from fieldmark.errors import FieldmarkError, Invalid, InvalidSchema
 
 
 def read_schema(file: Path | None) -> dict[str, Any] | None:
@@ -28,6 +27,8 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
         check_schema(schema)
     except (OSError, FieldmarkError) as error:
         said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
+        if isinstance(error, InvalidSchema) and (meant := error.details.get("suggestion")) is not None:
+            said += f"\nDid you mean this? {json.dumps(meant, ensure_ascii=False)}"
         stop(f"The schema {file} cannot be used: {said}", MISUSED)
     return schema
 
@@ -85,11 +86,8 @@ def write(content: bytes, file: Path | None) -> None:
         stop(f"Nothing could be written to {file}: {error.strerror}.", FAILED)
 
 
-def json_of(results: Sequence[dict[str, Any]]) -> bytes:
-    """The results as JSON: a single one indented over many lines, several as one a line."""
-    if len(results) == 1:
-        text = json.dumps(results[0], ensure_ascii=False, indent=2) + "\n"
-    else:
-        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in results)
+def json_of(result: dict[str, Any], *, indented: bool) -> bytes:
+    """A result as JSON: indented over many lines, or as one."""
+    text = json.dumps(result, ensure_ascii=False, indent=2 if indented else None) + "\n"
     # Control characters that JSON does not escape, but a terminal may obey.
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()

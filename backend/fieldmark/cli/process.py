@@ -9,7 +9,6 @@ import errno
 import gc
 import io
 import os
-import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Generator
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from uuid import UUID
 
 import typer
-from pydantic import ValidationError
 
 from fieldmark.cli.terminal import err, plain
 from fieldmark.errors import FieldmarkError
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, WrongSettings
+from fieldmark.settings import read_settings as of_environment
 from fieldmark.telemetry.logs import set_up_logs
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
@@ -77,21 +76,11 @@ def _open_what_is_closed() -> None:
 def read_settings(log_level: str | None = None) -> Settings:
     """The environment's settings; the process logs from `log_level` on if it does not say otherwise."""
     try:
-        settings = Settings()
-    except ValidationError as error:
-        faults = "; ".join(f"{_variable(str(fault['loc'][0]))}: {fault['msg']}" for fault in error.errors())
-        stop(f"The settings cannot be used: {faults}.", CANNOT_WORK)
-    except ValueError as error:  # a list that is no JSON, a .env that is no text
-        field = re.search(r'field "(\w+)"', str(error))
-        said = f"{_variable(field[1])}: it is no JSON" if field else str(error)
-        stop(f"The settings cannot be used: {said}.", CANNOT_WORK)
+        settings = of_environment()
+    except WrongSettings as error:
+        stop(str(error), CANNOT_WORK)
     set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
     return settings
-
-
-def _variable(name: str) -> str:
-    """What a setting is called in the environment. (Those with names of their own are told by them already.)"""
-    return name if name.isupper() else f"FIELDMARK_{name.upper()}"
 
 
 def at_once(settings: Settings) -> Settings:

@@ -125,13 +125,12 @@ async def _approve(settings: Settings, run_id: UUID, wanted: Wanted, user: UUID)
             say_offline(settings)
             # No other worker need be there: the embedded database has none when no command runs.
             async with working(runtime):
-                extraction, waits = await to_the_end(runtime.database, scope, run_id, status, None, after)
-            if extraction is not None:
+                seen = await to_the_end(runtime.database, scope, run_id, status, None, after)
+            if seen.extraction is not None:
                 async with runtime.database.as_user(scope) as conn:
-                    document = await documents.get(conn, UUID(str(extraction["document_id"])))
-                show_extraction(extraction, document.filename if document else "")
-                return 0
-    return WAITS if waits else FAILED
+                    document = await documents.get(conn, UUID(str(seen.extraction["document_id"])))
+                show_extraction(seen.extraction, document.filename if document else "")
+    return seen.exit_code
 
 
 async def _decision(pending: PendingCall, wanted: Wanted, settings: Settings) -> Decision | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -10,10 +11,10 @@ from rich.status import Status
 from rich.table import Table
 
 from fieldmark.cli.asking import Person, show_pending_call
-from fieldmark.cli.process import LOCAL_USER
+from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS
 from fieldmark.cli.terminal import err, out, plain
 from fieldmark.db.pool import Database
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.statuses import ExtractionStatus, RunStatus
 from fieldmark.errors import Conflict, Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import follow
@@ -22,14 +23,34 @@ from fieldmark.runs.lifecycle.decisions import PendingCall
 from fieldmark.services.exports.shape import Leaf, leaves_of
 from fieldmark.services.extractions import as_json
 from fieldmark.stores import extractions, runs
+from fieldmark.stores.runs import RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a run was left: its extraction if it was completed, and whether it waits for a person. `run` is None where it
+    was deleted meanwhile."""
+
+    run: RunRow | None
+    extraction: dict[str, Any] | None = None
+    waits: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """How a command ends that has seen this. A person has more to do where the run waits, and where the extraction
+        is not complete or does not follow its schema."""
+        if self.extraction is None:
+            return WAITS if self.waits else FAILED
+        is_done = self.extraction["status"] == ExtractionStatus.COMPLETED and self.extraction["valid"] is not False
+        return 0 if is_done else WAITS
 
 
 async def to_the_end(
     database: Database, scope: Scope, run_id: UUID, status: Status, person: Person | None, after: int = 0
-) -> tuple[dict[str, Any] | None, bool]:
-    """Watch a run, and let the person decide what it waits for. The extraction if it was completed, and whether it
-    waits still."""
-    while True:
+) -> Seen:
+    """Watch a run, and let the person decide what it waits for. Answers how it was left."""
+    waits = False
+    while not waits:
         after = await _watch(database, scope, run_id, status, after)
         pending = await decisions.pending_call(database, scope, run_id)
         if pending is None:
@@ -38,7 +59,7 @@ async def to_the_end(
         try:
             if person is None or not await _decided(database, scope, run_id, pending, person):
                 _say_how_to_decide(scope, run_id, None if person else pending)
-                return None, True
+                waits = True
         finally:
             status.start()
     async with database.as_user(scope) as conn:
@@ -46,8 +67,8 @@ async def to_the_end(
         known = None if run is None else run.extraction_id
         row = None if known is None else await extractions.get(conn, known)
     if run is None or row is None or run.status is not RunStatus.COMPLETED:
-        return None, False
-    return await as_json(scope.org_id, row), False
+        return Seen(run, waits=waits)
+    return Seen(run, await as_json(scope.org_id, row))
 
 
 async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:
@@ -99,8 +120,10 @@ def _say_how_to_decide(scope: Scope, run_id: UUID, pending: PendingCall | None) 
 def show_extraction(extraction: dict[str, Any], filename: str) -> None:
     """What it is, and a row a field: its value, how sure it is, and where it stands."""
     about = [extraction["document_type"] or "document", f"extraction {extraction['id']}", filename]
-    if extraction["status"] != "completed":
+    if extraction["status"] != ExtractionStatus.COMPLETED:
         about.append("not complete")
+    if extraction["valid"] is False:
+        about.append("does not follow its schema")
     # A line and no title: a table breaks its title where the table ends.
     out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)
     table = Table()

@@ -169,7 +169,7 @@ class CitationEvent(EventBase):
 
 
 class RetryEvent(EventBase):
-    """The model's service was busy, or broke off in the middle of an answer: it is asked again."""
+    """The model's service was busy, did not answer, or broke off in the middle of an answer: it is asked again."""
 
     type: Literal["retry"] = "retry"
     retry: str = Field(description="What happened, in a sentence.")

@@ -36,7 +36,7 @@ from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import is_day
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Invalid, InvalidPath
+from fieldmark.errors import InvalidPath, InvalidSchema
 
 KEYWORD: Final = "x-fieldmark"
 MAX_RULES: Final = 50
@@ -105,7 +105,7 @@ class _Finder:
         """(path, value) of all that a path with stars stands for; an absent one or a null comes as null."""
         self._left -= 1
         if self._left < 0:
-            raise Invalid(f"The schema's rules look at more than {MAX_VALUES:,} values.")
+            raise InvalidSchema(f"The schema's rules look at more than {MAX_VALUES:,} values.")
         if _EACH not in path:
             found = value_at(None if isinstance(value, Nothing) else value, path)
             yield above + path, None if isinstance(found, Nothing) else found
@@ -224,6 +224,8 @@ _CHECKS: Final[Mapping[str, Callable[[_Rule, _At], Iterator[str]]]] = {
     "required_if": _required,
 }
 
+KINDS: Final = frozenset(_CHECKS)
+
 
 def _decimal(value: JsonValue) -> Decimal:
     # A float's shortest spelling is what was printed: 0.1, and not what is nearest to it in binary.
@@ -264,10 +266,10 @@ def _read(schema: JsonObject) -> list[_Rule]:
     said = schema.get(KEYWORD, {})
     rules = said.get("rules", []) if isinstance(said, dict) else None
     if not isinstance(rules, list):
-        raise Invalid(f'The schema\'s "{KEYWORD}" must be an object, and its "rules" a list.')
+        raise InvalidSchema(f'The schema\'s "{KEYWORD}" must be an object, and its "rules" a list.')
     listed = rules
     if len(listed) > MAX_RULES:
-        raise Invalid(f"The schema has {len(listed)} rules; at most {MAX_RULES} are taken.")
+        raise InvalidSchema(f"The schema has {len(listed)} rules; at most {MAX_RULES} are taken.")
     return [_rule(index, rule) for index, rule in enumerate(listed)]
 
 
@@ -372,5 +374,5 @@ def _name(path: Path) -> str:
     return paths.name(path).replace(f"[{_EACH}]", "[*]")
 
 
-def _wrong(index: int, what: str) -> Invalid:
-    return Invalid(f"The schema's {KEYWORD}.rules[{index}] cannot be used: {what}.")
+def _wrong(index: int, what: str) -> InvalidSchema:
+    return InvalidSchema(f"The schema's {KEYWORD}.rules[{index}] cannot be used: {what}.")

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import regex
@@ -22,36 +23,66 @@ from fieldmark.domain.fields import Nothing, value_at, walk
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, broken_rules, check_rules
+from fieldmark.domain.schema_hints import TYPES, nearest, unknown_words
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import grounded, one_budget, validate, validate_partial
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Invalid
+from fieldmark.errors import InvalidSchema
 
 MAX_VIOLATIONS = 20
 MOST_TOLD = 200
 MAX_PATTERN_CHARACTERS = 500
+MAX_SUGGESTION_CHARACTERS = 20_000
 
 
 def check_schema(schema: JsonObject) -> None:
-    """Raise Invalid with the place of the first thing wrong if `schema` is no JSON Schema for an object, usable here.
+    """Raise InvalidSchema with the place of the first thing wrong if `schema` is no JSON Schema for an object, usable
+    here; where it was probably meant as another one, `suggestion` in its details is that.
 
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
     """
     try:
+        _check_form(schema)
+    except InvalidSchema as error:
+        suggestion = _suggestion(schema)
+        if suggestion is None:
+            raise
+        raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
+
+
+def _suggestion(schema: JsonObject) -> JsonObject | None:
+    """The nearest schema that can be used, if that is another one."""
+    if len(json.dumps(schema)) > MAX_SUGGESTION_CHARACTERS:
+        return None
+    try:
+        suggestion = nearest(schema)
+        _check_form(suggestion)
+    except (InvalidSchema, RecursionError):
+        return None
+    return None if suggestion == schema else suggestion
+
+
+def _check_form(schema: JsonObject) -> None:
+    try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise Invalid(f"The schema is not a valid JSON Schema at {error.json_path}: {error.message[:300]}.") from None
+        where = paths.name(tuple(error.absolute_path))
+        what = f"The schema is not a valid JSON Schema at {error.json_path}: {_said_of(error)}."
+        raise InvalidSchema(what, _errors((where, str(error.validator), what))) from None
+    if unknown := list(islice(unknown_words(schema), MAX_VIOLATIONS)):
+        told = [(paths.name(at), "unknown_keyword", _said_of_word(at, meant)) for at, meant in unknown]
+        raise InvalidSchema(f"The schema is no JSON Schema: {told[0][2]}.", _errors(*told))
     if schema.get("type", "object") != "object":
-        raise Invalid('The schema must describe an object: its "type" must be "object".')
+        raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
     if any(True for _ in _values(schema, "patternProperties")):
-        raise Invalid("The schema uses patternProperties, which is not supported: name the properties.")
+        raise InvalidSchema("The schema uses patternProperties, which is not supported: name the properties.")
     for reference in [*_values(schema, "$ref"), *_values(schema, "$dynamicRef")]:
         if not str(reference).startswith("#"):
-            raise Invalid(
+            raise InvalidSchema(
                 f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
             )
     if len([said for said in _values(schema, "$schema") if isinstance(said, str)]) > ("$schema" in schema):
-        raise Invalid('The schema has a "$schema" below its root: a part of it cannot be of another draft.')
+        raise InvalidSchema('The schema has a "$schema" below its root: a part of it cannot be of another draft.')
     for pattern in _values(schema, "pattern"):
         if isinstance(pattern, str):
             _check_pattern(pattern)
@@ -65,6 +96,26 @@ def check_schema(schema: JsonObject) -> None:
         validate(schema, {})
 
 
+def _said_of(error: SchemaError) -> str:
+    value: Any = error.instance
+    if error.absolute_path and error.absolute_path[-1] == "type" and isinstance(value, str):
+        return f"{shown(value)} is no type. The types are {', '.join(TYPES[:-1])} and {TYPES[-1]}"
+    if error.validator == "type" and error.validator_value == ["object", "boolean"]:
+        return f'{shown(value)} stands where a schema is wanted, such as {{"type": "string"}}'
+    return error.message[:300]
+
+
+def _said_of_word(at: Path, meant: str | None) -> str:
+    word = shown(at[-1])
+    if meant is not None:
+        return f"at {paths.name(at)}, {word} is no word of it; {shown(meant)} is"
+    return f'at {paths.name(at)}, {word} is no word of it. Name the fields under "properties", each with its schema'
+
+
+def _errors(*told: tuple[str, str, str]) -> JsonObject:
+    return {"errors": [{"path": path, "code": code, "message": message} for path, code, message in told]}
+
+
 def violations(
     schema: JsonObject,
     fields: JsonObject,
@@ -76,7 +127,7 @@ def violations(
 
     That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
     ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
-    Invalid if the schema cannot be used."""
+    InvalidSchema if the schema cannot be used."""
     _check_once(json.dumps(schema))
     found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
     return _first([*found, *broken_rules(schema, fields)], most)
@@ -89,7 +140,7 @@ def violations_told(
     the schema cannot be used. Nothing where there is none."""
     try:
         return [] if schema is None else violations(schema, fields, evidence, locks, MOST_TOLD)
-    except Invalid as error:
+    except InvalidSchema as error:
         return [Violation((), "unusable_schema", str(error))]
 
 
@@ -152,22 +203,22 @@ def _check_once(schema: str) -> None:
 def _check_own_words(said: JsonValue, *, is_root: bool) -> None:
     words = said if isinstance(said, dict) else None
     if words is None or words.keys() - {"rules", "grounded"} or not isinstance(words.get("grounded", False), bool):
-        raise Invalid(
+        raise InvalidSchema(
             f'The schema has a "{KEYWORD}" that is none: it takes {{"grounded": true}} and, at its root, rules.'
         )
     if "rules" in words and not is_root:
-        raise Invalid(f'The schema has rules below its root: "{KEYWORD}": {{"rules": […]}} stands at the root.')
+        raise InvalidSchema(f'The schema has rules below its root: "{KEYWORD}": {{"rules": […]}} stands at the root.')
 
 
 def _check_pattern(pattern: str) -> None:
     if len(pattern) > MAX_PATTERN_CHARACTERS:
-        raise Invalid(
+        raise InvalidSchema(
             f"A pattern in the schema has {len(pattern)} characters; at most {MAX_PATTERN_CHARACTERS} are taken."
         )
     try:
         regex.compile(pattern)
     except regex.error as error:
-        raise Invalid(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
+        raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
 
 
 def _values(node: JsonValue, key: str) -> Iterator[JsonValue]:

@@ -77,6 +77,34 @@ class ReadingError(StrEnum):
     TOO_LARGE = "too_large"
 
 
+class RunError(StrEnum):
+    """Why a run failed or was cancelled. docs/errors.md says what each means, and what to do."""
+
+    MODEL_REFUSED_REQUEST = "model_refused_request"
+    MODEL_REFUSED_KEY = "model_refused_key"
+    MODEL_UNKNOWN = "model_unknown"
+    MODEL_BUSY = "model_busy"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    MODEL_UNREACHABLE = "model_unreachable"
+    MODEL_DECLINED = "model_declined"
+    MODEL_UNPRICED = "model_unpriced"
+    DOCUMENT_FAILED = "document_failed"
+    DOCUMENT_TOO_LONG = "document_too_long"
+    ANSWER_TOO_LONG = "answer_too_long"
+    MAX_TURNS = "max_turns"
+    MAX_COST = "max_cost"
+    OUT_OF_CREDIT = "out_of_credit"
+    DEADLINE = "deadline"
+    AGENT_STOPPED = "agent_stopped"
+    AGENT_PROCESS = "agent_process"
+    UNSEALED = "unsealed"
+    SESSION = "session"
+    ABANDONED = "abandoned"
+    INVALID_INPUT = "invalid_input"
+    CANCELLED = "cancelled"
+    INTERNAL = "internal"
+
+
 class ExtractionStatus(StrEnum):
     """Whether an extraction was declared complete."""
 

@@ -24,7 +24,7 @@ from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Invalid
+from fieldmark.errors import InvalidSchema
 
 MAX_VIOLATIONS: Final = 200
 """How many violations one validation looks for."""
@@ -101,11 +101,11 @@ def _violations(
             key=lambda found: [(isinstance(step, str), str(step).rjust(9)) for step in found.path],
         )
     except Unresolvable as error:
-        raise Invalid(f"The schema refers to {str(error.ref)[:100]!r}, which is not in it.") from None
+        raise InvalidSchema(f"The schema refers to {str(error.ref)[:100]!r}, which is not in it.") from None
     except RecursionError:
-        raise Invalid("The schema's references lead round in a circle.") from None
+        raise InvalidSchema("The schema's references lead round in a circle.") from None
     except (UnknownType, UndefinedTypeCheck):
-        raise Invalid("The schema is not a valid JSON Schema: it names a type that there is not.") from None
+        raise InvalidSchema("The schema is not a valid JSON Schema: it names a type that there is not.") from None
     finally:
         if budget is not None:
             _left.reset(budget)
@@ -126,7 +126,7 @@ def _spend(steps: int) -> None:
     left = _left.get()
     left[0] -= steps
     if left[0] < 0:
-        raise Invalid("The schema takes too long on these fields: its branches, lists or patterns are too many.")
+        raise InvalidSchema("The schema takes too long on these fields: its branches, lists or patterns are too many.")
 
 
 def _count(value: JsonValue) -> int:
@@ -202,7 +202,7 @@ def _pattern(validator: Any, pattern: str, instance: JsonValue, schema: Schema) 
         _spend(STEPS_AT_LEAST // 5)
         yield ValidationError(f"the pattern {pattern[:100]!r} takes too long on {shown(instance)}")
     except regex.error:
-        raise Invalid(f"The pattern {pattern[:100]!r} in the schema cannot be used.") from None
+        raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used.") from None
 
 
 def _format(validator: Any, name: str, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:

@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
 
@@ -37,6 +37,9 @@ class Call:
 
 
 Block = Text | Thinking | Call
+
+OFFLINE: Final = "offline"
+"""What the model by rules is called: in usage, and wherever it is told which model answers."""
 
 
 @dataclass(frozen=True, slots=True)

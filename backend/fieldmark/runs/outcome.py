@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fieldmark.domain.statuses import RunError
 from fieldmark.runs.parts import AssistantSaid, Part, ResultReached, ServiceRetry
 
 
@@ -17,30 +18,38 @@ class Outcome:
     status: str
     answer: str | None = None
     error: str | None = None
-    code: str | None = None
+    code: RunError | None = None
     waiting_call: str | None = None
     # Whether a call has ended the run: its answer is nobody's words yet.
     by_call: bool = False
 
 
 _BY_HTTP_STATUS = {
-    400: ("model_refused_request", "The model's service refused the request."),
-    401: ("model_refused_key", "The model's service refused the key: check ANTHROPIC_API_KEY."),
-    403: ("model_refused_key", "The model's service does not allow this key to use the model."),
-    404: ("model_unknown", "The model's service does not know the model: check FIELDMARK_MODEL."),
-    413: ("model_refused_request", "The request is too large for the model's service."),
-    429: ("model_busy", "The model's service is at its rate limit; try again later."),
-    529: ("model_busy", "The model's service is overloaded; try again later."),
+    400: (RunError.MODEL_REFUSED_REQUEST, "The model's service refused the request."),
+    401: (RunError.MODEL_REFUSED_KEY, "The model's service refused the key: check ANTHROPIC_API_KEY."),
+    403: (RunError.MODEL_REFUSED_KEY, "The model's service does not allow this key to use the model."),
+    404: (RunError.MODEL_UNKNOWN, "The model's service does not know the model: check FIELDMARK_MODEL."),
+    413: (RunError.MODEL_REFUSED_REQUEST, "The request is too large for the model's service."),
+    429: (RunError.MODEL_BUSY, "The model's service is at its rate limit; try again later."),
+    529: (RunError.MODEL_BUSY, "The model's service is overloaded; try again later."),
 }
+_UNREACHABLE = {
+    "ECONNREFUSED": "the connection was refused",
+    "ENOTFOUND": "its host is not known",
+    "EAI_AGAIN": "its host could not be looked up",
+    "ETIMEDOUT": "it did not answer in time",
+}
+# How the CLI's own words end where there was no connection.
+_SYSTEM_ERROR = re.compile(r"API Error: .*\((E[A-Z_]{3,20})\)\s*", re.DOTALL)
 _TOO_LONG = (
-    "document_too_long",
+    RunError.DOCUMENT_TOO_LONG,
     "The document is too long for the model: the conversation outgrew its context window.",
 )
 _CUT_OFF = (
-    "answer_too_long",
+    RunError.ANSWER_TOO_LONG,
     "The model's answer was cut off several times: at its greatest length, or at the end of its context window.",
 )
-_DECLINED = ("model_declined", "The model declined to work on this document.")
+_DECLINED = (RunError.MODEL_DECLINED, "The model declined to work on this document.")
 _ENDED_WELL = ("end_turn", "stop_sequence")
 _ENDED_BY_HOOK = "hook_stopped"
 
@@ -52,12 +61,12 @@ class KeyRefused(Exception):
     """The model's service refused the key."""
 
 
-_NO_TURNS = ("max_turns", "The agent used all the turns it may take (max_turns, FIELDMARK_MAX_TURNS).")
+_NO_TURNS = (RunError.MAX_TURNS, "The agent used all the turns it may take (max_turns, FIELDMARK_MAX_TURNS).")
 NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
 
 
-NO_RESULT = Outcome("failed", error="The agent's process ended without a result.", code="agent_process")
+NO_RESULT = Outcome("failed", error="The agent's process ended without a result.", code=RunError.AGENT_PROCESS)
 
 
 class OutcomeObserver:
@@ -122,13 +131,13 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text.strip())
 
 
-def _why(result: ResultReached, api_error: str | None) -> tuple[str, str]:
+def _why(result: ResultReached, api_error: str | None) -> tuple[RunError, str]:
     if result.terminal_reason == "prompt_too_long":  # status 400, as other faults of a request
         return _TOO_LONG
     if result.api_error_status is not None:
         return _BY_HTTP_STATUS.get(
             result.api_error_status,
-            ("model_unavailable", f"The model's service answered with an error ({result.api_error_status})."),
+            (RunError.MODEL_UNAVAILABLE, f"The model's service answered with an error ({result.api_error_status})."),
         )
     if result.subtype == "error_max_turns":
         return _NO_TURNS
@@ -136,6 +145,12 @@ def _why(result: ResultReached, api_error: str | None) -> tuple[str, str]:
         return _DECLINED
     if api_error == "max_output_tokens":
         return _CUT_OFF
+    if result.is_error and (met := _SYSTEM_ERROR.fullmatch(result.text or "")) and met[1] in _UNREACHABLE:
+        why = _UNREACHABLE[met[1]]
+        return RunError.MODEL_UNREACHABLE, f"The model's service could not be reached: {why}. Check ANTHROPIC_BASE_URL."
     if result.is_error:
-        return "model_unavailable", "The model's service could not be reached, or broke off in the middle of an answer."
-    return "agent_stopped", "The agent stopped before it was done."
+        return (
+            RunError.MODEL_UNAVAILABLE,
+            "The model's service could not be reached, or broke off in the middle of an answer.",
+        )
+    return RunError.AGENT_STOPPED, "The agent stopped before it was done."

@@ -129,8 +129,10 @@ async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow:
 
 
 async def as_json(org_id: UUID, row: ExtractionRow) -> Fields:
-    """An extraction as JSON, in the shape of the API's."""
-    return to_jsonable_python({**row.shown(), "valid": await is_valid(org_id, row)})
+    """An extraction as JSON, in the shape and the order of the API's."""
+    shown = row.shown()
+    head = {name: shown.pop(name) for name in ("id", "document_id", "document_type", "status")}
+    return to_jsonable_python({**head, "valid": await is_valid(org_id, row), **shown})
 
 
 async def get_locked(conn: Connection, extraction_id: UUID) -> ExtractionRow:

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase
-from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
@@ -537,7 +537,7 @@ async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
     )
 
 
-async def fail(conn: Connection, run_id: UUID, error: str, code: str) -> None:
+async def fail(conn: Connection, run_id: UUID, error: str, code: RunError) -> None:
     """End a run that nobody is working on. Called by the service, outside of any scope."""
     await conn.execute("select private.fail_run(%s, %s, %s)", (run_id, error, code))
 

@@ -47,6 +47,10 @@ def stored(members: dict[str, bytes]) -> bytes:
         (b"<div>fragment</div>", "a.html", sniff.HTML),
         (b"Received: x\n by y\nFrom: a@example.com\nDate: today\n\nbody", "download", sniff.EML),
         (b"Subject: x\n\nbody", "a.eml", sniff.EML),
+        # A PDF that is attached in 8 bits begins early in a short mail.
+        (b"From: a@example.com\nSubject: x\nMIME-Version: 1.0\n\n%PDF-1.7\n1 0 obj", "download", sniff.EML),
+        (b"From: a@example.com\n\n%PDF-1.7\n1 0 obj", "a.eml", sniff.EML),
+        (b"From: a printer\n%PDF-1.7\n1 0 obj", "a.pdf", sniff.PDF),
         (b"a;b\n1;2\n", "a.CSV", sniff.CSV),
         (b"Invoice: 1\nTotal: 2\n", "a.txt", sniff.TXT),
         (b"Invoice: 1\n", "noname", sniff.TXT),

@@ -164,6 +164,8 @@ def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
     assert told(ServiceRetry(1.234, 529)) == [
         {"type": "retry", "retry": "The model's service is busy; trying again.", "wait_s": 1.2}
     ]
+    (silent,) = told(ServiceRetry(1.0, None))
+    assert "ANTHROPIC_BASE_URL" in silent["retry"] and "busy" not in silent["retry"]
     assert told(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
 
 

@@ -25,7 +25,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
-from fieldmark.errors import DocumentFailed, Fenced, Invalid, NotFound
+from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
@@ -84,7 +84,7 @@ class CorrectInput(BaseModel):
 async def _check_extract(request: ExtractRequest) -> None:
     if request.json_schema is not None:
         if problem := problem_with(request.json_schema):
-            raise Invalid(f"The schema cannot be used. {problem}")
+            raise InvalidSchema(f"The schema cannot be used. {problem}")
         await without_turn(check_schema, request.json_schema)  # a hostile one takes a while
     _check_text("instructions", request.instructions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -12,6 +13,7 @@ from uuid import uuid4
 
 import structlog
 
+from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.billing.prices import Prices, Tokens
 from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
@@ -40,12 +42,12 @@ _MOST_ID_CHARACTERS = 170
 _LAST = ("end_turn", "stop_sequence", "refusal")
 _SYNTHETIC = "<synthetic>"  # the CLI's own words, which nobody pays for
 
-REFUSALS = {
-    "max_cost": "The run reached its limit of cost (max_cost_usd). What it wrote stays.",
-    "out_of_credit": "The organisation's credit for this month is used up, or set aside for its other runs. "
+REFUSALS: Mapping[str, str] = {
+    RunError.MAX_COST: "The run reached its limit of cost (max_cost_usd). What it wrote stays.",
+    RunError.OUT_OF_CREDIT: "The organisation's credit for this month is used up, or set aside for its other runs. "
     "What the run wrote stays.",
-    "model_unpriced": "The price of the run's model is not known, so its cost cannot be limited: ask for a model of "
-    "the price list, or have FIELDMARK_MODEL_PRICE set.",
+    RunError.MODEL_UNPRICED: "The price of the run's model is not known, so its cost cannot be limited: ask for a "
+    "model of the price list, or have FIELDMARK_MODEL_PRICE set.",
 }
 
 
@@ -158,7 +160,7 @@ class Meter:
         refusal = await self._charge(message)
         # The last message's work is done already: it is not undone for what it cost.
         if refusal is not None and message.stop_reason not in _LAST:
-            raise BudgetExceeded(Outcome("failed", error=REFUSALS[refusal], code=refusal))
+            raise BudgetExceeded(Outcome("failed", error=REFUSALS[refusal], code=RunError(refusal)))
         self._paid_calls.update(message.calls)
         self._news.set()
 

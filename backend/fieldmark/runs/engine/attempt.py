@@ -12,6 +12,7 @@ import structlog
 from claude_agent_sdk import ClaudeSDKError, CLIConnectionError, CLINotFoundError, ProcessError
 
 from fieldmark.agents.spec import AgentSpec
+from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError, Unavailable
 from fieldmark.runs.billing.meter import BudgetExceeded, Meter
 from fieldmark.runs.billing.prices import Prices
@@ -73,9 +74,9 @@ async def attempt(
     except BudgetExceeded as spent:
         return spent.outcome
     except SandboxViolation as error:
-        return Outcome("failed", error=str(error), code="unsealed")
+        return Outcome("failed", error=str(error), code=RunError.UNSEALED)
     except SessionWriteFailed:
-        return Outcome("failed", error="The agent's conversation could not be kept.", code="session")
+        return Outcome("failed", error="The agent's conversation could not be kept.", code=RunError.SESSION)
     except ClaudeSDKError as error:
         # Its text may repeat what the CLI said, and with it the document.
         exit_code = getattr(error, "exit_code", None)
@@ -87,14 +88,14 @@ async def attempt(
         return Outcome(
             "failed",
             error="The agent's process ended unexpectedly, or sent more than it may.",
-            code="agent_process",
+            code=RunError.AGENT_PROCESS,
         )
     except (FieldmarkError, NotResumed):
         raise  # lost to another worker, or a database that does not answer: the queue tries again
     except Exception:
         # Whatever a hostile answer of the model has brought about, the run ends, and is not tried again.
         log.exception("the run failed")
-        return Outcome("failed", error="The run failed inside Fieldmark; its log says why.", code="internal")
+        return Outcome("failed", error="The run failed inside Fieldmark; its log says why.", code=RunError.INTERNAL)
 
 
 async def _converse(

@@ -27,6 +27,7 @@ MAX_SHOWN_CHARACTERS = 4000
 """How much of a call's output an event repeats; the agent itself got all of it."""
 
 _BUSY = "The model's service is busy; trying again."
+_SILENT = "The model's service does not answer; trying again. If that goes on, check ANTHROPIC_BASE_URL."
 _BROKE_OFF = "The model's service broke off in the middle of an answer; it was asked again."
 
 # What the CLI wraps around its own refusals, of calls that nobody of ours has seen: people get the sentence alone.
@@ -92,7 +93,8 @@ class EventMapper:
                 self._broke_off = not self._is_whole
             case ServiceRetry():
                 self._broke_off = False
-                yield RetryEvent(retry=_BUSY, wait_s=round(part.wait_s, 1))
+                is_silent = part.status is None and self._is_whole
+                yield RetryEvent(retry=_SILENT if is_silent else _BUSY, wait_s=round(part.wait_s, 1))
             case _:
                 pass  # the CLI's own words about the model's service among them: how the run ends says it
 

@@ -15,7 +15,7 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import Prompt, decided_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TextEvent, TokensUsed
-from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
 from fieldmark.errors import Fenced, FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
@@ -103,8 +103,8 @@ class Runner:
         try:
             context = replace(run_context(self._database, scope, run), first_part_bytes=self._limits.first_part_bytes)
         except Invalid as fault:
-            await self._fail(run.id, str(fault), "invalid_input")
-            telemetry.ended("failed", "invalid_input")
+            await self._fail(run.id, str(fault), RunError.INVALID_INPUT)
+            telemetry.ended("failed", RunError.INVALID_INPUT)
             return
         try:
             outcome = await self._until_taken_away(context, telemetry)
@@ -138,8 +138,8 @@ class Runner:
         if room == "held":
             log.info("the run waits for another of its organisation to end")
             return None
-        if room in REFUSALS:
-            await self._fail(run_id, REFUSALS[room], room)
+        if room is not None and room in REFUSALS:
+            await self._fail(run_id, REFUSALS[room], RunError(room))
             return None
         # Out of reach of its user (who left, or only reads now), or claimed again and again: nobody works on it.
         await self._abandon(run_id, scope)
@@ -164,9 +164,9 @@ class Runner:
         async with self._database.as_service() as conn:
             # Somebody who stays may have taken it over meanwhile: then it goes on as theirs.
             if await runs.scope_of(conn, run_id) == scope:
-                await runs.fail(conn, run_id, "The run could not be brought to its end.", "abandoned")
+                await runs.fail(conn, run_id, "The run could not be brought to its end.", RunError.ABANDONED)
 
-    async def _fail(self, run_id: UUID, error: str, code: str) -> None:
+    async def _fail(self, run_id: UUID, error: str, code: RunError) -> None:
         async with self._database.as_service() as conn:
             await runs.fail(conn, run_id, error, code)
 
@@ -242,7 +242,9 @@ class Runner:
                     log.warning("the CLI did not go on where its conversation stopped; a new one begins")
                     return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
         except TimeoutError:
-            return Outcome("failed", error=f"The run took longer than {limits.seconds} seconds.", code="deadline")
+            return Outcome(
+                "failed", error=f"The run took longer than {limits.seconds} seconds.", code=RunError.DEADLINE
+            )
 
     async def _settle_waiting_call(self, context: RunContext[Any]) -> Outcome | None:
         """See to it that the call which the run waited for is done, whatever the CLI will make of it: one that a person
