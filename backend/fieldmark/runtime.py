@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import tempfile
@@ -60,6 +61,15 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
+def _collect_garbage_seldom() -> None:
+    """Look at old objects for cycles ten times as seldom as Python does, and never again at what is loaded.
+
+    While thousands of values are written, such a look holds up every thread: for half a second, at Python's own pace.
+    """
+    gc.freeze()
+    gc.set_threshold(5_000, 10, 100)
+
+
 @asynccontextmanager
 async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     """Start the embedded database if none is named, bring it up to date, and open what stands on it.
@@ -71,6 +81,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
     # soon as Python has it.
     sys.setswitchinterval(0.001)
+    _collect_garbage_seldom()
     if settings.otel_endpoint is not None:
         export_to(settings.otel_endpoint)
     async with AsyncExitStack() as stack:
