@@ -307,6 +307,7 @@ from fieldmark.isolation import landlock
 launcher, folder = sys.argv[1:]
 environment = {
     "PATH": "/usr/bin:/bin", "FIELDMARK_CLI": "/bin/sleep", "FIELDMARK_SEALED": folder, "FIELDMARK_CPU_SECONDS": "60",
+    "FIELDMARK_ONE_AT_A_TIME": "true",
     "FIELDMARK_SERVICE_PID": str(os.getpid()), "FIELDMARK_MODEL_KEY": "", "FIELDMARK_MODEL_TOKEN": "",
     "CLAUDE_CONFIG_DIR": folder + "/config", "CLAUDE_CODE_ENTRYPOINT": "", "CLAUDE_AGENT_SDK_VERSION": "",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE": "", "ANTHROPIC_BASE_URL": "",

@@ -151,6 +151,7 @@ def as_cli(victim: Victim, user: int, confine: str) -> list[str]:
         "FIELDMARK_CLI": "/bin/sh",
         "FIELDMARK_SEALED": str(victim.home),
         "FIELDMARK_CPU_SECONDS": "60",
+        "FIELDMARK_ONE_AT_A_TIME": "true",
         "FIELDMARK_SERVICE_PID": str(os.getpid()),
         "FIELDMARK_USER": str(user),
         "FIELDMARK_PYTHON": sys.executable,
