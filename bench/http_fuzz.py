@@ -87,7 +87,7 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "unlock_field": AT_A_PATH,
     "restore_version": ("There is no version",),
     "get_usage": ("`since` must not be later",),
-    "extract": ("The schema cannot be used", "keeps the schema that it was begun with", *TOO_MUCH),
+    "extract": ("The schema ", "keeps the schema that it was begun with", *TOO_MUCH),
     "correct": TOO_MUCH,
     "export_extraction": ("Nothing stands at", "is no list", "has no list", "There is no list", "as CSV"),
 }
