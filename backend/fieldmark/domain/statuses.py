@@ -101,6 +101,7 @@ class RunError(StrEnum):
     SESSION = "session"
     ABANDONED = "abandoned"
     CANCELLED = "cancelled"
+    INVALID_INPUT = "invalid_input"
     INTERNAL = "internal"
 
 

@@ -101,7 +101,7 @@ class Runner:
         try:
             context = run_context(self._database, scope, run)
         except Invalid as fault:
-            await self._fail(run.id, str(fault), "invalid_input")
+            await self._fail(run.id, str(fault), RunError.INVALID_INPUT)
             telemetry.ended("failed", "invalid_input")
             return
         try:
@@ -136,7 +136,7 @@ class Runner:
         if room == "held":
             log.info("the run waits for another of its organisation to end")
             return None
-        if room in REFUSALS:
+        if room is not None and room in REFUSALS:
             await self._fail(run_id, REFUSALS[room], RunError(room))
             return None
         # Out of sight for its own user (who left the organisation), or claimed again and again: nobody works on it.
