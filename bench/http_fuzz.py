@@ -90,7 +90,7 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "unlock_field": AT_A_PATH,
     "restore_version": ("There is no version",),
     "get_usage": ("`since` must not be later",),
-    "extract": ("The schema cannot be used", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
+    "extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
     "correct": (ASKED_BEFORE, *TOO_MUCH),
     "create_organisation": TOO_MUCH,
     "update_organisation": TOO_MUCH,

@@ -105,6 +105,18 @@ def test_several_files_of_which_one_is_broken(home: Home):
     assert not (home.folder / "none.json").exists()
 
 
+@pytest.mark.long
+def test_a_service_that_refuses_connections_is_told_as_that_with_the_setting(home: Home):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    invoice = home.file("a.txt", "Invoice number: 7\n")
+    away = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}"}
+    done = home.run("extract", invoice, "--json", **away)
+    told = json.loads(done.out)
+    assert (done.code, told["code"]) == (1, "model_unreachable") and "ANTHROPIC_BASE_URL" in told["error"]
+    assert "does not answer" in done.err and "busy" not in done.err
+
+
 def test_wrong_usage_is_said_before_anything_starts(home: Home):
     no_schema = home.file("no-schema.json", '{"type": "munber"}')
     fields = home.file("fields.json", '{"total": "number"}')
