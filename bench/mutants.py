@@ -71,6 +71,7 @@ _LIFECYCLE = ("tests/runs/lifecycle/test_left_behind.py", "tests/runs/lifecycle"
 TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "agent_sessions": ("tests/runs/engine/test_session_store.py", "tests/sql/test_runs.py"),
     "agents": ("tests/sql/test_agents.py", "tests/sql/test_runs.py"),
+    "api_keys": ("tests/api/test_api_keys.py", "tests/sql/test_viewers.py", "tests/runs/lifecycle/test_who_decides.py"),
     "child_runs": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
     "credit": ("tests/sql/test_credits.py", "tests/sql/test_races.py", "tests/runs/billing"),
     "decisions": ("tests/sql/test_decisions.py", "tests/sql/test_taking_over.py", *_LIFECYCLE, "tests/toy_agent"),
@@ -87,8 +88,16 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "extraction_proposals": ("tests/sql/test_locks.py",),
     "extractions": ("tests/sql/test_functions.py", "tests/api/test_extractions.py"),
     "files_to_delete": ("tests/services/test_documents_taken_in.py", "tests/sql/test_functions.py", "tests/files"),
+    "invitations": ("tests/sql/test_races.py", "tests/api/test_organisations.py"),
     "json": ("tests/sql/test_functions.py", "tests/sql/test_names.py", "tests/sql/test_locks.py"),
-    "organisations": ("tests/sql/test_functions.py", "tests/sql/test_retention.py", "tests/api/test_scope.py"),
+    "organisations": (
+        "tests/sql/test_functions.py",
+        "tests/sql/test_viewers.py",
+        "tests/sql/test_retention.py",
+        "tests/sql/test_races.py",
+        "tests/api/test_organisations.py",
+        "tests/api/test_scope.py",
+    ),
     "queue": ("tests/sql/test_queue.py", "tests/sql/test_runs.py", "tests/sql/test_races.py"),
     "retention": ("tests/sql/test_retention.py", "tests/worker/test_maintenance.py"),
     "roles": ("tests/sql/test_ordinary_owner.py", "tests/sql/test_functions.py"),
@@ -298,7 +307,7 @@ def _tests_of_sql(about: str) -> tuple[str, ...]:
     if re.match("grant|revoke", about):
         first = TESTS_OF_RIGHTS[1:] if " on function " in about else (TESTS_OF_RIGHTS[0], TESTS_OF_RIGHTS[2])
     first += TESTS_OF_CONSTRAINTS if "drop constraint" in about else ()
-    names = [f"private.{name}" for name in re.findall(r"drop trigger (\w+)", about)]  # most bear their function's
+    names = re.findall(r"(?<=drop )trigger \w+", about)
     names += re.findall(r"(?:public|private)\.\w+", about)
     named = next((name for name in names if name in _made_in()), None)
     of_file = TESTS_BY_FILE.get(_made_in()[named], ()) if named else ()
@@ -309,8 +318,8 @@ def _tests_of_sql(about: str) -> tuple[str, ...]:
 
 @functools.cache
 def _made_in() -> dict[str, str]:
-    """The file of supabase/schemas, by what it makes."""
-    made = re.compile(r"^create (?:table|function) ((?:public|private)\.\w+)", re.MULTILINE)
+    """The file of supabase/schemas, by what it makes: `public.runs`, `trigger fill_run`."""
+    made = re.compile(r"^create (?:table |function |constraint )?((?:public|private)\.\w+|trigger \w+)", re.MULTILINE)
     files = sorted((ROOT / "supabase/schemas").glob("*.sql"))
     return {name: file.stem for file in files for name in made.findall(file.read_text("utf-8"))}
 

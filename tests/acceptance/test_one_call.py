@@ -82,8 +82,13 @@ async def test_what_stands_behind_a_refused_call_is_refused_with_that_reason(des
 
 @pytest.mark.parametrize(
     "bad",
-    [raw_call("update_field", '{"path": "a", '), call("drop_table"), call("update_field", {"path": "a"})],
-    ids=["no JSON", "no tool", "no value"],
+    [
+        raw_call("update_field", '{"path": "a", '),
+        call("drop_table"),
+        call("update_field", {"path": "a"}),
+        call("get_document_text", {"pages": "900"}),
+    ],
+    ids=["no JSON", "no tool", "no value", "no such page"],
 )
 async def test_a_run_does_not_end_over_a_call_that_was_refused_by_whomever(desk, bad):
     worked = await desk.work(Script([[bad, whole()[2]], [text("Stopped.")]]))

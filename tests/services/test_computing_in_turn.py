@@ -11,6 +11,8 @@ import pytest
 
 from fieldmark.db.aside import aside
 from fieldmark.errors import TooManyAtOnce
+from fieldmark.grounding import Claim, DocumentIndex, PageWords
+from fieldmark.services.evidence import find, quotes_elsewhere
 from fieldmark.services.turns import AT_ONCE, DRAWING, MOST_WAITING, in_turn, in_turn_at_last, without_turn
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +89,30 @@ async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
     assert await asyncio.wait_for(aside(int), 10) == 0
     go.set()
     await asyncio.gather(*asked)
+
+
+class _Watched(DocumentIndex):
+    """Remembers in which threads it was asked."""
+
+    def __init__(self):
+        super().__init__([PageWords(1, [["Acme", 0, 0, 0.1, 0.1]])])
+        self.threads = []
+
+    def ground_leaves(self, *given):
+        self.threads.append(threading.current_thread().name)
+        return super().ground_leaves(*given)
+
+    def find_quote(self, *given):
+        self.threads.append(threading.current_thread().name)
+        return super().find_quote(*given)
+
+
+async def test_values_and_quotes_are_looked_for_in_turn_and_not_on_the_event_loop():
+    index, org = _Watched(), uuid4()
+    found = await find(org, index, ("vendor",), "Acme", stands={}, claims=None)
+    assert found.confidences.keys() == {"vendor"}
+    assert await quotes_elsewhere(org, index, {"vendor": Claim("Acme", 1)}) == {}
+    assert len(index.threads) >= 2 and all(name.startswith("turn") for name in index.threads)
 
 
 async def test_who_has_many_pages_drawn_keeps_nobody_from_one():

@@ -83,6 +83,8 @@ SPOKEN_FOR = [
     ("no, it is 1.234,50 €", {"total": 1234.5}, ["total"]),
     ("no, it is March 12th 2027", {"due_date": "2027-03-12"}, ["due_date"]),
     ("no, it is Acme Ltd", {"iban": "Acme Ltd"}, []),
+    ("no, it is Acme Limted Holdings", {"vendor.name": "Acme Limited Holdings"}, []),  # nearly is not said
+    ("no, it is 12 $", {"vendor.name": "USD"}, []),  # nor is what a sign may stand for
     ("yes", {"total": 1, "paid": True, "vendor.name": None}, []),
     ("", {"total": 1}, []),
     # Punctuation and scripts of several languages.
@@ -109,6 +111,29 @@ def test_what_a_message_speaks_for(message, written, spoken):
     assert sorted(Speech(message, FIELDS).speaks_for(leaves)) == sorted(spoken)
 
 
+BESIDE = {
+    "vendor": {"name": "Acme", "bank": {"name": "First", "branch": "Ulm"}, "contact": "Ada"},
+    "address": {"city": "Ulm", "street": "Hauptstr. 1"},
+}
+
+MEANT = [
+    # The message means one leaf; the same value beside it is not what it says.
+    ("the city of the address is Bonn", {"address.street": "Bonn", "address.city": "Bonn"}, ["address.city"]),
+    ("the vendor is Grace Ltd", {"vendor.contact": "Grace Ltd", "vendor.name": "Grace Ltd"}, ["vendor.name"]),
+    (
+        "the name of the vendor's bank is Second",
+        {"vendor.name": "Second", "vendor.bank.name": "Second", "vendor.bank.branch": "Second"},
+        ["vendor.bank.name"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "written", "spoken"), MEANT)
+def test_what_a_message_means_of_several_that_stand_together(message, written, spoken):
+    leaves = {paths.parse(name): value for name, value in written.items()}
+    assert sorted(Speech(message, BESIDE).speaks_for(leaves)) == sorted(spoken)
+
+
 REMOVALS = [
     # A leaf goes where the message names it.
     ("remove the tax", "tax", [], ["tax"]),
@@ -129,6 +154,7 @@ REMOVALS = [
     ("remove the vendor", "vendor", ["vendor.iban"], []),
     ("remove the vendor with name and iban", "vendor", ["vendor.iban"], ["vendor.iban", "vendor.name"]),
     ("remove the vendor with name and iban", "buyer", ["buyer.name"], []),
+    ("the VAT id is wrong", "buyer", ["buyer.vatId"], []),  # the object itself must be named
 ]
 
 

@@ -40,6 +40,19 @@ def test_only_the_worker_at_work_lets_it_wait_and_only_for_what_waits(ledger: Le
     assert ledger.status(run) == ledger.status(other) == "running"
 
 
+@pytest.mark.parametrize("status", ["queued", "awaiting_approval", "awaiting_runs", "completed", "cancelled"])
+def test_a_call_is_entered_by_the_worker_at_work_alone(ledger: Ledger, status: str) -> None:
+    run = ledger.run()
+    ledger.connection.execute("update runs set fencing_token = fencing_token + 1 where id = %s", [run])
+    ledger.refused("PT410", lambda: ledger.enter(run))  # another has taken it up
+    run = ledger.run()
+    ledger.enter(run)
+    waits = "call" if status.startswith("awaiting") else None
+    ledger.connection.execute("update runs set status = %s, waiting_call = %s where id = %s", [status, waits, run])
+    ledger.refused("PT410", lambda: ledger.enter(run, call="later"))
+    assert ledger.call(run, "status") == ("admitted",) and ledger.call(run, "status", "later") is None
+
+
 def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
     run = ledger.waiting()
     show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'

@@ -945,6 +945,21 @@ def test_entering_makes_a_personal_organisation_once(doors: Doors) -> None:
             connection.execute("select private.enter()")
 
 
+def test_whoever_has_left_their_personal_organisation_is_not_let_in_by_entering(doors: Doors, house: House) -> None:
+    """It may have become others' meanwhile: an owner of it would be made without their word."""
+    with doors.as_owner() as connection:
+        grant = "insert into memberships (org_id, user_id, role) values (%s, %s, 'owner')"
+        connection.execute(grant, [house.other_org, house.owner])
+        leave = "delete from memberships where org_id = %s and user_id = %s"
+        connection.execute(leave, [house.other_org, house.stranger])
+        become(connection, "authenticated", {"sub": str(house.stranger)})
+        assert connection.execute("select private.enter()").fetchone() == (house.other_org,)
+        assert connection.execute("select private.enter(%s)", [house.other_org]).fetchone() == (None,)
+        connection.execute("reset role")
+        members = "select user_id from memberships where org_id = %s"
+        assert connection.execute(members, [house.other_org]).fetchall() == [(house.owner,)]
+
+
 def test_pages_make_up_the_whole_text(doors: Doors, house: House) -> None:
     with doors.as_service(house.owner, house.org) as connection:
         for number, text, engine in ((3, "third", "rapidocr"), (2, "second", "pdf")):

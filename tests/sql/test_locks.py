@@ -602,6 +602,24 @@ def test_the_same_is_proposed_once_and_a_newer_one_takes_its_place(table: Table)
     assert len(table.proposals()) == 1 and len(table.proposals("superseded")) == 2
 
 
+def test_what_is_proposed_for_another_extraction_is_neither_the_same_nor_taken_back(table: Table) -> None:
+    """The house's other extractions wait for the same value at the same place."""
+    elsewhere = "select count(*) from extraction_proposals where extraction_id <> %s and name = 'total' and status = %s"
+
+    def others(status: str) -> Any:
+        return table.connection.execute(elsewhere, [table.extraction, status]).fetchone()
+
+    waiting = others("pending")
+    assert waiting == (2,)
+    table.update("total", 6)
+    assert table.agent().update("total", 13)["proposed"] == ["total"]
+    assert table.proposals() == [("total", 6, 13)]
+    table.agent().update("total", 14)
+    assert table.proposals() == [("total", 6, 14)]
+    table.member().update("total", 15)
+    assert table.proposals() == [] and others("pending") == waiting
+
+
 def test_one_for_a_whole_takes_the_place_of_those_for_its_parts(table: Table) -> None:
     table.update("items.1.price", 3)
     table.agent().update("items.1.price", 4)

@@ -92,6 +92,24 @@ def test_a_run_without_a_document_is_enqueued_at_once(doors: Doors, house: House
         assert owner.execute(job, [str(reading)]).fetchall() == []
 
 
+@pytest.mark.parametrize("status", ["ready", "failed"])
+def test_a_run_waits_until_its_document_is_read_and_fails_with_it(doors: Doors, house: House, status: str) -> None:
+    with doors.as_owner() as owner:
+        reading = start(owner, house, created_by=house.owner, task="read", document_id=house.document)
+        elsewhere = start(owner, house, created_by=house.owner, task="read", document_id=house.member_document)
+        owner.execute(
+            "update documents set status = %s, media_type = 'a/b', page_count = 1, error = %s, error_code = %s "
+            "where id = %s",
+            [status, *(("No.", "damaged") if status == "failed" else (None, None)), house.document],
+        )
+        jobs = owner.execute("select args ->> 'run_id' from queue.procrastinate_jobs").fetchall()
+        assert ((str(reading),) in jobs) == (status == "ready")
+        assert row(owner, reading, "status, error, error_code") == (
+            ("queued", None, None) if status == "ready" else ("failed", "No.", "document_failed")
+        )
+        assert (str(elsewhere),) not in jobs and row(owner, elsewhere, "status") == ("queued",)
+
+
 def test_the_jobs_of_a_document_are_locked_by_organisation_and_document(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         job = "select lock from queue.procrastinate_jobs where args ->> 'document_id' = %s"
@@ -298,6 +316,21 @@ def test_a_conversation_of_the_same_name_elsewhere_stays(doors: Doors, house: Ho
         owner.execute("update threads set session_id = %s where id = %s", [session, house.thread])
         owner.execute("delete from threads where id = %s", [house.thread])
         assert owner.execute(left, [str(session)]).fetchall() == [(house.other_org,)]
+
+
+def test_a_conversation_is_kept_for_its_own_thread_alone(doors: Doors, house: House) -> None:
+    """One that is led under the same name in another thread, or by a run of that, keeps nothing of this one."""
+    talk = {"created_by": house.owner, "task": "talk", "thread_id": house.thread}
+    for led_by in ("threads", "runs"):
+        with doors.as_owner() as owner:
+            session = uuid4()
+            conversation(owner, house, session)
+            run = start(owner, house, **talk)
+            owner.execute("update runs set session_id = %s where id = %s", [session, run])
+            other = house.other_thread if led_by == "threads" else house.other_thread_run
+            owner.execute(f"update {led_by} set session_id = %s where id = %s", [session, other])
+            owner.execute("delete from runs where id = %s", [run])
+            assert kept(owner, session) == [False]
 
 
 def test_the_sweep_forgets_a_thread_s_conversation_when_nothing_has_happened_in_it(doors: Doors, house: House) -> None:

@@ -13,7 +13,7 @@ from claude_agent_sdk import ResultMessage
 
 from desk import laid_out, until
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.errors import Unavailable
+from fieldmark.errors import Fenced, Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
 from fieldmark.testing.script import Script, answers_so_far, endless
@@ -214,6 +214,23 @@ async def test_a_run_that_wants_fewer_turns_gets_a_cli_of_its_own(desks):
     async with kept(Script(READ)) as warm:
         await warm.work(desks[0], max_turns=5)
         assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
+
+
+async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_own(desks):
+    async with kept(Script([DONE])) as warm:
+        await warm.talk(desks[0], "Mine.", alone=True)
+        assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
+        await warm.talk(desks[0], "Ours.")
+        assert warm.counted()["clis_taken_total", "new"] == 1 and len(clis()) == 1
+
+
+async def test_a_run_that_is_lost_behind_its_last_message_leaves_no_cli(desks):
+    async with kept(Script([DONE])) as warm:
+        with pytest.raises(Fenced):
+            async with warm.acquired(desks[0]) as client:
+                assert [message async for message in client.converse("Hello.")]
+                raise Fenced("Another worker has the run.")
+        assert clis() == [] and warm.counted()["clis_ended_total", "run"] == 1
 
 
 async def test_a_cli_serves_so_many_runs(desks):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from claude_agent_sdk import ConversationResetMessage, ResultMessage
 
 from desk import home_of
 from fieldmark.agents.extraction.agent import EXTRACTION
@@ -89,6 +91,37 @@ async def test_one_that_does_not_answer_is_not_cleared(process):
     cli.suspend()
     with pytest.raises(TimeoutError):
         await process.clear(seconds=0.5)
+
+
+async def test_one_that_answers_anything_but_that_it_was_cleared_is_not(process, monkeypatch):
+    before, other, said = str(process.session_id), str(uuid4()), []
+
+    async def receive():
+        for message in said:
+            yield message
+
+    async def query(prompt): ...
+
+    monkeypatch.setattr(process._client, "query", query)
+    monkeypatch.setattr(process._client, "receive_response", receive)
+    reset = ConversationResetMessage(new_conversation_id="new", uuid="u", session_id=before)
+    done = ResultMessage("success", 1, 1, is_error=False, num_turns=0, session_id=other)
+    for answers in (
+        [],
+        [done],
+        [reset],
+        [reset, reset, done],
+        [replace(reset, session_id=other), done],
+        [reset, replace(done, session_id=before)],
+        [reset, replace(done, is_error=True)],
+        [reset, replace(done, num_turns=1)],
+    ):
+        said[:] = answers
+        with pytest.raises(SandboxViolation, match="not cleared"):
+            await process.clear()
+        assert str(process.session_id) == before
+    said[:] = [reset, done]
+    assert str(await process.clear()) == str(process.session_id) == other
 
 
 async def test_one_that_is_in_another_conversation_may_not_speak(process):

@@ -1,4 +1,5 @@
-"""The turns of a thread: a call that an earlier one stopped at is never made by a later one."""
+"""The turns of a thread: a call that an earlier one stopped at is never made by a later one, and each has its
+own CLI."""
 
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.launch import RunOptions
+from fieldmark.testing.script import Script
+from kept import kept
+from living import clis
 from toy_agent.agent import ROWS, TOY, CompareRequest
 
 pytestmark = pytest.mark.anyio
@@ -18,21 +22,25 @@ pytestmark = pytest.mark.anyio
 PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 
-@pytest.mark.parametrize("is_broken_off", [False, True])
-@pytest.mark.parametrize("approval", ["auto", "ask"])
-async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is_broken_off):
+@pytest.fixture(autouse=True)
+def _rows(desk):
     for statement in ROWS.strip().splitlines():
         desk.sql(statement)
 
-    async def ask(message: str, approval: str, thread_id=None):
-        request = CompareRequest(documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id)
-        options = RunOptions(approval=approval)
-        return await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
 
+async def ask(desk, message: str, approval: str, thread_id=None):
+    request = CompareRequest(documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id)
+    options = RunOptions(approval=approval)
+    return await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
+
+
+@pytest.mark.parametrize("is_broken_off", [False, True])
+@pytest.mark.parametrize("approval", ["auto", "ask"])
+async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is_broken_off):
     with registered(TOY):
-        first = await desk.work(lambda body: [call("note", {"text": "Stale."})], run_id=await ask("One.", "ask"))
+        first = await desk.work(lambda body: [call("note", {"text": "Stale."})], run_id=await ask(desk, "One.", "ask"))
         assert first.state["status"] == "awaiting_approval"
-        second = await ask("Two.", approval, first.state["thread_id"])
+        second = await ask(desk, "Two.", approval, first.state["thread_id"])
         assert first.state["status"] == "cancelled"
         if is_broken_off:
             await desk.context(second)  # a first worker took it up and died
@@ -46,3 +54,12 @@ async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is
     assert thread["working_state"] == {} and worked.ledger == []
     assert [entry["status"] for entry in first.ledger] == ["refused"]
     assert not [event for event in worked.events if event["type"] == "tool"]
+
+
+async def test_a_turn_has_a_cli_of_its_own(desk):
+    """What is said in a thread may be for its maker alone."""
+    with registered(TOY):
+        async with kept(Script([[text("Done.")]])) as warm:
+            worked = await warm.work(desk, await ask(desk, "One.", "auto"))
+            assert worked.state["status"] == "completed" and worked.state["thread_id"]
+            assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []

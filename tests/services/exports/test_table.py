@@ -13,6 +13,7 @@ import pytest
 from made_extraction import extraction, found
 
 from fieldmark.errors import NotFound
+from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import COLUMNS, as_csv, as_xlsx
 
 INVOICE = extraction(
@@ -200,6 +201,15 @@ def test_thousands_of_leaves_and_lists_stay_within_bounds() -> None:
 def test_evidence_that_is_none_is_left_out(given: Any) -> None:
     row = extraction({"a": 1}, evidence={"a": given}, confidence_scores={"a": "high"}, locks=[], proposals=None)
     assert rows(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    "box", [[0, 0, 2, 1], [-1, 0, 1, 1], [0.5, 0, 0.4, 1], [0, 0.5, 1, 0.4], [0, 0, 1, float("nan")]]
+)
+def test_a_box_off_the_page_is_none_and_there_is_an_end_to_boxes(box: list[float]) -> None:
+    on_it = [0.1, 0.1, 0.2, 0.2]
+    row = extraction({"a": 1}, evidence={"a": {"state": "found", "page": 1, "boxes": [box, *[on_it] * 200]}})
+    assert leaves_of(row)[0].boxes == [(0.1, 0.1, 0.2, 0.2)] * 99
 
 
 def test_rows_stand_in_the_order_of_the_page_and_those_of_one_thing_together() -> None:

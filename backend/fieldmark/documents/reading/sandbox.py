@@ -203,10 +203,7 @@ async def _unlocked(path: Path, password: str, limits: Limits, target: Path) -> 
     async with _Deadline(limits), _subprocess(path, UnlockJob(password), limits, []) as reader:
         async for message in _messages(reader, limits):
             if "unlocked" in message and not is_locked:
-                size = message["unlocked"]
-                if type(size) is not int or not 0 < size <= limits.max_bytes:
-                    raise OverLimit("The file without its password is larger than a document may be.")
-                await _receive_file(reader, EnclosedFile(target.name, target, size))
+                await _receive_file(reader, _checked_unlocked(message["unlocked"], limits, target))
                 is_locked = True
     return is_locked
 
@@ -431,6 +428,13 @@ def _checked_enclosed(
     if type(name) is not str or not 0 < len(name) <= MAX_NAME or clean(name) != name:
         raise ValueError(name)
     return EnclosedFile(name, unpack_to / str(len(before)), size)
+
+
+def _checked_unlocked(size: Any, limits: Limits, target: Path) -> EnclosedFile:
+    """The copy without a password that comes next. Raises OverLimit where it may not be that large."""
+    if type(size) is not int or not 0 < size <= limits.max_bytes:
+        raise OverLimit("The file without its password is larger than a document may be.")
+    return EnclosedFile(target.name, target, size)
 
 
 def _checked_left_out(value: Any) -> ReadingWarning:
