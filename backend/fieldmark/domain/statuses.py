@@ -102,7 +102,6 @@ class RunError(StrEnum):
     ABANDONED = "abandoned"
     INVALID_INPUT = "invalid_input"
     CANCELLED = "cancelled"
-    INVALID_INPUT = "invalid_input"
     INTERNAL = "internal"
 
 
