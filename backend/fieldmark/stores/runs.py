@@ -233,7 +233,7 @@ async def get(conn: Connection, run_id: UUID) -> RunRow | None:
 
 async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
     """A run whose user may still write in its organisation. None for one that is out of sight, or left behind."""
-    query = f"select {_COLUMNS} from public.runs as r where id = %s and not private.is_left_behind(r)"
+    query = f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s and not private.is_left_behind(r)"
     return await _one(conn, query, (run_id,))
 
 
