@@ -188,7 +188,7 @@ declare
 begin
   update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path
   where id = p_document_id and status = 'failed' and error_code = 'password'
-    and org_id in (select private.my_org_ids()) and private.is_service()
+    and org_id in (select private.my_writable_org_ids()) and private.is_service()
   returning org_id into v_org;
   if v_org is not null then
     perform private.check_waiting_of(v_org, 'documents');

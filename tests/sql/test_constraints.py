@@ -152,6 +152,8 @@ UNIQUE: dict[str, list[tuple[str, ...]]] = {
     "public.agent_sessions": [("number",), ("org_id", "session_id", "project", "subpath", "uuid")],
     "private.agents": [("name",)],
     "private.agent_tasks": [("agent", "task")],
+    "public.api_keys": [("id",), ("hash",), ("id", "org_id")],
+    "public.invitations": [("id",), ("hash",)],
     "public.documents": [("id",), ("id", "org_id")],
     "public.document_pages": [("document_id", "number")],
     "public.extraction_journal": [("id",)],

@@ -35,6 +35,7 @@ VOLATILE = {
     "public.revoke_api_key": "(%(key)s)",
     "private.append_event": "(%(run)s, '{}')",
     "private.clear_pages": "(%(document)s)",
+    "private.read_unlocked": "(%(document)s, null)",
     "private.forget_session": "(%(org)s, 'runs', 's', '')",
     "private.cancel_run": "(%(run)s, 'No.')",
     "private.locked_extraction": "(%(extraction)s)",
