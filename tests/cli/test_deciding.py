@@ -26,7 +26,7 @@ async def test_what_is_piped_in_decides(commands):
     async with commands(script) as fieldmark:
         answers = f"a\nr It is no number.\ne {json.dumps({**TOTAL, 'value': 12})}\n"
         ended = await fieldmark.run("extract", "--ask", "--json", fieldmark.file(), stdin=answers)
-        assert ended.code == 0, ended.err
+        assert ended.code == 4, ended.err
         assert json.loads(ended.out)["extracted_fields"] == {"total": 12}
         assert "Updating total" in ended.err and '"value": 10' in ended.err
         assert "It is no number." in json.dumps(fieldmark.model.requests[-1])
@@ -38,7 +38,7 @@ async def test_what_cannot_be_written_is_asked_again(commands):
     async with commands(proposing(call("update_field", TOTAL))) as fieldmark:
         answers = 'perhaps\n\ne {"path": \ne {"path": "total"}\nr\nbecause\n'
         ended = await fieldmark.run("extract", "--ask", fieldmark.file(), stdin=answers)
-        assert ended.code == 0 and fieldmark.fields() == {}
+        assert ended.code == 4 and fieldmark.fields() == {}
         assert "Answer with a, r, e or l" in ended.err and "This is no JSON object" in ended.err
         assert "value: Field required" in ended.err  # the tool's own check
         assert "because" in json.dumps(fieldmark.model.requests[-1])
@@ -66,7 +66,7 @@ async def test_without_a_person_it_waits_and_is_decided_later(commands):
         assert again.code == 4 and "Updating number" in again.err and fieldmark.fields() == {"total": 11}
         assert (await fieldmark.run("approve", run_id, "--yes", waiting_call)).code == 1  # that one was decided
         last = await fieldmark.run("approve", run_id, "--reject", "--reason", "Not wanted.")
-        assert last.code == 0 and "11" in last.out and fieldmark.fields() == {"total": 11}
+        assert last.code == 4 and "11" in last.out and fieldmark.fields() == {"total": 11}
         assert "Not wanted." in json.dumps(fieldmark.model.requests[-1])
 
         spent = await fieldmark.run("approve", run_id)
@@ -82,7 +82,7 @@ async def test_approve_shows_old_and_new_and_asks(commands):
         first = await fieldmark.run("approve", run_id, stdin="a\n")
         assert first.code == 4 and "nothing → 10" in first.err and fieldmark.fields() == {"total": 10}
         second = await fieldmark.run("approve", run_id, stdin="a\n")
-        assert second.code == 0 and "10 → 11" in second.err and fieldmark.fields() == {"total": 11}
+        assert second.code == 4 and "10 → 11" in second.err and fieldmark.fields() == {"total": 11}
 
 
 async def test_the_agent_hears_of_a_decision_that_came_after_its_cli_was_ended(commands):
@@ -94,7 +94,7 @@ async def test_the_agent_hears_of_a_decision_that_came_after_its_cli_was_ended(c
         run = fieldmark.only_run()
         assert (run["status"], run["attached"]) == ("awaiting_approval", False)
         last = await fieldmark.run("approve", str(run["id"]), "--yes", run["waiting_call"])
-        assert last.code == 0 and fieldmark.fields() == {"total": 10}
+        assert last.code == 4 and fieldmark.fields() == {"total": 10}
         assert len(fieldmark.model.requests) == 2  # proposed, and told what came of it
         assert [row["status"] for row in fieldmark.sql("select status from public.tool_calls")] == ["done"]
 
@@ -137,7 +137,7 @@ async def test_at_a_terminal_the_editor_changes_it(commands, quick_path):
         async with fieldmark.at_terminal("extract", "--ask", fieldmark.file()) as terminal:
             await terminal.sees("(a/r/e/l)")
             terminal.types("e\n")
-        assert terminal.process.returncode == 0, terminal.shown
+        assert terminal.process.returncode == 4, terminal.shown
         assert fieldmark.fields() == {"total": 13}
 
 

@@ -38,7 +38,7 @@ async def test_an_interrupted_extract_cancels_its_runs(commands):
         interrupted.set()
         asked = len(fieldmark.model.requests)
         one_by_one = replace(fieldmark, settings={"FIELDMARK_MAX_LIVE_AGENTS": "1"})
-        assert (await one_by_one.run("extract", fieldmark.file(name="c.txt"))).code == 0
+        assert (await one_by_one.run("extract", fieldmark.file(name="c.txt"))).code == 4
         rows = fieldmark.sql("select status from public.runs order by created_at")
         assert [row["status"] for row in rows] == ["cancelled", "cancelled", "completed"]
         assert len(fieldmark.model.requests) == asked + 1

@@ -150,7 +150,7 @@ async def test_no_service_at_all_ends_the_run(desk):
     run_id = await desk.run()
     await desk.runner(model).execute(run_id)
     worked = in_order(Worked(desk, run_id, []))
-    assert worked.state["error_code"] == "model_unavailable" and clis() == []
+    assert worked.state["error_code"] == "model_unreachable" and clis() == []
     assert [set(event) for event in worked.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
 
 

@@ -18,6 +18,9 @@ ROWS = (
          cache_read_tokens, cost_usd)
        select id, '2026-01-01', 'a', 'm', 0, 0, 0, 0, 0, 0, 0, 0 from public.organisations""",
     "insert into private.files_to_delete (storage_path, org_id) select id || '/a.pdf', id from public.organisations",
+    """insert into public.documents (id, org_id, filename, storage_path, parent_document_id, number_in_parent)
+       select new.id, org_id, 'b.txt', concat_ws('/', org_id, new.id, 'b.txt'), d.id, 1
+       from public.documents as d, (select private.new_id() as id) as new limit 1""",
     "update public.agent_sessions set uuid = number::text",
     "update public.runs set idempotency_key = id::text",
     "update public.organisations set personal_of = id",
@@ -154,7 +157,7 @@ UNIQUE: dict[str, list[tuple[str, ...]]] = {
     "private.agent_tasks": [("agent", "task")],
     "public.api_keys": [("id",), ("hash",), ("id", "org_id")],
     "public.invitations": [("id",), ("hash",)],
-    "public.documents": [("id",), ("id", "org_id")],
+    "public.documents": [("id",), ("id", "org_id"), ("parent_document_id", "number_in_parent")],
     "public.document_pages": [("document_id", "number")],
     "public.extraction_journal": [("id",)],
     "public.extraction_proposals": [("id",)],

@@ -160,14 +160,14 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a PDF with broken object streams": (
         lambda: MUSTANG.replace(b"/ObjStm", b"/ObjXxx"),
         "a.pdf",
-        "!damaged",
+        "RE1001 !machine_readable",
     ),
     "a PDF with noise in it": (
         lambda: AZURE[:3000] + bytes(4000) + AZURE[7000:],
         "a.pdf",
-        "!damaged",
+        "!garbled_text !machine_readable !uncertain_text !unread_lines",
     ),
-    "a PDF without pages": (lambda: pdf([]), "a.pdf", "!damaged"),
+    "a PDF without pages": (lambda: pdf([]), "a.pdf", "!no_text"),
     "a PDF with a password": (
         lambda: pdf(
             [PAGE],
@@ -218,7 +218,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.pdf",
         "viewer !attachments_not_read",
     ),
-    "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", NUMBER),
+    "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
     "a PDF named as an image": (lambda: pdf([PAGE]), "a.jpg", NUMBER),
     "an image named as a PDF": (lambda: encoded(scan(), "PNG"), "a.pdf", NUMBER),
     "a scan": (lambda: encoded(scan(), "PNG"), "a.png", NUMBER),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.generator  # noqa: F401 - email imports it when a mail is written, which is after lockdown
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import EmailMessage
