@@ -42,6 +42,7 @@ def test_all_that_is_wrong_is_told_at_once_and_no_value_is(monkeypatch, tmp_path
         "FIELDMARK_CORS_ORIGINS": "https://example.com",
         "ANTHROPIC_BASE_URL": "localhost:8080",
         "FIELDMARK_DATABASE_URL": "postgresql://fieldmark_app@db/postgres",
+        "FIELDMARK_PORT_8000_TCP": "tcp://10.0.0.1:8000",  # Kubernetes' own
     }.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(WrongSettings) as wrong:

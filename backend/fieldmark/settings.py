@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
@@ -17,6 +18,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _PREFIX: Final = "FIELDMARK_"
 _FILE: Final = ".env"
+# What Kubernetes sets in every container of a namespace where a service is called fieldmark.
+_OF_KUBERNETES: Final = re.compile(r"FIELDMARK_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?")
 
 
 def _default_home() -> Path:
@@ -205,7 +208,7 @@ def _misspelt() -> Iterator[str]:
     there = {**dotenv_values(_FILE), **os.environ}
     for name in sorted(name for name, value in there.items() if value):
         plain = name.upper()
-        if plain.startswith(_PREFIX) and plain not in known:
+        if plain.startswith(_PREFIX) and plain not in known and not _OF_KUBERNETES.fullmatch(plain):
             near = get_close_matches(plain, sorted(known), 1, 0.8)
             yield f"{name}: there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
 
