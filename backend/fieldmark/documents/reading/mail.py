@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import email.generator  # noqa: F401 - email imports it when a mail is written, which is after lockdown
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -15,6 +15,8 @@ from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import OverLimit
+
+importlib.import_module("email.generator")  # email does when a mail is written, which is after lockdown
 
 SMALL_PICTURE = 64 * 1024
 """A smaller picture that stands in the text is a logo or a signature. A larger one may be a photograph of a receipt."""
