@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+import structlog
 from typer.testing import CliRunner
 
 import fieldmark
@@ -93,7 +95,12 @@ class Home:
 
 def said_at_once(*arguments: str | Path) -> Done:
     """What a command says that ends before it begins anything: in this process, since starting one takes longer."""
-    done = CliRunner().invoke(_app, [*map(str, arguments)])
+    logs, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
+    try:
+        done = CliRunner().invoke(_app, [*map(str, arguments)])
+    finally:  # a command that read its settings logs to its own standard error, which is closed by now
+        structlog.configure(**logs)
+        logging.basicConfig(level=level, handlers=handlers, force=True)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return Done(done.exit_code, done.stdout, done.stderr)
 

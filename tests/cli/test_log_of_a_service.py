@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -139,6 +140,29 @@ async def test_every_line_of_a_run_bears_its_ids(commands):
         assert (started["method"], started["status"]) == ("POST", 200) and started["duration_ms"] > 0
         assert (started["org_id"], started["user_id"]) == (ids["org_id"], str(run["created_by"]))
         assert requests["/api/runs/{run_id}"]["status"] == 404 and unknown not in "".join(lines)
+
+
+UNREAD = """
+import structlog
+from fieldmark.telemetry.logs import set_up_logs
+set_up_logs("info")
+for _ in range(3):
+    structlog.get_logger().warning("nobody reads this")
+print("goes on", flush=True)
+"""
+
+
+def test_who_logs_goes_on_when_nobody_reads_the_log():
+    environment = {"PYTHONPATH": str(Path(fieldmark.__file__).parents[1])}
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", UNREAD], env=environment, stdout=subprocess.PIPE, stderr=writer, text=True
+        )
+    finally:
+        os.close(writer)
+    assert done.stdout == "goes on\n"
 
 
 LIBRARIES = """

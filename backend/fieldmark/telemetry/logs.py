@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
@@ -29,7 +30,7 @@ def set_up_logs(level: str) -> None:
     structlog.configure(
         processors=[*shared, without_texts, shown],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_Lines,
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -40,6 +41,20 @@ def set_up_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
+
+
+class _Lines(structlog.PrintLogger):
+    """Writes to standard error. A line that cannot be written (its reader is gone, the disk is full) is lost: whoever
+    logs is in the middle of something else, which must not end with it."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__(sys.stderr)
+
+    def msg(self, message: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
 
 
 # Libraries that say nothing in their lines but ids, addresses and states. Others repeat the exception that they met, or
