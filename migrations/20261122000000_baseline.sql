@@ -755,8 +755,8 @@ create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Deletes a document with all that hangs on it: a member one of their own, an owner any of the organisation's. Answers
--- where its original lies.
+-- Deletes a document with all that hangs on it: a member one of their own or of their keys', an owner any of the
+-- organisation's. Answers where its original lies.
 -- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -767,7 +767,7 @@ begin
   delete from public.documents
   where id = p_document_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()))
+    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))))
   returning storage_path into v_path;
   if not found then
     raise exception 'There is no such document.' using errcode = 'PT404';
@@ -2451,7 +2451,10 @@ begin
     select count(*) into v_waiting
     from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
   end if;
-  if v_waiting > v_most then
+  if v_waiting > v_most and v_most = 0 then  -- nobody need try again
+    raise exception 'No % of this organisation may wait: its owner has set their limit to 0.', p_table
+      using errcode = 'PT409', detail = 'queue_closed';
+  elsif v_waiting > v_most then
     raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
       v_most, p_table using errcode = 'PT429';
   end if;

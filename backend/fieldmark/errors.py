@@ -155,6 +155,10 @@ class LastOwner(Conflict):
     code, title = "last_owner", "Nobody would own it"
 
 
+class QueueClosed(Conflict):
+    code, title = "queue_closed", "Nothing of it may wait"
+
+
 class InvitationUsed(Conflict):
     code, title = "invitation_used", "The invitation was used"
 
@@ -276,6 +280,7 @@ TOLD_BY_SQL: Mapping[str, type[FieldmarkError]] = {
         InvitationExpired,
         InvitationRevoked,
         LastOwner,
+        QueueClosed,
         InvitationUsed,
         AlreadyMember,
         TooMany,

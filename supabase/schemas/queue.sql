@@ -57,7 +57,10 @@ begin
     select count(*) into v_waiting
     from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
   end if;
-  if v_waiting > v_most then
+  if v_waiting > v_most and v_most = 0 then  -- nobody need try again
+    raise exception 'No % of this organisation may wait: its owner has set their limit to 0.', p_table
+      using errcode = 'PT409', detail = 'queue_closed';
+  elsif v_waiting > v_most then
     raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
       v_most, p_table using errcode = 'PT429';
   end if;

@@ -270,3 +270,16 @@ async def test_a_run_that_a_key_has_started(serve, clone):
         await approve(decided["waits_for"]["call_id"])
         (row,) = sql(clone.owner_url, run_of, run["run_id"])
         assert (row["created_by"], str(row["started_by"])) == (served.scope.user_id, key["id"])
+
+
+async def test_what_a_key_uploaded_its_maker_may_delete_and_other_members_may_not(serve):
+    async with serve() as served:
+        org = await org_of(served.http)
+        async with joined(served, org, "member") as (anna, _a), joined(served, org, "member") as (bert, _b):
+            key = (await made(anna, "documents:read", "documents:write"))["key"]
+            async with served.bearing(key) as robot:
+                theirs = (await robot.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
+                own = (await anna.post("/api/documents", files={"file": ("b.txt", b"Total 2")})).json()["id"]
+                problem(await robot.delete(f"/api/documents/{own}"), 404)
+            problem(await bert.delete(f"/api/documents/{theirs}"), 404)
+            assert (await anna.delete(f"/api/documents/{theirs}")).status_code == 204

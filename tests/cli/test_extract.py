@@ -151,6 +151,13 @@ def test_where_too_much_waits_it_waits_for_room_and_goes_on(home: Home):
     assert done.code == 0 and "Waiting for room" not in done.err
 
 
+@pytest.mark.parametrize("closed", ["DOCUMENTS", "RUNS"])
+def test_where_nothing_may_ever_wait_it_ends(home: Home, closed: str):
+    one = home.file("a.txt", "Invoice number: 7\nTotal: 10.00 EUR\n")
+    done = home.run("extract", one, "--json", **{f"FIELDMARK_MAX_WAITING_{closed}": "0"})
+    assert (done.code, json.loads(done.out)["code"]) == (1, "queue_closed")
+
+
 def test_two_at_once_share_the_home(home: Home):
     commands = [home.start("extract", INVOICE, "--json") for _ in range(2)]
     results = [finish(command) for command in commands]

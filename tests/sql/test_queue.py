@@ -298,7 +298,7 @@ def test_the_limit_of_all_is_what_migrating_says_and_that_of_one_comes_first(doo
         assert error.value.sqlstate == "PT429"
         with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
             begin(owner, house.org, house.document, house.extraction)
-        assert error.value.sqlstate == "PT429"
+        assert (error.value.sqlstate, error.value.diag.message_detail) == ("PT409", "queue_closed")
 
 
 def test_a_thousand_in_one_statement_are_counted_once(doors: Doors, house: House) -> None:
