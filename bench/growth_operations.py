@@ -6,8 +6,10 @@ import asyncio
 import functools
 import importlib
 import inspect
+import io
 import pkgutil
 import time
+import zipfile
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -258,6 +260,25 @@ async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "DELETE /api/documents/{document_id} with three runs"
 
 
+async def files_in_a_file(side: Side, turn: int) -> AsyncGenerator[str]:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for number in range(3):
+            zipped.writestr(f"{number}.txt", f"Invoice {uuid4()}")
+    file = {"file": (f"{turn}.zip", archive.getvalue())}
+    document = (await ask(side, "POST", "/api/documents", files=file))["id"]
+    children: list[dict[str, Any]] = []
+    while len(children) < 3:
+        await asyncio.sleep(0.005)
+        children = (await ask(side, "GET", f"/api/documents/{document}"))["children"]
+    yield "— a ZIP until it is read"
+    while any([(await ask(side, "GET", f"/api/documents/{c['id']}"))["status"] == "reading" for c in children]):
+        await asyncio.sleep(0.005)
+    yield "— and its files"
+    await ask(side, "DELETE", f"/api/documents/{document}")
+    yield "DELETE /api/documents/{document_id} with three files in it"
+
+
 MESSAGE: dict[str, Any] = {
     "agent": "extraction",
     "model": "claude-sonnet-5",
@@ -398,6 +419,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await calls.waiting(conn, [side.run(k * 10) for k in range(1, 51)])
         await calls.decided(conn, run)
         await calls.has_code(conn, run, "update_field", "ok")
+        await calls.done_of(conn, run, ["update_field"])
         await runs.supersede(conn, runs.Subject(document, side.extraction(n)), "Superseded.")
         thread = await threads.add(conn, scope, agent="extraction", document_id=document)
         await threads.get(conn, side.thread(n))
@@ -422,6 +444,54 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
     async with side.database.as_user_without_org(scope.user_id) as conn:
         await organisations.enter(conn, org)
     yield ""
+
+
+async def people(side: Side, turn: int) -> AsyncGenerator[str]:
+    """An organisation from its beginning to its end: who comes, who goes, and a key."""
+    somebody = UUID(int=uuid4().int)
+    theirs = {"Authorization": f"Bearer {LocalTokens(side.settings.home).sign(somebody)}"}
+    at = "/api/organisations"
+    name = f"{at}/{{organisation_id}}"
+    await ask(side, "GET", "/api/me")
+    yield "GET /api/me"
+    await ask(side, "GET", at)
+    yield f"GET {at}"
+    org = (await ask(side, "POST", at, json={"name": f"Acme {turn}"}))["id"]
+    yield f"POST {at}"
+    await ask(side, "GET", f"{at}/{org}")
+    yield f"GET {name}"
+    await ask(side, "PATCH", f"{at}/{org}", json={"name": "Acme GmbH"})
+    yield f"PATCH {name}"
+    unwanted = (await ask(side, "POST", f"{at}/{org}/invitations", json={"role": "viewer"}))["id"]
+    wanted = await ask(side, "POST", f"{at}/{org}/invitations", json={"role": "owner"})
+    yield f"POST {name}/invitations"
+    await ask(side, "GET", f"{at}/{org}/invitations")
+    yield f"GET {name}/invitations"
+    await ask(side, "DELETE", f"{at}/{org}/invitations/{unwanted}")
+    yield f"DELETE {name}/invitations/{{invitation_id}}"
+    await ask(side, "POST", "/api/invitations/accept", json={"token": wanted["token"]}, headers=theirs)
+    yield "POST /api/invitations/accept"
+    await ask(side, "GET", f"{at}/{org}/members")
+    yield f"GET {name}/members"
+    await ask(side, "PATCH", f"{at}/{org}/members/{somebody}", json={"role": "member"})
+    yield f"PATCH {name}/members/{{user_id}}"
+    await ask(side, "POST", f"{at}/{org}/leave", headers=theirs)
+    yield f"POST {name}/leave"
+    again = await ask(side, "POST", f"{at}/{org}/invitations", json={"role": "member"})
+    await ask(side, "POST", "/api/invitations/accept", json={"token": again["token"]}, headers=theirs)
+    yield ""
+    await ask(side, "DELETE", f"{at}/{org}/members/{somebody}")
+    yield f"DELETE {name}/members/{{user_id}}"
+    key = await ask(side, "POST", "/api/keys", json={"name": "robot", "scopes": ["documents:read"]})
+    yield "POST /api/keys"
+    await ask(side, "GET", "/api/documents", headers={"Authorization": f"Bearer {key['key']}"})
+    yield "GET /api/documents with a key"
+    await ask(side, "GET", "/api/keys")
+    yield "GET /api/keys"
+    await ask(side, "DELETE", f"/api/keys/{key['id']}")
+    yield "DELETE /api/keys/{key_id}"
+    await ask(side, "DELETE", f"{at}/{org}")
+    yield f"DELETE {name}"
 
 
 async def maintenance(side: Side, turn: int) -> AsyncGenerator[str]:
@@ -451,16 +521,22 @@ ALL: dict[Steps, float] = {
     deletes: 1,
     course_of_a_run: 1,
     rest_of_the_stores: 1,
+    people: 1,
     maintenance: 1,
     maintenance_in_the_database: 1,
+    files_in_a_file: 0.4,
     whole_runs: 0.1,
 }
 """Each with the part of the turns that it has."""
 
 NOT_MEASURED = {
     "runs.detach": "what runs.disown does, with a fencing token",
+    "rows.large_json": "it spells a value, and reads no row",
+    "rows.large_rows": "it parses what another function has asked for",
+    "documents.read_unlocked": "what documents.begin_reading does, once a password was given",
+    "POST /api/documents/{document_id}/read": "reads a file anew, as POST /api/documents does",
 }
-"""Functions of the stores that are left out, and why."""
+"""Routes and functions of the stores that are left out, and why."""
 
 
 class StoreTimes:
