@@ -30,6 +30,13 @@ START: Final = (
 )
 # Libraries would otherwise start a thread, with its own share of address space, for each core.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+# The models' tensors are large and come and go: given back to the system each time, they cost a reader of one page a
+# sixth more. It ends with the page, and what it may take is limited all the same.
+_ENVIRONMENT_OF_MODELS = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
+    "MALLOC_TRIM_THRESHOLD_": str(512 * 1024 * 1024),
+    "MALLOC_TOP_PAD_": str(64 * 1024 * 1024),
+}
 _FULL_SECONDS: Final = 0.05
 
 
@@ -182,7 +189,7 @@ class Forkserver:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=_ENVIRONMENT,
+                env=_ENVIRONMENT | (_ENVIRONMENT_OF_MODELS if self._kind == "ocr" else {}),
                 cwd="/",
                 start_new_session=True,
             )
