@@ -108,6 +108,16 @@ def test_many_peers_together_have_so_many_connections_and_no_more(server: Servin
         assert first_line(last) == "HTTP/1.1 503 Service Unavailable"
 
 
+def test_one_peer_has_so_many_connections_and_no_more_while_another_has_room(server: Serving):
+    with contextlib.ExitStack() as stack:
+        for _ in range(OF_A_PEER):
+            stack.enter_context(connected(server, "127.0.0.20"))
+        assert first_line(stack.enter_context(connected(server, "127.0.0.20"))).endswith("503 Service Unavailable")
+        other = stack.enter_context(connected(server, "127.0.0.21"))
+        other.sendall(head("/healthz", method="GET"))
+        assert first_line(other) == "HTTP/1.1 200 OK"
+
+
 def test_a_peer_is_an_address_or_the_network_of_one():
     def peer(address: str) -> object:
         return _peer(SimpleNamespace(client=(address, 1)))

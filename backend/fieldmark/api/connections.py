@@ -78,8 +78,6 @@ class BoundedProtocol(H11Protocol):
         self._wait_for_request()
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
         super().data_received(data)
         if self._is_at_work():
             self._until_request = _cancelled(self._until_request)
