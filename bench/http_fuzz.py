@@ -69,7 +69,14 @@ PATIENCE = 10
 OF_FORM = {400, 405, 406, 411, 413, 414, 415, 422, 428, 431}
 
 # What a well-formed request may be refused for, by operation: how the problem's sentence begins or what stands in it.
-AT_A_PATH = ("Path ", "Nothing stands at", "Nothing at path", "The path of a field may", "A path may have at most")
+AT_A_PATH = (
+    "Two of the changes are of one place",
+    "Path ",
+    "Nothing stands at",
+    "Nothing at path",
+    "The path of a field may",
+    "A path may have at most",
+)
 TOO_MUCH = (
     "number may have at most",
     "nested at most",
@@ -83,15 +90,15 @@ TOO_MUCH = (
 ASKED_BEFORE = "This Idempotency-Key has started a run with another request"
 REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     # What a call may be given, its tool knows.
-    "approve": ("needs no input", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
-    "set_field": (*AT_A_PATH, *TOO_MUCH),
+    "decide_call": ("needs no input", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
+    "set_fields": (*AT_A_PATH, *TOO_MUCH),
     "set_document_type": TOO_MUCH,
     "remove_field": AT_A_PATH,
     "unlock_field": AT_A_PATH,
     "restore_version": ("There is no version",),
     "get_usage": ("`since` must not be later",),
-    "extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
-    "correct": (ASKED_BEFORE, *TOO_MUCH),
+    "start_extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
+    "start_correct": (ASKED_BEFORE, *TOO_MUCH),
     "create_organisation": TOO_MUCH,
     "update_organisation": TOO_MUCH,
     "create_invitation": TOO_MUCH,
@@ -350,16 +357,16 @@ class Draw:
 
     def _settle_body(self, name: str, given: dict[str, Any], body: dict[str, Any]) -> None:
         known, pick = self._house.known, self._random.choice
-        if name in ("extract", "correct"):
+        if name in ("start_extract", "start_correct"):
             if "document_id" in body:
                 body["document_id"] = pick(known.documents)
             if body.get("extraction_id") is not None:
                 body["extraction_id"] = pick(known.extractions)
-        elif name == "approve" and known.waiting and body.get("approvals"):
+        elif name == "decide_call" and known.waiting and body.get("approvals"):
             body["run_id"], body["approvals"][0]["call_id"] = pick(known.waiting)
         elif name == "decide_proposals" and known.proposals:
             given["extraction_id"], body["decisions"][0]["id"] = pick(known.proposals)
-        elif name == "set_field":
+        elif name == "set_fields" and "path" in body:
             body["path"] = pick(["vendor.name", "items[0].p", "items[2]", "total", "a.b", '["a.b"]', body["path"]])
         elif name == "restore_version":
             body["version"] = pick([0, 1, body["version"]])

@@ -664,6 +664,8 @@ create table public.documents (
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
+  -- SHA-256 of the original, by which the same file is known again. Null where nobody has read it yet.
+  content_sha256 text check (content_sha256 ~ '^[0-9a-f]{64}$'),
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
   -- Why it failed: one sentence a person can act on, and a code for programs.
   error text,
@@ -691,15 +693,19 @@ create table public.documents (
   check (status <> 'ready' or (media_type is not null and page_count is not null))
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
+  where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
 select private.protect_table('public.documents');
 grant select,
   insert (
-    id, org_id, filename, storage_path, media_type, byte_size, parent_document_id, number_in_parent, unlocked_path)
+    id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
+    unlocked_path)
   on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
-grant update (status, error, error_code, warnings, media_type, byte_size, page_count) on public.documents to authenticated;
+grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count)
+  on public.documents to authenticated;
 
 create table public.document_pages (
   document_id uuid not null,
@@ -1013,6 +1019,9 @@ create table public.extractions (
   -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
   -- themselves and can only be taken away.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
+  -- Whether a value has a score below a half: a person should look at it.
+  is_unsure boolean not null generated always as (
+    jsonb_path_exists(confidence_scores, '$.* ? (@ < 0.5)', '{}', true)) stored,
   -- Rises by one with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
@@ -1268,6 +1277,33 @@ begin
   end if;
 end $$;
 
+-- Deletes a run that has ended, with its events, calls and parts: a member one of their own, an owner any of the
+-- organisation's. What it wrote stays, and what it cost.
+create function public.delete_run(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+begin
+  select * into v_run from public.runs as r
+  where id = p_run_id and (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()))
+    and (root_thread_id is null or exists (
+      select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
+  for update;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
+  if v_run.parent_run_id is not null then
+    raise exception 'The run is part of another one, and goes with that.' using errcode = 'PT409';
+  end if;
+  if v_run.status not in ('completed', 'failed', 'cancelled') then
+    raise exception 'The run has not ended: cancel it first.' using errcode = 'PT409';
+  end if;
+  delete from public.runs where id = p_run_id;
+end $$;
+
 -- Whose run it is. A worker asks before it acts as that user.
 create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -1280,6 +1316,8 @@ as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.fence(uuid, integer) to authenticated;
+revoke execute on function public.delete_run(uuid) from public, anon;
+grant execute on function public.delete_run(uuid) to authenticated;
 grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;
 
 -- run_events.sql
@@ -3399,12 +3437,12 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, as the value that was meant for `p_set` or without what stood at
+-- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` or without what stood at
 -- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
 -- Answers the row as it then stands.
 create function private.written(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null, p_set text[] default null
+  p_removed text[] default null, p_set jsonb default null
 ) returns public.extractions
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -3414,7 +3452,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed), 'set', to_jsonb(p_set)))::text, true);
+    'removed', to_jsonb(p_removed), 'set', p_set))::text, true);
   update public.extractions set
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
@@ -3505,9 +3543,44 @@ begin
   v_row := private.written(
     v_was, v_wanted,
     case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
-    p_evidence, p_set => v_path);
+    p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
   return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
     || private.told(v_was, v_row, v_wanted);
+end $$;
+
+-- Several values, one after the other, as one change: `p_changes` is [{"path": […], "value": …}, …]. All or none.
+create function public.update_extraction_fields(
+  p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb := v_was.extracted_fields;
+  v_change jsonb;
+  v_path text[];
+  v_set jsonb := '[]';
+begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
+    raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
+  end if;
+  for v_change in select value from jsonb_array_elements(p_changes) loop
+    if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
+      raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
+    end if;
+    v_path := private.checked_path(array(select jsonb_array_elements_text(v_change -> 'path')));
+    perform private.check_json(v_change -> 'value', 'A value');
+    v_wanted := private.put(v_wanted, v_path, v_change -> 'value');
+    v_set := v_set || jsonb_build_array(to_jsonb(v_path));
+  end loop;
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -3647,19 +3720,21 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], text[]),
+  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], jsonb),
   private.told(public.extractions, public.extractions, jsonb, text[])
   to authenticated;
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
+  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid),
   public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
   public.decide_extraction_proposal(uuid, uuid, boolean)
   from public, anon;
 grant execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
+  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid),
   public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
   public.decide_extraction_proposal(uuid, uuid, boolean)
@@ -3677,6 +3752,7 @@ declare
   v_old public.extractions;
   v_author uuid;
   v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_set jsonb;
   v_scores jsonb;
   v_evidence jsonb;
   v_nowhere text[];
@@ -3789,8 +3865,9 @@ begin
     end;
   end if;
   if v_said ? 'set' and not private.is_agent() then
-    new.locks := private.locks_at(
-      new.extracted_fields, array(select jsonb_array_elements_text(v_said -> 'set'))) || new.locks;
+    for v_set in select value from jsonb_array_elements(v_said -> 'set') loop
+      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
+    end loop;
   end if;
   -- What scores or proves a value goes with it.
   new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;

@@ -15,6 +15,8 @@ create table public.documents (
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
+  -- SHA-256 of the original, by which the same file is known again. Null where nobody has read it yet.
+  content_sha256 text check (content_sha256 ~ '^[0-9a-f]{64}$'),
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
   -- Why it failed: one sentence a person can act on, and a code for programs.
   error text,
@@ -42,15 +44,19 @@ create table public.documents (
   check (status <> 'ready' or (media_type is not null and page_count is not null))
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
+  where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
 select private.protect_table('public.documents');
 grant select,
   insert (
-    id, org_id, filename, storage_path, media_type, byte_size, parent_document_id, number_in_parent, unlocked_path)
+    id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
+    unlocked_path)
   on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
-grant update (status, error, error_code, warnings, media_type, byte_size, page_count) on public.documents to authenticated;
+grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count)
+  on public.documents to authenticated;
 
 create table public.document_pages (
   document_id uuid not null,

@@ -8,6 +8,7 @@ declare
   v_old public.extractions;
   v_author uuid;
   v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_set jsonb;
   v_scores jsonb;
   v_evidence jsonb;
   v_nowhere text[];
@@ -120,8 +121,9 @@ begin
     end;
   end if;
   if v_said ? 'set' and not private.is_agent() then
-    new.locks := private.locks_at(
-      new.extracted_fields, array(select jsonb_array_elements_text(v_said -> 'set'))) || new.locks;
+    for v_set in select value from jsonb_array_elements(v_said -> 'set') loop
+      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
+    end loop;
   end if;
   -- What scores or proves a value goes with it.
   new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;

@@ -13,12 +13,12 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, as the value that was meant for `p_set` or without what stood at
+-- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` or without what stood at
 -- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
 -- Answers the row as it then stands.
 create function private.written(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null, p_set text[] default null
+  p_removed text[] default null, p_set jsonb default null
 ) returns public.extractions
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -28,7 +28,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed), 'set', to_jsonb(p_set)))::text, true);
+    'removed', to_jsonb(p_removed), 'set', p_set))::text, true);
   update public.extractions set
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
@@ -119,9 +119,44 @@ begin
   v_row := private.written(
     v_was, v_wanted,
     case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
-    p_evidence, p_set => v_path);
+    p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
   return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
     || private.told(v_was, v_row, v_wanted);
+end $$;
+
+-- Several values, one after the other, as one change: `p_changes` is [{"path": […], "value": …}, …]. All or none.
+create function public.update_extraction_fields(
+  p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_was public.extractions := private.locked_extraction(p_extraction_id);
+  v_row public.extractions;
+  v_wanted jsonb := v_was.extracted_fields;
+  v_change jsonb;
+  v_path text[];
+  v_set jsonb := '[]';
+begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
+  if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
+    raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
+  end if;
+  for v_change in select value from jsonb_array_elements(p_changes) loop
+    if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
+      raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
+    end if;
+    v_path := private.checked_path(array(select jsonb_array_elements_text(v_change -> 'path')));
+    perform private.check_json(v_change -> 'value', 'A value');
+    v_wanted := private.put(v_wanted, v_path, v_change -> 'value');
+    v_set := v_set || jsonb_build_array(to_jsonb(v_path));
+  end loop;
+  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
+  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -261,19 +296,21 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], text[]),
+  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], jsonb),
   private.told(public.extractions, public.extractions, jsonb, text[])
   to authenticated;
 revoke execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
+  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid),
   public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
   public.decide_extraction_proposal(uuid, uuid, boolean)
   from public, anon;
 grant execute on function
   public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
+  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
+  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
   public.identify_document(uuid, text), public.complete_extraction(uuid),
   public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
   public.decide_extraction_proposal(uuid, uuid, boolean)

@@ -203,6 +203,33 @@ begin
   end if;
 end $$;
 
+-- Deletes a run that has ended, with its events, calls and parts: a member one of their own, an owner any of the
+-- organisation's. What it wrote stays, and what it cost.
+create function public.delete_run(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run public.runs;
+begin
+  select * into v_run from public.runs as r
+  where id = p_run_id and (
+    org_id in (select private.my_owned_org_ids())
+    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()))
+    and (root_thread_id is null or exists (
+      select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
+  for update;
+  if not found then
+    raise exception 'There is no such run.' using errcode = 'PT404';
+  end if;
+  if v_run.parent_run_id is not null then
+    raise exception 'The run is part of another one, and goes with that.' using errcode = 'PT409';
+  end if;
+  if v_run.status not in ('completed', 'failed', 'cancelled') then
+    raise exception 'The run has not ended: cancel it first.' using errcode = 'PT409';
+  end if;
+  delete from public.runs where id = p_run_id;
+end $$;
+
 -- Whose run it is. A worker asks before it acts as that user.
 create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -215,4 +242,6 @@ as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.fence(uuid, integer) to authenticated;
+revoke execute on function public.delete_run(uuid) from public, anon;
+grant execute on function public.delete_run(uuid) to authenticated;
 grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;

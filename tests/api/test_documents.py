@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 SHAPE = [
     *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
-    *("parent_document_id", "created_at"),
+    *("parent_document_id", "duplicate_of", "created_at"),
 ]
 
 
@@ -65,6 +65,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
             "error": None,
             "error_code": None,
             "parent_document_id": None,
+            "duplicate_of": None,
             "created_at": "",
         }
         document_id = await served.read(UUID(uploaded["id"]))
@@ -217,26 +218,28 @@ async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
             return path
 
         path = put(f"{org_id}/{uuid4()}/März 1.txt")
-        adopted = await served.http.post("/api/documents", json={"storage_path": path})
+        adopted = await served.http.post("/api/documents/adopt", json={"storage_path": path})
         assert adopted.status_code == 201
         assert list(adopted.json()) == SHAPE
         assert adopted.json()["filename"] == "März 1.txt" and adopted.json()["id"] in path
         await served.read(UUID(adopted.json()["id"]))
         assert (await served.http.get(f"/api/documents/{adopted.json()['id']}")).json()["status"] == "ready"
-        problem(await served.http.post("/api/documents", json={"storage_path": path}), 409)
+        problem(await served.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
 
         at_once = {"storage_path": put(f"{org_id}/{uuid4()}/a.txt")}
         answers = await asyncio.gather(*(served.http.post("/api/documents", json=at_once) for _ in range(5)))
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409]
 
-        absent = await served.http.post("/api/documents", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})
+        absent = await served.http.post("/api/documents/adopt", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})
         problem(absent, 404)
-        foreign = await served.http.post("/api/documents", json={"storage_path": put(f"{uuid4()}/{uuid4()}/a.txt")})
+        foreign = await served.http.post(
+            "/api/documents/adopt", json={"storage_path": put(f"{uuid4()}/{uuid4()}/a.txt")}
+        )
         assert (foreign.status_code, foreign.content) == (404, absent.content)
         # Somebody else's document has this id: an object of ours beside it does not tell.
         async with served.client() as other:
             theirs = (await other.post("/api/documents", files={"file": ("b.txt", b"x")})).json()["id"]
-        taken = await served.http.post("/api/documents", json={"storage_path": put(f"{org_id}/{theirs}/a.txt")})
+        taken = await served.http.post("/api/documents/adopt", json={"storage_path": put(f"{org_id}/{theirs}/a.txt")})
         assert (taken.status_code, taken.content) == (404, absent.content)
 
 
@@ -263,7 +266,7 @@ async def test_a_path_that_is_none_is_refused(serve):
             f"{str(org_id).upper()}/{document_id}/a",
             "x" * 3_000,
         ):
-            problem(await served.http.post("/api/documents", json={"storage_path": path}), 422)
+            problem(await served.http.post("/api/documents/adopt", json={"storage_path": path}), 422)
         json_type = {"content-type": "application/json"}
         for body in (
             b"",
@@ -279,7 +282,7 @@ async def test_a_path_that_is_none_is_refused(serve):
             b'{"\\ud800": 1}',
             b'{"storage_path": ' + b"[" * 100_000,
         ):
-            problem(await served.http.post("/api/documents", content=body, headers=json_type), 422)
+            problem(await served.http.post("/api/documents/adopt", content=body, headers=json_type), 422)
 
 
 async def test_what_is_too_large_is_not_taken(serve):

@@ -14,7 +14,7 @@ async def test_a_misspelt_parameter_is_refused_with_the_known_ones(serve):
     async with serve() as served:
         http = served.http
         detail = problem(await http.get("/api/extractions?documentid=x"), 422)
-        assert "documentid" in detail and "before, document_id, limit" in detail
+        assert "documentid" in detail and "before, document_id, document_type, filename, limit" in detail
         # By the name that clients use, not by that of the argument.
         exporting = f"/api/extractions/{uuid4()}/export"
         assert "format, list" in problem(await http.get(f"{exporting}?wanted=csv"), 422)

@@ -10,6 +10,7 @@ import httpx
 import lxml.html
 import pytest
 from answers import problem
+from openapi_spec_validator import validate
 
 from fieldmark.api.app import create_app
 from fieldmark.settings import Settings
@@ -34,6 +35,39 @@ def test_every_operation_says_what_it_does(openapi):
         assert set(operation["tags"]) <= told and operation["tags"], name
         for parameter in operation.get("parameters", []):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
+
+
+READING = {"get", "list", "download", "export"}
+WRITING = {
+    *("upload", "adopt", "read", "start", "decide", "create", "update", "set", "complete", "restore"),
+    *("accept", "leave", "cancel", "delete", "remove", "revoke", "unlock"),
+}
+
+
+def test_an_operation_is_called_by_a_verb_and_what_it_is_about(openapi):
+    for name, operation in operations(openapi):
+        verb, _, noun = operation["operationId"].partition("_")
+        assert noun and operation["operationId"] == operation["operationId"].lower(), name
+        assert verb in (READING if name.startswith("get ") else WRITING), name
+
+
+def test_what_is_one_of_a_few_is_told_as_such(openapi):
+    schemas = openapi["components"]["schemas"]
+    (code, _) = schemas["Run"]["properties"]["error_code"]["anyOf"]
+    assert code == {"$ref": "#/components/schemas/RunError"} == schemas["ErrorEvent"]["properties"]["code"]
+    assert {"cancelled", "model_busy", "max_cost"} <= set(schemas["RunError"]["enum"])
+    assert schemas["Problem"]["properties"]["code"] == {"$ref": "#/components/schemas/ProblemCode"}
+    told = set(schemas["ProblemCode"]["enum"])
+    assert {"invalid", "target_changed", "queue_full", "method_not_allowed", "internal", "password"} <= told
+    for of, name in (("Extraction", "evidence"), ("Proposal", "evidence")):
+        assert schemas[of]["properties"][name]["additionalProperties"] == {"$ref": "#/components/schemas/Evidence"}
+    assert {"$ref": "#/components/schemas/Evidence"} in schemas["ChangedField"]["properties"]["evidence"]["anyOf"]
+    assert schemas["Evidence"]["properties"]["state"]["enum"] == ["found", "blank", "not_found"]
+
+
+def test_the_description_is_an_openapi_s(openapi):
+    validate(openapi)
+    assert openapi["servers"] and openapi["info"]["license"]["identifier"] == "Apache-2.0"
 
 
 def test_the_organisation_s_header_is_described_as_an_id(openapi):
@@ -103,7 +137,9 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
         stream = openapi["paths"][path][verb]["responses"]["200"]["content"]["text/event-stream"]
         assert stream["schema"] == {"$ref": "#/components/schemas/RunEvent"}, path
     upload = openapi["paths"]["/api/documents"]["post"]
-    assert set(upload["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
+    (form,) = upload["requestBody"]["content"].values()
+    assert form["schema"]["properties"]["file"] == {"type": "string", "format": "binary"}
+    assert list(openapi["paths"]["/api/documents/adopt"]["post"]["requestBody"]["content"]) == ["application/json"]
     assert set(upload["responses"]) == {"201", "401", "403", "404", "409", "413", "422", "default"}
     extract = openapi["components"]["schemas"]["ExtractRequest"]
     assert set(extract["properties"]) == {
@@ -117,6 +153,7 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
         "max_cost_usd",
         "max_turns",
         "background",
+        "wait",
     }
 
 

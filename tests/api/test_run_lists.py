@@ -60,7 +60,7 @@ async def test_a_list_of_runs_is_one_statement(serve, clone, statements):
         # A run's id is no cursor, nor is that of another list.
         problem(await served.http.get(f"/api/runs?before={uuid4()}"), 422)
         problem(await served.http.get("/api/documents", params={"before": first["next"]}), 422)
-        assert "before, limit, status" in problem(await served.http.get("/api/runs?task=extract"), 422)
+        assert "before, document_id" in problem(await served.http.get("/api/runs?agent=extraction"), 422)
 
 
 USER = "insert into auth.users (id) values (gen_random_uuid()) returning id"

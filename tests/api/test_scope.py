@@ -27,6 +27,7 @@ pytestmark = pytest.mark.anyio
 NAMED = [
     ("GET", "/api/documents/{document}", None),
     ("GET", "/api/documents/{document}/text", None),
+    ("GET", "/api/documents/{document}/file", None),
     ("GET", "/api/documents/{document}/pages/1", None),
     ("GET", "/api/documents/{document}/pages/1.png", None),
     ("GET", "/api/extractions/{extraction}", None),
@@ -45,6 +46,8 @@ NAMED = [
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
+    ("DELETE", "/api/runs/{run}", None),
+    ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
 UNNAMED = [
@@ -53,7 +56,8 @@ UNNAMED = [
     ("GET", "/api/usage", None),
     ("GET", "/api/runs", None),
     ("GET", "/api/agent/tools", None),
-    ("POST", "/api/documents", {"storage_path": "a/b/c"}),
+    ("POST", "/api/documents/adopt", {"storage_path": "a/b/c"}),
+    ("POST", "/api/documents", {}),
 ]
 # They need a call, a proposal or a document that waits: acceptance/test_approval.py, test_extractions.py and
 # test_passwords.py ask them, as their user and as a stranger.

@@ -20,6 +20,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import documents as service_functions
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents
+from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.rows import DocumentRow
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +93,9 @@ async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service
     assert row.parent_document_id is None
     async with database.as_user(scope) as conn:
         assert (await documents.pages(conn, first.id))[0].text.strip() == "Total: 1"
-        listed = await service_functions.list_page(conn, scope, limit=9, before=None, parent_id=mail_id)
+        listed = await service_functions.list_page(
+            conn, scope, limit=9, before=None, wanted=DocumentFilter(parent_id=mail_id)
+        )
         assert {item.id for item in listed.items} == {first.id, second.id}
     assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}
 
@@ -211,5 +214,7 @@ async def test_another_organisation_sees_nothing_of_it(service, database, make_u
     assert len((await look(database, mine, root_id))[1]) == 1
     async with database.as_user(theirs) as conn:
         assert await documents.children(conn, root_id) == []
-        listed = await service_functions.list_page(conn, theirs, limit=9, before=None, parent_id=root_id)
+        listed = await service_functions.list_page(
+            conn, theirs, limit=9, before=None, wanted=DocumentFilter(parent_id=root_id)
+        )
         assert listed.items == []

@@ -96,6 +96,7 @@ class House:
     shared_thread: UUID
     other_thread: UUID
     thread_run: UUID
+    ended_run: UUID
     other_thread_run: UUID
 
 
@@ -139,6 +140,8 @@ insert into threads (id, org_id, created_by, agent, title, shared, session_id) v
 insert into runs (id, org_id, created_by, agent, task, thread_id) values
   (%(thread_run)s, %(org)s, %(owner)s, 'talker', 'talk', %(thread)s),
   (%(other_thread_run)s, %(other_org)s, %(stranger)s, 'talker', 'talk', %(other_thread)s);
+insert into runs (id, org_id, created_by, agent, task, document_id, extraction_id, status, finished_at) values
+  (%(ended_run)s, %(org)s, %(owner)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'cancelled', now());
 insert into run_events (run_id, number, org_id, body, created_by) values
   (%(thread_run)s, 1, %(org)s, '{}', %(owner)s);
 insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values

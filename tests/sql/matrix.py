@@ -786,6 +786,7 @@ CALLS = [
         "select delete_extraction(%(member_extraction)s)",
         OWNERS | {"member", "service: member"},
     ),
+    Case("delete_run", "call", "of an owner", "select delete_run(%(ended_run)s)", OWNERS),
     Case("delete_thread", "call", "their own", "select delete_thread(%(thread)s)", OWNERS),
     Case("delete_thread", "call", "a shared one", "select delete_thread(%(shared_thread)s)", OWNERS),
     Case(
@@ -800,6 +801,13 @@ CALLS = [
         "call",
         "on theirs",
         "select update_extraction_field(%(extraction)s, '{total}', '13')",
+        MEMBERS,
+    ),
+    Case(
+        "update_extraction_fields",
+        "call",
+        "on theirs",
+        """select update_extraction_fields(%(extraction)s, '[{"path": ["total"], "value": 13}]')""",
         MEMBERS,
     ),
     Case(

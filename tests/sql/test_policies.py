@@ -399,6 +399,7 @@ CALLABLE = {
         # A front end's, exposed by PostgREST:
         "save_extraction_fields",
         "update_extraction_field",
+        "update_extraction_fields",
         "remove_extraction_field",
         "identify_document",
         "complete_extraction",
@@ -408,6 +409,7 @@ CALLABLE = {
         "delete_organisation",
         "delete_document",
         "delete_extraction",
+        "delete_run",
         "delete_thread",
         "remove_member",
         "enter",
@@ -599,6 +601,7 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "fail_document",
         "delete_document",
         "delete_extraction",
+        "delete_run",
         "delete_thread",
         "remove_member",
         "clear_pages",

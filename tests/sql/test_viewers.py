@@ -18,6 +18,7 @@ BOOKKEEPING = {"run_watchers", "usage", "documents", "document_pages"}
 VOLATILE = {
     "public.save_extraction_fields": "(%(extraction)s, '{\"total\": 13}')",
     "public.update_extraction_field": "(%(extraction)s, '{total}', '13')",
+    "public.update_extraction_fields": '(%(extraction)s, \'[{"path": ["total"], "value": 13}]\')',
     "public.remove_extraction_field": "(%(extraction)s, '{total}')",
     "public.identify_document": "(%(extraction)s, 'invoice')",
     "public.complete_extraction": "(%(extraction)s)",
@@ -26,6 +27,7 @@ VOLATILE = {
     "public.decide_extraction_proposal": "(%(extraction)s, %(proposal)s, true)",
     "public.delete_document": "(%(document)s)",
     "public.delete_extraction": "(%(extraction)s)",
+    "public.delete_run": "(%(ended_run)s)",
     "public.delete_thread": "(%(shared_thread)s)",
     "public.delete_organisation": "(%(org)s)",
     "public.remove_member": "(%(org)s, %(member)s)",

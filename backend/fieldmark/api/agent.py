@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, create_model
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, Task
@@ -17,6 +17,7 @@ from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
 from fieldmark.api.shapes import json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
+from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
@@ -26,7 +27,7 @@ from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
 from fieldmark.runtime import Runtime
 from fieldmark.services.extractions import is_valid
-from fieldmark.stores import extractions
+from fieldmark.stores import extractions, runs
 from fieldmark.stores.rows import ExtractionRow
 
 
@@ -40,6 +41,12 @@ Dollars = Annotated[
     AfterValidator(_to_a_millionth),  # what is kept of it; never nothing
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100_000}),
 ]
+
+
+_WAIT = (
+    "false: answer at once, with 202 and the run's id; so does the header `Prefer: respond-async`. "
+    "`GET /api/runs/{id}/events` tells what follows."
+)
 
 
 class RunRequest(BaseModel):
@@ -65,6 +72,7 @@ class RunRequest(BaseModel):
     max_turns: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="How often the model may be asked, where that is less than the service allows."
     )
+    wait: bool = Field(True, description=_WAIT)
 
 
 class RunResult(BaseModel):
@@ -75,10 +83,19 @@ class RunResult(BaseModel):
     extraction: Extraction | None = Field(description="Where the run is about one.")
     answer: str | None
     cost_usd: float | None = Field(description="null where the model's price is not known.")
-    usage: dict[str, Any] | None
+    usage: TokensUsed | None
     waits_for: WaitingCall | None = Field(None, description="The call to decide, where it is `awaiting_approval`.")
     error: str | None = None
-    code: str | None = None
+    code: RunError | None = None
+
+
+class RunAccepted(BaseModel):
+    """A run that goes on by itself: nobody waits for it here."""
+
+    run_id: UUID
+    extraction_id: UUID | None = Field(description="Where the run is about one.")
+    document_id: UUID | None
+    status: RunStatus
 
 
 class Approval(BaseModel):
@@ -92,15 +109,28 @@ class Approval(BaseModel):
     reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
 
 
+_APPROVE: dict[str, JsonValue] = {
+    "run_id": "01936f2e-9a17-7cc2-b1f4-5e8d0a7b2c34",
+    "approvals": [
+        {
+            "call_id": "toolu_01A09q90qw90lq917835lq9",
+            "approved": True,
+            "input": {"path": "total", "value": 12.5, "confidence": 0.9},
+        }
+    ],
+}
+
+
 class ApproveRequest(BaseModel):
     """Decide what a run waits for."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_APPROVE]})
 
     run_id: UUID
     approvals: Annotated[list[Approval], Field(min_length=1, max_length=1)] = Field(
         description="One: a run waits for one call at a time."
     )
+    wait: bool = Field(True, description=_WAIT)
 
 
 class ToolNames(BaseModel):
@@ -112,12 +142,15 @@ class ToolNames(BaseModel):
 
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
+    202: {"model": RunAccepted, "description": "The run goes on; nobody waits for it"},
     **responses(401, 402, 404, 409, 410, 422),
 }
 
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
 ]
+
+Prefer = Annotated[str | None, Header(max_length=200, description="`respond-async` does what `wait: false` does.")]
 
 
 def make_router() -> APIRouter:
@@ -126,7 +159,7 @@ def make_router() -> APIRouter:
     for agent in AGENTS.values():
         for task in agent.tasks.values():
             _add_task(router, agent, task)
-    router.add_api_route("/approve", approve, methods=["POST"], responses=ANSWERS, response_model=None)
+    router.add_api_route("/approve", decide_call, methods=["POST"], responses=ANSWERS, response_model=None)
     router.add_api_route("/tools", list_tools, methods=["GET"], responses=responses(401, 404, 422))
     return router
 
@@ -147,6 +180,7 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
         scope: TheScope,
         runtime: TheRuntime,
         idempotency_key: IdempotencyKey = None,
+        prefer: Prefer = None,
         deltas: Deltas = False,
     ) -> Response:
         options = launch.RunOptions(
@@ -159,6 +193,8 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
             idempotency_key=idempotency_key,
         )
         run_id = await launch.start(runtime.database, scope, task.name, body, prices=runtime.prices, options=options)
+        if _is_not_awaited(request, prefer, wait=body.wait):
+            return await _accepted(runtime, scope, run_id)
         return await _answer(request, runtime, scope, run_id, deltas=deltas)
 
     start.__annotations__["body"] = body_type
@@ -166,17 +202,22 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
         f"/{task.name}",
         start,
         methods=["POST"],
-        name=task.name,
+        name=f"start_{task.name}",
         description=f"{task.description} With `Accept: text/event-stream` the run's events as they come, else the "
-        "result when it has ended. The run goes on if you go away; `/api/runs/{id}/events` shows it again from any "
-        "event.",
+        "result when it has ended; with `wait: false` its id, at once. The run goes on if you go away; "
+        "`/api/runs/{id}/events` shows it again from any event.",
         responses=ANSWERS,
         response_model=None,
     )
 
 
-async def approve(
-    body: ApproveRequest, request: Request, scope: TheScope, runtime: TheRuntime, deltas: Deltas = False
+async def decide_call(
+    body: ApproveRequest,
+    request: Request,
+    scope: TheScope,
+    runtime: TheRuntime,
+    prefer: Prefer = None,
+    deltas: Deltas = False,
 ) -> Response:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
     the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user, or by
@@ -190,6 +231,8 @@ async def approve(
         body.run_id,
         decisions.Decision(said.call_id, said.approved, said.input, said.reason),
     )
+    if _is_not_awaited(request, prefer, wait=body.wait):
+        return await _accepted(runtime, scope, body.run_id)
     return await _answer(request, runtime, scope, body.run_id, after=last, deltas=deltas)
 
 
@@ -207,10 +250,32 @@ async def list_tools(
     )
 
 
+def _wants_events(request: Request) -> bool:
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def _is_not_awaited(request: Request, prefer: str | None, *, wait: bool) -> bool:
+    """Whether the caller goes on at once. (A preference gives way to a stream, which begins at once anyway.)"""
+    preferred = (prefer or "").lower().replace(";", ",").split(",")
+    return not wait or ("respond-async" in map(str.strip, preferred) and not _wants_events(request))
+
+
+async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
+    async with runtime.database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        if run is None:  # deleted meanwhile
+            raise await absent(conn, scope, run_id)
+    accepted = RunAccepted(
+        run_id=run_id, extraction_id=run.extraction_id, document_id=run.document_id, status=run.status
+    )
+    headers = {"Location": f"/api/runs/{run_id}", "Preference-Applied": "respond-async"}
+    return Response(accepted.model_dump_json(), 202, headers, "application/json")
+
+
 async def _answer(
     request: Request, runtime: Runtime, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool
 ) -> Response:
-    if "text/event-stream" in request.headers.get("accept", ""):
+    if _wants_events(request):
         return event_stream(runtime, scope, run_id, after, deltas=deltas)
     run = await end_of(runtime.database, scope, run_id)
     if run.error_code == RunError.DOCUMENT_FAILED:
@@ -228,10 +293,10 @@ async def _answer(
         extraction=None,
         answer=run.answer,
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
-        usage=run.usage,
+        usage=TokensUsed.model_validate(run.usage),
         waits_for=waiting_call(waiting),
         error=run.error,
-        code=run.error_code,
+        code=None if run.error_code is None else RunError(run.error_code),
     )
     valid = None if extraction is None else await is_valid(scope.org_id, extraction)
     return await json_of(_with_extraction, result, extraction, valid)

@@ -33,6 +33,7 @@ from fieldmark.api.known_query import KnownQuery
 from fieldmark.api.permissions import describe_permissions
 from fieldmark.api.problems import add_handlers, describe
 from fieldmark.api.request_log import RequestLog
+from fieldmark.api.shapes import schemas_of
 from fieldmark.api.streams import event_schemas
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
@@ -44,7 +45,8 @@ from fieldmark.worker.jobs import working
 _ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
 
 1. `POST /api/documents` takes the file. 2. `POST /api/agent/extract` starts the agent; ask for `text/event-stream` to
-watch it. 3. `GET /api/extractions/{id}` shows the fields. 4. `POST /api/agent/correct` changes them in words.
+watch it, or send `"wait": false` and follow `GET /api/runs/{id}/events`. 3. `GET /api/extractions/{id}` shows the
+fields. 4. `POST /api/agent/correct` changes them in words.
 
 Errors are `application/problem+json` (RFC 9457) with a stable `code`. Another tenant's id answers exactly like one that
 does not exist."""
@@ -83,6 +85,8 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         title="Fieldmark",
         version="0.1.0",
         description=_ABOUT,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/", "description": "The service that this was read from."}],
         openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
         lifespan=lifespan,
         docs_url=None,  # a page of ours: FastAPI's is a script from elsewhere, and blank without a network
@@ -93,7 +97,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     app.state.own_port = False
     app.state.requests = Counter[UUID]()  # under way, by organisation
     add_handlers(app)
-    describe(app, event_schemas())
+    describe(app, event_schemas() | schemas_of(extractions.Evidence))
     describe_permissions(app)
     forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
     app.add_middleware(Edge, forms=forms, seconds=settings.request_seconds)
@@ -102,8 +106,11 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
-            allow_headers=["authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"],
-            expose_headers=["content-disposition", "retry-after"],
+            allow_headers=[
+                *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
+                *("prefer", "range"),
+            ],
+            expose_headers=["content-disposition", "location", "preference-applied", "retry-after"],
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.

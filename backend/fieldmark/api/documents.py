@@ -12,14 +12,14 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.downloads import StoredFile
 from fieldmark.api.problems import log, responses
-from fieldmark.api.shapes import json_of
+from fieldmark.api.shapes import STORABLE, Filename, Since, Until, json_of
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import DocumentStatus, ReadingError
@@ -28,6 +28,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import documents
 from fieldmark.services.turns import DRAWING
+from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.rows import DocumentRow, PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
 
@@ -51,6 +52,10 @@ class Document(BaseModel):
     error_code: ReadingError | None = Field(description="Why it failed, for programs.")
     parent_document_id: UUID | None = Field(
         description="The document that it was inside of: the mail it was attached to, the archive it was packed into."
+    )
+    duplicate_of: UUID | None = Field(
+        description="The organisation's first document with the same bytes, where this one came later. Told at once of "
+        "an upload, of other files when they are read."
     )
     created_at: datetime
 
@@ -167,23 +172,14 @@ class Page(BaseModel):
                         },
                     }
                 },
-                "application/json": {"schema": StoredObject.model_json_schema()},
             },
         }
     },
 )
 async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime) -> Document:
-    """Upload a file, or adopt an object already in the bucket. Its reading begins at once, as a job."""
-    content_type = request.headers.get("content-type", "")
-    if content_type.startswith("application/json"):
-        try:
-            stored = StoredObject.model_validate_json(await request.body())
-        except ValidationError as error:
-            faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
-            raise RequestValidationError(faults) from None
-        return Document.of(await runtime.documents.adopt(scope, stored.storage_path))
-    if not content_type.startswith("multipart/form-data"):
-        raise Invalid("Send the file as multipart/form-data, in a part named file, or a storage_path as JSON.")
+    """Upload a file. Its reading begins at once, as a job."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise Invalid("Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
         file, password = form.get("file"), form.get("password")
         if not isinstance(file, UploadFile):
@@ -197,6 +193,13 @@ async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime
             return Document.of(await runtime.documents.upload(scope, Path(copy.name), name, password))
 
 
+@router.post("/adopt", status_code=201, responses=responses(401, 404, 409, 413, 422))
+async def adopt_document(body: StoredObject, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Make a document of an object that a front end has put into the bucket `documents` already. Its reading begins at
+    once, as a job."""
+    return Document.of(await runtime.documents.adopt(scope, body.storage_path))
+
+
 @router.get("", responses=responses(401, 404, 422))
 async def list_documents(
     scope: TheScope,
@@ -204,10 +207,18 @@ async def list_documents(
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
     before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
     parent_document_id: Annotated[UUID | None, Query(description="Only those that were inside this document.")] = None,
+    status: Annotated[DocumentStatus | None, Query(description="Only documents of this status.")] = None,
+    media_type: Annotated[
+        str | None, Query(max_length=200, pattern=STORABLE, description="Only files of this type.")
+    ] = None,
+    filename: Filename = None,
+    since: Since = None,
+    until: Until = None,
 ) -> DocumentList:
     """The organisation's documents, newest first."""
+    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until)
     async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_page(conn, scope, limit=limit, before=before, parent_id=parent_document_id)
+        page = await documents.list_page(conn, scope, limit=limit, before=before, wanted=wanted)
     return DocumentList(items=[Document.of(row) for row in page.items], next=page.next)
 
 
@@ -233,6 +244,27 @@ async def read_document(document_id: UUID, given: Password, scope: TheScope, run
 async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
     """Delete a document with its pages, extractions, runs, original, and the documents that were inside it."""
     await runtime.documents.remove(scope, document_id)
+
+
+_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+
+@router.get(
+    "/{document_id}/file",
+    response_class=Response,
+    responses={
+        200: {"description": "The original", "content": _BYTES},
+        206: {"description": "The part of it that `Range` asks for", "content": _BYTES},
+        416: {"description": "It has no such range", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        **responses(401, 404, 422),
+    },
+)
+async def download_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Response:
+    """The file as it was uploaded, with its password if it has one. It is to be stored: whatever it is, no browser
+    shows it as a page. `Range` asks for a part of it."""
+    async with runtime.database.as_user(scope) as conn:
+        row = await documents.get(conn, document_id)
+    return StoredFile(runtime.files, row.storage_path, row.filename, str(row.id))
 
 
 @router.get("/{document_id}/text", response_model=list[PageText], responses=responses(401, 404, 409, 422))

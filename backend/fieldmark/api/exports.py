@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 
 from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.downloads import as_attachment
 from fieldmark.api.problems import responses
 from fieldmark.services.exports.export import MEDIA_TYPES, Format, export
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
-_CONTENT: dict[str, dict[str, str]] = {media_type: {} for media_type in MEDIA_TYPES.values()}
+_CONTENT: dict[str, dict[str, dict[str, str]]] = {
+    media_type: {"schema": {"type": "string"} if media_type.startswith("text/") else {}}
+    for media_type in MEDIA_TYPES.values()
+}
 
 
 @router.get(
@@ -42,12 +45,5 @@ async def export_extraction(
     made = await export(
         runtime.database, runtime.files, runtime.reading_limits, scope, extraction_id, wanted, list_name
     )
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-()") else "_" for c in made.filename)
-    headers = {
-        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(made.filename, safe='')}",
-        "Cache-Control": "private, no-store",
-        "X-Content-Type-Options": "nosniff",
-        # Should a browser show it after all, it is a page of no origin.
-        "Content-Security-Policy": "sandbox",
-    }
+    headers = as_attachment(made.filename) | {"Cache-Control": "private, no-store"}
     return Response(made.content, media_type=made.media_type, headers=headers)

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import FieldError, responses
-from fieldmark.api.shapes import ShownAs, json_of
+from fieldmark.api.shapes import STORABLE, Filename, ShownAs, Since, Until, json_of
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
@@ -26,6 +26,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
+from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import ExtractionRow, PastExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
@@ -219,6 +220,18 @@ class FieldValue(BaseModel):
     value: Any = Field(description="Any JSON.")
 
 
+def _how_many(body: object) -> str:
+    return "<several>" if isinstance(body, list) else "<one>"
+
+
+# (Told apart beforehand: what is wrong with a list is then not also told as what is wrong with an object.)
+FieldValues = Annotated[
+    Annotated[FieldValue, Tag("<one>")]
+    | Annotated[list[FieldValue], Field(min_length=1, max_length=200), Tag("<several>")],
+    Discriminator(_how_many),
+]
+
+
 class DocumentType(BaseModel):
     """What kind of document it is, such as invoice or contract."""
 
@@ -282,12 +295,30 @@ async def list_extractions(
     scope: TheScope,
     runtime: TheRuntime,
     document_id: Annotated[UUID | None, Query(description="Only those of this document.")] = None,
+    status: Annotated[ExtractionStatus | None, Query(description="Only extractions of this status.")] = None,
+    document_type: Annotated[
+        str | None,
+        Query(min_length=1, max_length=200, pattern=STORABLE, description="Only those of documents of this type."),
+    ] = None,
+    to_check: Annotated[
+        bool | None,
+        Query(
+            description="true: only those that a person should look at, since a proposal waits or a value is unsure "
+            "(its score is below 0.5). false: only the others."
+        ),
+    ] = None,
+    filename: Filename = None,
+    since: Since = None,
+    until: Until = None,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
     before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
 ) -> ExtractionList:
     """The organisation's extractions, or those of one document."""
+    wanted = ExtractionFilter(status, document_type, to_check, filename, since, until)
     async with runtime.database.as_user(scope) as conn:
-        page = await extractions.list_page(conn, scope, document_id=document_id, limit=limit, before=before)
+        page = await extractions.list_page(
+            conn, scope, document_id=document_id, limit=limit, before=before, wanted=wanted
+        )
     judged = await extractions.are_valid(runtime.database, scope, page.items)
     items = [
         ExtractionSummary.model_validate({**asdict(row), "valid": valid})
@@ -309,6 +340,13 @@ async def get_extraction(
             return await json_of(PastExtraction.of, await extractions.get_version(conn, extraction_id, version))
         row = await extractions.get(conn, extraction_id)
     return await json_of(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
+
+
+@router.delete("/{extraction_id}", status_code=204, responses=responses(401, 404, 422))
+async def delete_extraction(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
+    """Delete an extraction with its history and its runs, which end. A member may delete their own, an owner any."""
+    async with runtime.database.as_user(scope) as conn:
+        await extractions.remove(conn, extraction_id)
 
 
 @router.patch("/{extraction_id}", response_model=ChangedExtraction, responses=_CHANGES)
@@ -358,14 +396,26 @@ async def get_history(
 
 
 @router.patch("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
-async def set_field(
-    extraction_id: UUID, body: FieldValue, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
+async def set_fields(
+    extraction_id: UUID, body: FieldValues, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
-    """Set one field, to another value or to the one that stands there because it is right: then it is locked, and
-    agents propose another value instead of writing it. Missing objects on the way are made, a list grows at its end. A
-    value that breaks the schema is stored, since the document may say so, and `problems` names it. Where the value
-    stands on a page is its evidence; where it does not, it needs no confidence, because you say so."""
-    return await _write(runtime, scope, extraction_id, if_match, FieldWrite(paths.parse(body.path), body.value))
+    """Set a field, or several at once with a list: that is one version, all of them or none. Each is set to another
+    value, or to the one that stands there because it is right: then it is locked, and agents propose another value
+    instead of writing it. Missing objects on the way are made, a list grows at its end. A value that breaks the schema
+    is stored, since the document may say so, and `problems` names it. Where the value stands on a page is its evidence;
+    where it does not, it needs no confidence, because you say so."""
+    if isinstance(body, FieldValue):
+        return await _write(runtime, scope, extraction_id, if_match, FieldWrite(paths.parse(body.path), body.value))
+    writes = [FieldWrite(paths.parse(one.path), one.value) for one in body]
+    indexes = DocumentIndexes()
+
+    async def attempt() -> Response:
+        made = await extractions.prepare_changes(runtime.database, scope, indexes, extraction_id, writes)
+        return await _change(
+            runtime, scope, extraction_id, if_match, lambda conn: extractions.apply_changes(conn, made)
+        )
+
+    return await again_while_stale(attempt)
 
 
 @router.delete("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
@@ -378,7 +428,9 @@ async def remove_field(
 
 
 @router.post("/{extraction_id}/complete", response_model=ChangedExtraction, responses=_CHANGES)
-async def complete(extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None) -> Response:
+async def complete_extraction(
+    extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
+) -> Response:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
     rule of the schema, say. `problems` lists what it is complete in spite of."""
     return await _change(

@@ -28,14 +28,14 @@ class Health(BaseModel):
     model: str | None = None
 
 
-@router.get("/healthz", summary="Does the process live", responses=responses())
-async def healthz() -> Health:
+@router.get("/healthz", summary="Does the process live", responses=responses(413))
+async def get_health() -> Health:
     """The process answers."""
     return Health(status="ok")
 
 
-@router.get("/readyz", summary="Can it work", responses=responses(503))
-async def readyz(request: Request, runtime: TheRuntime) -> Health:
+@router.get("/readyz", summary="Can it work", responses=responses(413, 503))
+async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
     """The database answers, the worker (if this process has one) works, and no disk that it writes to is full."""
     try:
         async with asyncio.timeout(READY_SECONDS), runtime.database.as_service():

@@ -7,7 +7,8 @@ import math
 import secrets
 from ipaddress import ip_address
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.security import HTTPBearer
 
 from fieldmark.api.auth import TheRuntime
 from fieldmark.api.problems import responses
@@ -23,8 +24,12 @@ DATABASE_SECONDS = 2
 _MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+_bearer = HTTPBearer(auto_error=False, scheme_name="MetricsToken", description="What FIELDMARK_METRICS_TOKEN is.")
+
+
 @router.get(
     "/metrics",
+    dependencies=[Depends(_bearer)],  # for the description: `_check` checks it
     summary="What is counted",
     response_class=Response,
     responses={

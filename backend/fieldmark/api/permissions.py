@@ -37,6 +37,10 @@ FOR_ANYBODY = frozenset({("GET", "/api/me")})
 """What every key may ask."""
 
 
+_OPEN = frozenset({"/healthz", "/readyz"})
+"""What asks for no token, nor for any other."""
+
+
 def permission_of(method: str, path: str) -> Permission | None:
     """What a key must be made for to ask this of a route, by its template; None where no key can be."""
     if (method, path) in FOR_PEOPLE:
@@ -56,6 +60,8 @@ def describe_permissions(app: FastAPI) -> None:
         description = generate()
         for path, item in description["paths"].items():
             for method, operation in item.items():
+                if path in _OPEN:
+                    operation["security"] = []
                 needed = permission_of(method.upper(), path)
                 if needed is None or not operation.get("security"):
                     continue

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from fieldmark.api.request_log import route_of
+from fieldmark.api.shapes import refer, schemas_of
 from fieldmark.domain import paths
 from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unauthenticated, Unavailable
 
@@ -71,6 +72,15 @@ def problem(
     return JSONResponse(body, status, headers, MEDIA_TYPE)
 
 
+def problem_codes() -> list[str]:
+    """Every code that a problem may have."""
+
+    def codes(kind: type[FieldmarkError]) -> set[str]:
+        return {kind.code}.union(*map(codes, kind.__subclasses__()))
+
+    return sorted(codes(FieldmarkError) | {"method_not_allowed"})  # the framework's own, beside `not_found`
+
+
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For a route's OpenAPI: these statuses, and any other error, answer with a Problem."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -82,8 +92,10 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def add_handlers(app: FastAPI) -> None:
     """Let every error of this application leave as a problem, and its OpenAPI say what that is."""
-    shape = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    describe(app, shape.pop("$defs") | {"Problem": shape})
+    shapes = schemas_of(Problem)
+    shapes["Problem"]["properties"]["code"] = {"$ref": "#/components/schemas/ProblemCode"}
+    about = "What went wrong, for programs. More may come."
+    describe(app, shapes | {"ProblemCode": {"type": "string", "enum": problem_codes(), "description": about}})
     app.add_exception_handler(FieldmarkError, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -97,6 +109,7 @@ def describe(app: FastAPI, schemas: dict[str, Any]) -> None:
     def openapi() -> dict[str, Any]:
         description = generate()
         description["components"]["schemas"] |= schemas
+        refer(description)
         for item in description["paths"].values():
             for operation in item.values():
                 for parameter in operation.get("parameters", []):
@@ -149,7 +162,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 def _in_words(fault: dict[str, Any]) -> tuple[str, str]:
     """Where something is wrong, and what."""
-    where, what = fault["loc"][1:], fault["msg"]
+    # (`<several>` and its like are no part of what came.)
+    where, what = tuple(step for step in fault["loc"][1:] if not str(step).startswith("<")), fault["msg"]
     if fault["type"] == "json_invalid" and where:  # its place is a character's number, or in the words already
         return "", f"it is no JSON at character {where[0]}: {fault['ctx']['error']}"
     if not where and fault["type"] == "model_attributes_type":

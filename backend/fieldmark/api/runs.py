@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
+from fieldmark.api.shapes import STORABLE, Filename, Since, Until
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Forgotten, Malformed
@@ -38,11 +39,19 @@ async def list_runs(
     status: Annotated[RunStatus | None, Query(description="Only runs of this status.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
     before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
+    task: Annotated[str | None, Query(max_length=100, pattern=STORABLE, description="Only runs of this task.")] = None,
+    document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
+    extraction_id: Annotated[UUID | None, Query(description="Only those about this extraction.")] = None,
+    filename: Filename = None,
+    since: Since = None,
+    until: Until = None,
 ) -> RunList:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
     behind = None if before is None else runs.RunPage(*Cursor.parse(before, "runs").position)
+    wanted = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
     async with runtime.database.as_user(scope) as conn:
-        page = page_of(await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind), limit, "runs")
+        rows = await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind, wanted=wanted)
+    page = page_of(rows, limit, "runs")
     return RunList(items=listed(page.items), next=page.next)
 
 
@@ -61,6 +70,16 @@ async def get_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
         if row is None:
             raise await absent(conn, scope, run_id)
         return await described(conn, row)
+
+
+@router.delete("/{run_id}", status_code=204, responses=responses(401, 404, 409, 410, 422))
+async def delete_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
+    """Delete a run that has ended, with its events, calls and parts. What it wrote stays, with its history; so does
+    what it cost. A member may delete their own, an owner any."""
+    async with runtime.database.as_user(scope) as conn:
+        if await runs.get(conn, run_id) is None:
+            raise await absent(conn, scope, run_id)
+        await runs.remove(conn, run_id)
 
 
 @router.get(

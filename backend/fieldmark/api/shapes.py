@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ParamSpec
+from typing import Annotated, Any, Final, ParamSpec
 
-from fastapi import Response
-from pydantic import BaseModel, GetJsonSchemaHandler
+from fastapi import Query, Response
+from pydantic import AwareDatetime, BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fieldmark.db.aside import aside
 
 P = ParamSpec("P")
+
+STORABLE: Final = r"^[^\x00]*$"
+"""What a text may be that Postgres is asked for."""
+
+Filename = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=255,
+        pattern=STORABLE,
+        description="Only where this stands in the file's name, in capitals or not.",
+    ),
+]
+Since = Annotated[AwareDatetime | None, Query(description="Only what is from then or later.")]
+Until = Annotated[AwareDatetime | None, Query(description="Only what is from before then.")]
 
 
 async def json_of(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> Response:
@@ -32,4 +47,27 @@ class ShownAs:
     model: type[BaseModel]
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return handler(self.model.__pydantic_core_schema__)
+        # Pydantic would write the model out in every place: `refer` makes one schema of it that all refer to.
+        return {_SHOWN: self.model.__name__}
+
+
+def schemas_of(model: type[BaseModel]) -> dict[str, Any]:
+    """For the OpenAPI: a model, and those that it is made of, by name."""
+    shape = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return shape.pop("$defs", {}) | {model.__name__: shape}
+
+
+def refer(description: Any) -> None:
+    """Let all that is `ShownAs` a model refer to its schema, all through an OpenAPI."""
+    if isinstance(description, dict):
+        node: dict[str, Any] = description
+        if (name := node.pop(_SHOWN, None)) is not None:
+            node["$ref"] = f"#/components/schemas/{name}"
+        for below in node.values():
+            refer(below)
+    elif isinstance(description, list):
+        for below in description:  # pyright: ignore[reportUnknownVariableType]
+            refer(below)
+
+
+_SHOWN: Final = "x-shown-as"

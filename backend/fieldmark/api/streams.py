@@ -16,16 +16,11 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runtime import Runtime
 
-_EXAMPLE = """\
-id: 1
-data: {"type": "run", "run_id": "…", "extraction_id": "…"}
-
-id: 2
-data: {"type": "text", "text": "I read first."}
-
-"""
 STREAM: dict[str, Any] = {
-    "text/event-stream": {"schema": {"$ref": "#/components/schemas/RunEvent"}, "example": _EXAMPLE}
+    "text/event-stream": {
+        "schema": {"$ref": "#/components/schemas/RunEvent"},
+        "example": {"type": "text", "text": "I read first."},
+    }
 }
 """For a route's OpenAPI: what such a stream looks like. The schema is that of one event's data."""
 
@@ -35,6 +30,9 @@ def event_schemas() -> dict[str, Any]:
     union = EVENT.json_schema(ref_template="#/components/schemas/{model}")
     schemas: dict[str, Any] = union.pop("$defs")
     schemas["JsonValue"] = {"description": "Any JSON value."}
+    # Passed on as the row has it, and told as what the service writes.
+    of_field = schemas["ChangedField"]["properties"]["evidence"]
+    of_field["anyOf"] = [{"$ref": "#/components/schemas/Evidence"}, {"type": "null"}]
     about = "What a run tells: the data of one event of its stream, told apart by `type`."
     return {"RunEvent": {"title": "RunEvent", "description": about, **union}, **schemas}
 

@@ -20,6 +20,8 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 
+from fieldmark.domain.statuses import RunError
+
 
 def _describe(schema: JsonSchemaValue) -> None:
     """Make a schema say what readers meet: a field that may be left out is never null, all others are always there."""
@@ -201,7 +203,7 @@ class ErrorEvent(EventBase):
 
     type: Literal["error"] = "error"
     error: str = Field(description="Why, in a sentence that a person can act on.")
-    code: str = Field(description="Stable: programs may compare it.", examples=["model_busy"])
+    code: RunError = Field(description="Stable: programs may compare it.", examples=["model_busy"])
     run_id: UUID
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
@@ -37,6 +38,7 @@ from fieldmark.services import einvoices
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
+from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.rows import DocumentRow, NewChild, NewPage, PageRow, PageText
 
 log = structlog.get_logger()
@@ -63,6 +65,7 @@ class DocumentService:
         """
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
+        content_sha256 = await asyncio.to_thread(_sha256, source)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
@@ -82,6 +85,7 @@ class DocumentService:
                     storage_path=path,
                     byte_size=size,
                     unlocked_path=unlocked_path,
+                    content_sha256=content_sha256,
                 )
                 assert document is not None  # its id is new
                 return document
@@ -174,10 +178,13 @@ class DocumentService:
             if document is None or document.status is not DocumentStatus.READING:
                 return
             above = await _containers(conn, document)
+        content_sha256: str | None = None
         with tempfile.TemporaryDirectory(prefix="fieldmark-unpacked-") as folder:
             unpack_to = Path(folder) if len(above) < MAX_DEPTH else None
             try:
                 async with self._files.local(document.readable_path) as path:
+                    if document.unlocked_path is None:  # else this is not the file as it came
+                        content_sha256 = await asyncio.to_thread(_sha256, path)
                     reading = await read_file(path, document.filename, self._limits, unpack_to=unpack_to)
             except (Unreadable, NotFound, TooLarge) as error:
                 # Not its sentence, which may name the file's ending.
@@ -202,6 +209,7 @@ class DocumentService:
                 document_id,
                 media_type=reading.media_type,
                 page_count=len(reading.pages),
+                content_sha256=content_sha256,
                 warnings=[*reading.warnings, *disagreements],
             )
             if children:
@@ -286,6 +294,11 @@ class DocumentService:
             )
 
 
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 async def get(conn: Connection, document_id: UUID) -> DocumentRow:
     """One document. Raises NotFound."""
     row = await documents.get(conn, document_id)
@@ -321,12 +334,11 @@ async def get_page(conn: Connection, document_id: UUID, number: int) -> PageRow:
 
 
 async def list_page(
-    conn: Connection, scope: Scope, *, limit: int, before: str | None, parent_id: UUID | None = None
+    conn: Connection, scope: Scope, *, limit: int, before: str | None, wanted: DocumentFilter | None = None
 ) -> Page[DocumentRow]:
-    """A page of the organisation's documents, newest first; with `parent_id`, of those that were inside that one.
-    Raises Invalid for a cursor that is none."""
+    """A page of the organisation's documents, newest first. Raises Invalid for a cursor that is none."""
     behind = None if before is None else Cursor.parse(before, "documents").position
-    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind, parent_id=parent_id)
+    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind, wanted=wanted)
     return page_of(rows, limit, "documents")
 
 

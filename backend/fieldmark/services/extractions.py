@@ -35,7 +35,7 @@ from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.stores import extractions
-from fieldmark.stores.extractions import Stored
+from fieldmark.stores.extractions import ExtractionFilter, Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
 
 MOST_CHANGES_SHOWN: Final = 2_000
@@ -154,13 +154,19 @@ async def get_version(conn: Connection, extraction_id: UUID, version: int) -> Pa
 
 
 async def list_page(
-    conn: Connection, scope: Scope, *, document_id: UUID | None, limit: int, before: str | None
+    conn: Connection,
+    scope: Scope,
+    *,
+    document_id: UUID | None,
+    limit: int,
+    before: str | None,
+    wanted: ExtractionFilter | None = None,
 ) -> Page[ExtractionSummaryRow]:
     """A page of the organisation's extractions, or of those of one document, newest first. Raises Invalid for a cursor
     that is none."""
     behind = None if before is None else Cursor.parse(before, "extractions").position
     rows = await extractions.list_extractions(
-        conn, scope.org_id, document_id=document_id, limit=limit + 1, behind=behind
+        conn, scope.org_id, document_id=document_id, limit=limit + 1, behind=behind, wanted=wanted
     )
     return page_of(rows, limit, "extractions")
 
@@ -289,6 +295,32 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
     return WrittenFields(stored, shown.not_found, reopened)
 
 
+async def prepare_changes(
+    database: Database, scope: Scope, indexes: DocumentIndexes, extraction_id: UUID, writes: Sequence[FieldWrite]
+) -> list[PreparedWrite]:
+    """A person's writes with their evidence, ready to be applied as one change. Raises as `prepare_write`, and Invalid
+    where two of them are of one place."""
+    at = {write.path for write in writes}
+    for write in writes:
+        if len(at) < len(writes) or any(write.path[:depth] in at for depth in range(len(write.path))):
+            raise Invalid(f"Two of the changes are of one place: at {paths.name(write.path)}, or what it stands in.")
+    return [await prepare_write(database, scope, indexes, extraction_id, write, PERSON) for write in writes]
+
+
+async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> Stored:
+    """Write what was prepared: all of it as one version, or nothing. Raises as `apply`."""
+    changes: list[tuple[list[str], JsonValue]] = []
+    confidences: dict[str, float] = {}
+    evidence: dict[str, JsonValue] = {}
+    for one in prepared:
+        shown = await _news(one, await _as_it_stands(conn, one))
+        assert isinstance(one.write, FieldWrite)  # what `prepare_changes` takes
+        changes.append((paths.to_sql(one.write.path), one.write.value))
+        confidences |= shown.confidences
+        evidence |= shown.evidence
+    return await extractions.update_fields(conn, prepared[0].row.id, changes, confidences, evidence)
+
+
 async def preview(conn: Connection, extraction_id: UUID, write: Write) -> Preview:
     """What a write would change as the extraction stands now, and what must still stand when it is done: the old values
     and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
@@ -392,6 +424,11 @@ async def restore(conn: Connection, prepared: PreparedRestore) -> Stored:
     write = PreparedWrite(prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset())
     shown = await _news(write, await _as_it_stands(conn, write))
     return await extractions.restore(conn, prepared.row.id, prepared.version, shown.confidences, shown.evidence)
+
+
+async def remove(conn: Connection, extraction_id: UUID) -> None:
+    """Delete an extraction with its runs. Raises NotFound."""
+    await extractions.remove(conn, extraction_id)
 
 
 async def unlock(conn: Connection, extraction_id: UUID, path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -10,8 +12,10 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.rows import (
+    Conditions,
     DocumentRow,
     NewChild,
     NewPage,
@@ -19,6 +23,7 @@ from fieldmark.stores.rows import (
     PageText,
     PageWordsRow,
     Position,
+    asked,
     cursor_of,
     large_json,
     large_rows,
@@ -26,7 +31,10 @@ from fieldmark.stores.rows import (
 
 _COLUMNS = (
     "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
-    "storage_path, unlocked_path"
+    "storage_path, unlocked_path, content_sha256, (select first.id from public.documents as first "
+    "where first.org_id = documents.org_id and first.content_sha256 = documents.content_sha256 "
+    "and (first.created_at, first.id) < (documents.created_at, documents.id) "
+    "order by first.created_at, first.id limit 1) as duplicate_of"
 )
 
 
@@ -39,15 +47,16 @@ async def add(
     storage_path: str,
     byte_size: int,
     unlocked_path: str | None = None,
+    content_sha256: str | None = None,
 ) -> DocumentRow | None:
     """The inserted document; its trigger puts the reading into the queue in the same transaction. None where the id is
     taken, by whomever."""
     cursor = await cursor_of(
         conn,
         DocumentRow,
-        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path)
-            values (%s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
-        (document_id, org_id, filename, storage_path, byte_size, unlocked_path),
+        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256)
+            values (%s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
+        (document_id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256),
     )
     return await cursor.fetchone()
 
@@ -121,16 +130,39 @@ async def abandon(conn: Connection, document_id: UUID, reason: str) -> None:
     await conn.execute("select private.fail_document(%s, %s)", (document_id, reason))
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """Which documents a list has; None asks for nothing. `name` is a part of the file's name, in capitals or not;
+    `since` is the first moment of their upload, `until` the first that is too late."""
+
+    parent_id: UUID | None = None
+    status: DocumentStatus | None = None
+    media_type: str | None = None
+    name: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 async def list_documents(
-    conn: Connection, org_id: UUID, *, limit: int, behind: Position | None = None, parent_id: UUID | None = None
+    conn: Connection,
+    org_id: UUID,
+    *,
+    limit: int,
+    behind: Position | None = None,
+    wanted: DocumentFilter | None = None,
 ) -> list[DocumentRow]:
-    """The newest `limit` documents of an organisation, or those that come behind a position in that order; with
-    `parent_id` those that were inside that document."""
-    where: list[LiteralString] = ["org_id = %(org)s"]
-    parameters: dict[str, Any] = {"org": org_id, "limit": limit}
-    if parent_id is not None:
-        where.append("parent_document_id = %(parent)s")
-        parameters["parent"] = parent_id
+    """The newest `limit` documents of an organisation, or those that come behind a position in that order."""
+    wanted = wanted or DocumentFilter()
+    conditions: Conditions = {
+        "parent_document_id = %(parent_id)s": wanted.parent_id,
+        "status = %(status)s": wanted.status,
+        "media_type = %(media_type)s": wanted.media_type,
+        "position(lower(%(name)s) in lower(filename)) > 0": wanted.name,
+        "created_at >= %(since)s": wanted.since,
+        "created_at < %(until)s": wanted.until,
+    }
+    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
+    parameters: dict[str, Any] = {"org": org_id, "limit": limit, **asdict(wanted)}
     if behind is not None:
         where.append("(created_at, id) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
@@ -192,12 +224,20 @@ async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Se
 
 
 async def finish_reading(
-    conn: Connection, document_id: UUID, *, media_type: str, page_count: int, warnings: Sequence[ReadingWarning] = ()
+    conn: Connection,
+    document_id: UUID,
+    *,
+    media_type: str,
+    page_count: int,
+    content_sha256: str | None = None,
+    warnings: Sequence[ReadingWarning] = (),
 ) -> None:
     """The document is ready; its trigger puts waiting runs into the queue in the same transaction."""
     await conn.execute(
-        "update public.documents set status = 'ready', media_type = %s, page_count = %s, warnings = %s where id = %s",
-        (media_type, page_count, Jsonb([warning.to_json() for warning in warnings]), document_id),
+        """update public.documents set status = 'ready', media_type = %s, page_count = %s, warnings = %s,
+             content_sha256 = coalesce(content_sha256, %s)
+           where id = %s""",
+        (media_type, page_count, Jsonb([warning.to_json() for warning in warnings]), content_sha256, document_id),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
@@ -13,7 +14,9 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
+from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.stores.rows import (
+    Conditions,
     CorrectedRow,
     ExtractionRow,
     ExtractionSummaryRow,
@@ -22,6 +25,7 @@ from fieldmark.stores.rows import (
     LockedRow,
     PastExtractionRow,
     Position,
+    asked,
     cursor_of,
     large_json,
     large_rows,
@@ -93,16 +97,48 @@ async def lock(conn: Connection, extraction_id: UUID) -> LockedRow | None:
     return rows[0] if rows else None
 
 
+@dataclass(frozen=True, slots=True)
+class ExtractionFilter:
+    """Which extractions a list has; None asks for nothing. `to_check`: whether a person should look at it, since a
+    proposal waits or a value is unsure (its score is below a half). `name` is a part of the file's name, in capitals or
+    not; `since` is the first moment at which they began, `until` the first that is too late."""
+
+    status: ExtractionStatus | None = None
+    document_type: str | None = None
+    to_check: bool | None = None
+    name: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 async def list_extractions(
-    conn: Connection, org_id: UUID, *, document_id: UUID | None, limit: int, behind: Position | None = None
+    conn: Connection,
+    org_id: UUID,
+    *,
+    document_id: UUID | None,
+    limit: int,
+    behind: Position | None = None,
+    wanted: ExtractionFilter | None = None,
 ) -> list[ExtractionSummaryRow]:
     """The newest `limit` extractions of an organisation (of one document, if it is given), or those that come behind a
     position in that order."""
-    where: list[LiteralString] = ["org_id = %(org)s"]
-    parameters: dict[str, Any] = {"org": org_id, "limit": limit}
-    if document_id is not None:
-        where.append("document_id = %(document)s")
-        parameters |= {"document": document_id}
+    wanted = wanted or ExtractionFilter()
+    conditions: Conditions = {
+        "document_id = %(document)s": document_id,
+        "status = %(status)s": wanted.status,
+        "document_type = %(document_type)s": wanted.document_type,
+        """%(to_check)s = (e.is_unsure or exists (
+            select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending'))
+        """: wanted.to_check,
+        """exists (
+            select from public.documents as d
+            where d.id = e.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
+        """: wanted.name,
+        "created_at >= %(since)s": wanted.since,
+        "created_at < %(until)s": wanted.until,
+    }
+    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
+    parameters: dict[str, Any] = {"org": org_id, "limit": limit, "document": document_id, **asdict(wanted)}
     if behind is not None:
         where.append("(created_at, id) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
@@ -247,6 +283,26 @@ async def update_field(
             extraction_id,
             list(path),
             await large_json(value),
+            await large_json(dict(confidences)),
+            await large_json(dict(evidence)),
+        ),
+    )
+
+
+async def update_fields(
+    conn: Connection,
+    extraction_id: UUID,
+    changes: Sequence[tuple[Sequence[str], JsonValue]],
+    confidences: Mapping[str, float],
+    evidence: Mapping[str, JsonValue],
+) -> Stored:
+    """Write values at paths, as one change; the value read back is all fields."""
+    return await _call(
+        conn,
+        "select public.update_extraction_fields(%s, %s, %s, %s) as answer",
+        (
+            extraction_id,
+            await large_json([{"path": list(path), "value": value} for path, value in changes]),
             await large_json(dict(confidences)),
             await large_json(dict(evidence)),
         ),

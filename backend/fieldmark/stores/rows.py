@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
 from uuid import UUID
 
 from psycopg import AsyncCursor
@@ -25,7 +25,15 @@ from fieldmark.domain.statuses import Actor, DocumentStatus, ExtractionStatus
 Fields: TypeAlias = dict[str, JsonValue]
 """A JSON object."""
 
+Conditions: TypeAlias = dict[LiteralString, object]
+"""What a list may be narrowed by: each condition with the value that it names, None where nothing is asked."""
+
 T = TypeVar("T")
+
+
+def asked(conditions: Conditions) -> list[LiteralString]:
+    """The conditions that something is asked for."""
+    return [condition for condition, value in conditions.items() if value is not None]
 
 
 def row_of(row_class: type[T]) -> Callable[[Any], Callable[[Sequence[Any]], T]]:
@@ -119,7 +127,8 @@ def _maker(row_class: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
     """An uploaded file, or one that was inside another, whose child it then is. `storage_path` is where its original
-    lies, `unlocked_path` a copy without the original's password. What is told from the content is None until it is
+    lies, `unlocked_path` a copy without the original's password. `duplicate_of` is the first document with the same
+    bytes, if this came later. What is told from the content is None until it is
     read."""
 
     id: UUID
@@ -134,6 +143,8 @@ class DocumentRow:
     created_at: datetime
     storage_path: str
     unlocked_path: str | None
+    content_sha256: str | None = None
+    duplicate_of: UUID | None = None
 
     @property
     def readable_path(self) -> str:

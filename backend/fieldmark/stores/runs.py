@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -21,6 +21,7 @@ from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
+from fieldmark.stores.rows import Conditions, asked
 from fieldmark.stores.tool_calls import CallRow
 
 
@@ -275,15 +276,46 @@ _OR_DECIDED = """or (select private.why_not_decide_of(%(org)s, null, null)) = ''
     not in (select private.decided_by_others(%(org)s))"""
 
 
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs a list has; None asks for nothing. `name` is a part of the file's name, in capitals or not; `since` is
+    the first moment at which they were started, `until` the first that is too late."""
+
+    task: str | None = None
+    document_id: UUID | None = None
+    extraction_id: UUID | None = None
+    name: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 async def list_runs(
-    conn: Connection, scope: Scope, *, status: str | None, limit: int, after: RunPage | None
+    conn: Connection,
+    scope: Scope,
+    *,
+    status: str | None,
+    limit: int,
+    after: RunPage | None,
+    wanted: RunFilter | None = None,
 ) -> list[ListedRun]:
     """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order. One
     statement, however many they are. With those that wait for a person come those of others that the user decides."""
     waiting = status == RunStatus.AWAITING_APPROVAL
     of_them = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
-    conditions = ["r.org_id = %(org)s", of_them]
-    conditions += ["r.status = %(status)s"] if status is not None else []
+    wanted = wanted or RunFilter()
+    optional: Conditions = {
+        "r.status = %(status)s": status,
+        "r.task = %(task)s": wanted.task,
+        "r.document_id = %(document_id)s": wanted.document_id,
+        "r.extraction_id = %(extraction_id)s": wanted.extraction_id,
+        """exists (
+            select from public.documents as d
+            where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
+        """: wanted.name,
+        "r.created_at >= %(since)s": wanted.since,
+        "r.created_at < %(until)s": wanted.until,
+    }
+    conditions = ["r.org_id = %(org)s", of_them, *asked(optional)]
     conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
     place = {"created_at": after.created_at, "id": after.id} if after is not None else {}
     cursor = await conn.execute(
@@ -297,7 +329,7 @@ async def list_runs(
               on c.run_id = r.id and c.id = r.waiting_call and r.status = 'awaiting_approval'
             left join public.documents as d on d.id = r.document_id
             order by r.created_at desc, r.id desc""".encode(),
-        {"org": scope.org_id, "user": scope.user_id, "status": status, "limit": limit, **place},
+        {"org": scope.org_id, "user": scope.user_id, "status": status, "limit": limit, **asdict(wanted), **place},
     )
     return [_listed(row) for row in await cursor.fetchall()]
 
@@ -535,6 +567,11 @@ async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
            where {column} = %s and status = 'awaiting_approval'""".encode(),
         (reason, subject.extraction_id or subject.thread_id),
     )
+
+
+async def remove(conn: Connection, run_id: UUID) -> None:
+    """Delete a run that has ended, with its events and calls. Raises NotFound, and Conflict for one that has not."""
+    await conn.execute("select public.delete_run(%s)", (run_id,))
 
 
 async def fail(conn: Connection, run_id: UUID, error: str, code: RunError) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.agents.extraction.offline.rules import answer
@@ -37,10 +37,23 @@ from fieldmark.tools.toolset import Toolset
 _MAX_WORDS = 20_000
 
 
+_EXTRACT: dict[str, JsonValue] = {
+    "document_id": "01936f2e-8f5c-7a41-9c55-0d2f3c1b6a90",
+    "schema": {
+        "type": "object",
+        "properties": {"invoice_number": {"type": "string"}, "total": {"type": "number"}},
+        "required": ["total"],
+    },
+    "instructions": "Amounts are net.",
+    "approval": "ask",
+    "wait": False,
+}
+
+
 class ExtractRequest(BaseModel):
     """Extract the fields of a document."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXTRACT]})
 
     document_id: UUID
     json_schema: dict[str, Any] | None = Field(

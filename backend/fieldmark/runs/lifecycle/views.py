@@ -9,8 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.events import ShownChange
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.events import ShownChange, TokensUsed
+from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.stores.runs import ListedRun, RunRow
 
@@ -44,9 +44,9 @@ class Run(BaseModel):
     finished_at: datetime | None
     answer: str | None
     error: str | None
-    error_code: str | None
+    error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
     cost_usd: float | None
-    usage: dict[str, JsonValue] | None
+    usage: TokensUsed | None
 
 
 async def described(conn: Connection, row: RunRow) -> Run:
@@ -88,7 +88,7 @@ def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
         finished_at=row.finished_at,
         answer=row.answer,
         error=row.error,
-        error_code=row.error_code,
+        error_code=None if row.error_code is None else RunError(row.error_code),
         cost_usd=None if row.cost_usd is None else float(row.cost_usd),
-        usage=row.usage,
+        usage=TokensUsed.model_validate(row.usage),
     )

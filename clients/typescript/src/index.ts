@@ -1,0 +1,154 @@
+/** Fieldmark's API: what is generated from its description, and a layer for events, resuming and approvals. */
+
+import { createClient, createConfig, type Client } from './generated/client/index.js';
+import { decideCall, getRun } from './generated/sdk.gen.js';
+import type { Problem, RunAccepted, RunEvent, RunResult, WaitingCall } from './generated/types.gen.js';
+
+export * from './generated/index.js';
+
+/** What the service refused, and why. `problem.code` is stable. */
+export class FieldmarkError extends Error {
+  override readonly name = 'FieldmarkError';
+
+  constructor(
+    readonly status: number,
+    readonly problem: Problem | undefined,
+  ) {
+    super(problem?.detail ?? `The service answered with ${status}.`);
+  }
+}
+
+/** An event with its number. Deltas and progress are not kept: they have none. */
+export interface Told {
+  id?: number;
+  event: RunEvent;
+}
+
+/** What a person says of a call. `input`: other arguments than the agent's. */
+export type Decision =
+  | { approved: true; input?: Record<string, unknown> }
+  | { approved: false; reason?: string };
+
+export interface FollowOptions {
+  /** The number of the last event that was seen: what follows it comes. */
+  after?: number;
+  /** Also what the model says while it says it. */
+  deltas?: boolean;
+  /** Decides the call that the run waits for; then its events go on. Without it they end there. */
+  decide?: (call: WaitingCall) => Decision | Promise<Decision>;
+  signal?: AbortSignal;
+}
+
+const MOST_FAILURES = 6;
+
+/** A service, and who asks it: a key (`fm_…`) or a token, and one of the caller's organisations. */
+export class Fieldmark {
+  readonly client: Client;
+
+  constructor(options: { baseUrl: string; key: string; organisationId?: string }) {
+    const headers = options.organisationId === undefined ? {} : { 'X-Org-Id': options.organisationId };
+    this.client = createClient(createConfig({ baseUrl: options.baseUrl, auth: () => options.key, headers }));
+    this.client.interceptors.error.use((problem, response) => {
+      // Without a response nobody was reached; that says its own.
+      return response === undefined ? problem : new FieldmarkError(response.status, asProblem(problem));
+    });
+  }
+
+  /** Spread into a generated function's options: this client, and what it refuses is thrown as a FieldmarkError. */
+  get call(): { client: Client; throwOnError: true } {
+    return { client: this.client, throwOnError: true };
+  }
+
+  /**
+   * The events of a run behind `after`, to its end or to the call that it waits for. A connection that is lost is made
+   * again behind the last event that came, so none is missed or doubled. Break out of the loop to stop.
+   */
+  async *follow(runId: string, options: FollowOptions = {}): AsyncGenerator<Told> {
+    let after = options.after ?? 0;
+    let last: RunEvent | undefined;
+    for (let failures = 0; ; ) {
+      try {
+        for await (const told of this.#stream(runId, after, options)) {
+          failures = 0;
+          if (told.id !== undefined) {
+            after = told.id;
+            last = told.event;
+          }
+          yield told;
+        }
+      } catch (error) {
+        options.signal?.throwIfAborted();
+        if (error instanceof FieldmarkError && error.status < 500 && error.status !== 429) throw error;
+        if (++failures > MOST_FAILURES) throw error;
+        await new Promise((done) => setTimeout(done, Math.min(100 * 2 ** failures, 5000)));
+        continue;
+      }
+      const waiting = last === undefined || last.type === 'approval' ? await this.#waiting(runId, options) : undefined;
+      if (waiting !== undefined && options.decide !== undefined) {
+        await this.decide(runId, waiting.call_id, await options.decide(waiting));
+        last = undefined;
+      } else if (last === undefined || isLast(last)) {
+        return;
+      } else if (++failures > MOST_FAILURES) {
+        throw new Error('The stream of events ended again and again before the run did.');
+      }
+    }
+  }
+
+  /** Say what becomes of the call that a run waits for. When this answers, it is done, and the run goes on. */
+  async decide(runId: string, callId: string, decision: Decision): Promise<RunAccepted | RunResult> {
+    const body = { run_id: runId, approvals: [{ call_id: callId, ...decision }], wait: false };
+    return (await decideCall({ ...this.call, body })).data;
+  }
+
+  /** The call that the run waits for, as it would change things now. It may have been shown before. */
+  async #waiting(runId: string, options: FollowOptions): Promise<WaitingCall | undefined> {
+    if (options.decide === undefined) return undefined;
+    return (await getRun({ ...this.call, path: { run_id: runId } })).data.waits_for ?? undefined;
+  }
+
+  async *#stream(runId: string, after: number, options: FollowOptions): AsyncGenerator<Told> {
+    const { data } = await this.client.get<ReadableStream<Uint8Array>, Problem, true>({
+      url: '/api/runs/{run_id}/events',
+      path: { run_id: runId },
+      query: { deltas: options.deltas ?? false },
+      headers: { 'Last-Event-ID': String(after) },
+      security: [{ scheme: 'bearer', type: 'http' }],
+      parseAs: 'stream',
+      signal: options.signal ?? null,
+      throwOnError: true,
+    });
+    const decoder = new TextDecoder();
+    let text = '';
+    for await (const bytes of data as unknown as AsyncIterable<Uint8Array>) {
+      text += decoder.decode(bytes, { stream: true });
+      const parts = text.split('\n\n');
+      text = parts.pop() ?? '';
+      for (const part of parts) {
+        const told = asTold(part);
+        if (told !== undefined) yield told;
+      }
+    }
+  }
+}
+
+/** Whether nothing follows this event until a person does something. */
+export function isLast(event: RunEvent): boolean {
+  return event.type === 'complete' || event.type === 'error' || event.type === 'approval';
+}
+
+function asTold(part: string): Told | undefined {
+  let id: number | undefined;
+  let data = '';
+  for (const line of part.split('\n')) {
+    if (line.startsWith('id: ')) id = Number(line.slice(4));
+    else if (line.startsWith('data: ')) data += line.slice(6);
+  }
+  if (data === '') return undefined; // a comment: a sign of life
+  const event = JSON.parse(data) as RunEvent;
+  return id === undefined ? { event } : { id, event };
+}
+
+function asProblem(answer: unknown): Problem | undefined {
+  return typeof answer === 'object' && answer !== null && 'detail' in answer ? (answer as Problem) : undefined;
+}

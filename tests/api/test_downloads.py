@@ -1,0 +1,79 @@
+"""The file as it came: downloaded, and known again when it comes once more."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+from answers import INVOICE, problem
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_original_is_downloaded_and_never_shown(serve):
+    page = b"<script>alert(1)</script><p>Total: 1"
+    async with serve() as served:
+        uploaded = (await served.http.post("/api/documents", files={"file": ('Größe "1".html', page)})).json()
+        at = f"/api/documents/{uploaded['id']}/file"
+        answer = await served.http.get(at)
+        assert (answer.status_code, answer.content) == (200, page)
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["content-disposition"].startswith("attachment; filename=")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"] == "sandbox"
+        assert "private" in answer.headers["cache-control"]
+
+        part = await served.http.get(at, headers={"range": "bytes=8-12"})
+        assert (part.status_code, part.content) == (206, page[8:13])
+        assert part.headers["content-range"] == f"bytes 8-12/{len(page)}"
+        assert (
+            part.headers["x-content-type-options"] == "nosniff" and "attachment" in part.headers["content-disposition"]
+        )
+        same = {"range": "bytes=0-3", "if-range": answer.headers["etag"]}
+        assert (await served.http.get(at, headers=same)).status_code == 206
+        assert (await served.http.get(at, headers={**same, "if-range": '"other"'})).content == page
+        assert (await served.http.get(at, headers={"range": "bytes=900-"})).status_code == 416
+        problem(await served.http.get(f"/api/documents/{uuid4()}/file"), 404)
+        async with served.client() as stranger:
+            problem(await stranger.get(at), 404)
+
+
+async def test_a_document_whose_original_is_lost_says_so(serve):
+    async with serve() as served:
+        document_id = await served.document()
+        for file in (served.service.settings.home / "files").rglob("a.txt"):
+            file.unlink()
+        problem(await served.http.get(f"/api/documents/{document_id}/file"), 404)
+
+
+async def test_the_same_bytes_are_known_again_in_their_organisation_only(serve):
+    async with serve() as served:
+        content = INVOICE.read_bytes()
+
+        async def upload(http, name: str, data: bytes = content) -> dict[str, object]:
+            return (await http.post("/api/documents", files={"file": (name, data)})).json()
+
+        first = await upload(served.http, "a.pdf")
+        second = await upload(served.http, "b.pdf")
+        third = await upload(served.http, "c.pdf")
+        other = await upload(served.http, "d.pdf", content + b"\n")
+        assert [one["duplicate_of"] for one in (first, second, third, other)] == [None, first["id"], first["id"], None]
+        async with served.client() as stranger:
+            assert (await upload(stranger, "a.pdf"))["duplicate_of"] is None
+        await served.http.delete(f"/api/documents/{first['id']}")
+        listed = (await served.http.get("/api/documents")).json()["items"]
+        known = {one["filename"]: one["duplicate_of"] for one in listed}
+        assert known == {"b.pdf": None, "c.pdf": second["id"], "d.pdf": None}
+
+
+async def test_an_adopted_object_is_known_when_it_is_read(serve):
+    async with serve() as served:
+        first = await served.document("Total: 1")
+        path = f"{served.scope.org_id}/{uuid4()}/b.txt"
+        file = served.service.settings.home / "files" / path
+        file.parent.mkdir(parents=True)
+        file.write_text("Total: 1")
+        adopted = (await served.http.post("/api/documents/adopt", json={"storage_path": path})).json()
+        await served.read(UUID(adopted["id"]))
+        found = (await served.http.get(f"/api/documents/{adopted['id']}")).json()
+        assert found["duplicate_of"] == str(first)

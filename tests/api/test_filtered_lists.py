@@ -1,0 +1,106 @@
+"""Lists by what people filter by, and what they delete from them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from answers import problem
+
+from desk import sql
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+SURE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
+UNSURE = call("extract_fields", {"fields": {"vendor": "Nobody"}, "confidences": {"vendor": 0.9}})
+TOTAL = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
+
+
+async def listed(served, path: str, **asked: object) -> list[str]:
+    answer = await served.http.get(path, params={name: str(value) for name, value in asked.items()})
+    assert answer.status_code == 200, answer.text
+    return [item["id"] for item in answer.json()["items"]]
+
+
+async def test_documents(serve, clone):
+    async with serve() as served:
+        invoice, receipt = await served.document(name="Rechnung_5%.txt"), await served.document(name="receipt.txt")
+        broken = (await served.http.post("/api/documents", files={"file": ("broken.pdf", b"%PDF-1.7 x")})).json()["id"]
+        await served.read(broken)
+        at = "/api/documents"
+        assert await listed(served, at, status="failed") == [broken]
+        assert await listed(served, at, filename="RECHNUNG") == [str(invoice)]
+        assert await listed(served, at, filename="5%") == [str(invoice)]
+        assert await listed(served, at, filename="_") == [str(invoice)]  # a letter like any other
+        assert await listed(served, at, media_type="text/plain") == [str(receipt), str(invoice)]
+        sql(clone.owner_url, "update documents set created_at = created_at - interval '1 day' where id = %s", invoice)
+        when = datetime.fromisoformat((await served.http.get(f"{at}/{receipt}")).json()["created_at"])
+        assert await listed(served, at, until=when.isoformat()) == [str(invoice)]
+        assert await listed(served, at, since=when.isoformat(), filename=".txt") == [str(receipt)]
+        assert await listed(served, at, since=(when + timedelta(days=1)).isoformat()) == []
+        for wrong in ("status=gone", "since=yesterday", "since=2026-01-01T00:00:00", "filename="):
+            problem(await served.http.get(f"{at}?{wrong}"), 422)
+
+
+async def test_extractions(serve):
+    async with serve(Script([[SURE], [text("Done.")], [UNSURE], [text("Done.")]])) as served:
+        made = []
+        for name in ("one.txt", "two.txt"):
+            body = {"document_id": str(await served.document(name=name))}
+            made.append((await served.http.post("/api/agent/extract", json=body)).json()["extraction"]["id"])
+        sure, unsure = made
+        at = "/api/extractions"
+        assert await listed(served, at, to_check="true") == [unsure]
+        assert await listed(served, at, to_check="false") == [sure]
+        assert await listed(served, at, filename="TWO") == [unsure]
+        await served.http.patch(f"{at}/{sure}", json={"document_type": "invoice"})
+        assert await listed(served, at, document_type="invoice") == [sure]
+        assert await listed(served, at, status="completed") == []
+        await served.http.post(f"{at}/{sure}/complete")
+        assert await listed(served, at, status="completed") == [sure]
+        # Whoever says that it is right has checked it.
+        await served.http.patch(f"{at}/{unsure}/fields", json={"path": "vendor", "value": "Nobody"})
+        assert await listed(served, at, to_check="true") == []
+
+
+async def test_runs_are_filtered_and_deleted_when_they_have_ended(serve, clone):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
+        body = {"document_id": str(await served.document(name="one.txt")), "approval": "ask"}
+        open_run = (await served.http.post("/api/agent/extract", json=body)).json()
+        other = {"document_id": str(await served.document(name="two.txt"))}
+        ended = (await served.http.post("/api/agent/extract", json=other)).json()
+        at = "/api/runs"
+        assert await listed(served, at, document_id=other["document_id"]) == [ended["run_id"]]
+        assert await listed(served, at, extraction_id=open_run["extraction"]["id"]) == [open_run["run_id"]]
+        assert await listed(served, at, filename="TWO", task="extract") == [ended["run_id"]]
+        assert await listed(served, at, task="correct") == []
+
+        problem(await served.http.delete(f"{at}/{open_run['run_id']}"), 409)
+        async with served.client() as stranger:
+            problem(await stranger.delete(f"{at}/{ended['run_id']}"), 404)
+        extraction = f"/api/extractions/{ended['extraction']['id']}"
+        before = (await served.http.get(extraction)).json()
+        assert (await served.http.delete(f"{at}/{ended['run_id']}")).status_code == 204
+        problem(await served.http.delete(f"{at}/{ended['run_id']}"), 410)
+        assert await listed(served, at) == [open_run["run_id"]]
+        # What it wrote and what it cost stays.
+        assert (await served.http.get(extraction)).json() == before
+        assert (await served.http.get(f"{extraction}/history")).json()["items"][0]["run_id"] == ended["run_id"]
+        (kept,) = sql(clone.owner_url, "select count(*) as n from usage where run_id = %s", ended["run_id"])
+        assert kept["n"] > 0
+
+
+async def test_an_extraction_is_deleted_with_its_runs_also_one_that_waits(serve):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
+        body = {"document_id": str(await served.document()), "approval": "ask"}
+        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        at = f"/api/extractions/{run['extraction']['id']}"
+        async with served.client() as stranger:
+            problem(await stranger.delete(at), 404)
+        assert (await served.http.delete(at)).status_code == 204
+        problem(await served.http.get(at), 404)
+        problem(await served.http.delete(at), 404)
+        problem(await served.http.get(f"/api/runs/{run['run_id']}"), 410)
+        assert (await served.http.get(f"/api/documents/{body['document_id']}")).status_code == 200

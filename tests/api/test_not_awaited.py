@@ -1,0 +1,56 @@
+"""202: a run is started, or its call decided, and nobody waits for it."""
+
+from __future__ import annotations
+
+import pytest
+from answers import events, problem
+
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
+SSE = {"accept": "text/event-stream"}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        ({"wait": False}, {}),
+        ({}, {"prefer": "respond-async"}),
+        ({"wait": True}, {"prefer": "handling=lenient, Respond-Async"}),
+        ({"wait": False}, SSE),
+    ],
+)
+async def test_the_ids_are_answered_at_once(serve, body, headers):
+    async with serve(Script([[text("Done.")]]), request_seconds=30) as served:
+        document_id = str(await served.document())
+        answer = await served.http.post(
+            "/api/agent/extract", json={"document_id": document_id, **body}, headers=headers
+        )
+        assert answer.status_code == 202 and answer.headers["preference-applied"] == "respond-async"
+        started = answer.json()
+        assert list(started) == ["run_id", "extraction_id", "document_id", "status"]
+        assert started["document_id"] == document_id and answer.headers["location"] == f"/api/runs/{started['run_id']}"
+        said = events((await served.http.get(f"{answer.headers['location']}/events")).text)
+        assert said[0][1]["extraction_id"] == started["extraction_id"] and said[-1][1]["type"] == "complete"
+
+
+@pytest.mark.parametrize("headers", [{"prefer": "respond-asynchronously"}, {"prefer": "respond-async", **SSE}])
+async def test_another_preference_or_a_stream_is_waited_for(serve, headers):
+    async with serve(Script([[text("Done.")]])) as served:
+        body = {"document_id": str(await served.document())}
+        assert (await served.http.post("/api/agent/extract", json=body, headers=headers)).status_code == 200
+
+
+async def test_a_decision_is_carried_out_when_202_comes(serve):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
+        body = {"document_id": str(await served.document()), "approval": "ask"}
+        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        said = {"run_id": run["run_id"], "approvals": [{"call_id": run["waits_for"]["call_id"], "approved": True}]}
+        answer = await served.http.post("/api/agent/approve", json={**said, "wait": False})
+        assert answer.status_code == 202 and answer.json()["run_id"] == run["run_id"]
+        found = (await served.http.get(f"/api/extractions/{run['extraction']['id']}")).json()
+        assert found["extracted_fields"] == {"total": 10}
+        problem(await served.http.post("/api/agent/approve", json={**said, "wait": False}), 409)

