@@ -28,6 +28,9 @@ create table public.documents (
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
+  -- While it is read: how many of how many pages are. Told now and then, to whoever waits.
+  pages_read integer check (pages_read >= 0),
+  pages_to_read integer check (pages_to_read >= pages_read),
   -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
   -- number there. It goes with it.
   parent_document_id uuid,
@@ -55,7 +58,8 @@ grant select,
     unlocked_path)
   on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
-grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count)
+grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
+  pages_read, pages_to_read)
   on public.documents to authenticated;
 
 create table public.document_pages (

@@ -110,6 +110,20 @@ begin
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
+-- Records how far a document is read, and tells whoever watches a run that waits for it. It waits for no disk.
+create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  update public.documents set pages_read = p_pages_read, pages_to_read = p_pages_to_read
+  where id = p_document_id and status = 'reading';
+  if found then
+    perform pg_notify('fieldmark_run_events', id::text)
+    from public.runs where document_id = p_document_id and status = 'queued';
+  end if;
+end $$;
+
 -- Takes the next job of a queue for a worker; no row where there is none for it. Who waits may have all of its p_places.
 -- Where all are taken, only an organisation that has none of them gets a job: jobs may be long, and its first one is not
 -- to wait for the end of somebody else's. So the worker has a place more than p_places, and the next that becomes free
@@ -265,4 +279,4 @@ create trigger enqueue_released after update of held_at on public.runs
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;
-grant execute on function private.read_unlocked(uuid, text) to authenticated;
+grant execute on function private.read_unlocked(uuid, text), private.record_reading(uuid, integer, integer) to authenticated;

@@ -158,8 +158,8 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
 
 
 TYPES = {
-    "run", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "approval", "citation", "retry",
-    "complete", "error",
+    "run", "reading", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "approval", "citation",
+    "retry", "complete", "error",
 }  # fmt: skip
 
 

@@ -440,6 +440,7 @@ CALLABLE = {
         "private.clear_pages",
         "private.count_enclosed",
         "private.read_unlocked",
+        "private.record_reading",
         "private.forget_session",
         "private.tell_watchers",
         "private.fence",

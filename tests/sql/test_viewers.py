@@ -38,6 +38,7 @@ VOLATILE = {
     "private.append_event": "(%(run)s, '{}')",
     "private.clear_pages": "(%(document)s)",
     "private.read_unlocked": "(%(document)s, null)",
+    "private.record_reading": "(%(document)s, 1, 2)",
     "private.forget_session": "(%(org)s, 'runs', 's', '')",
     "private.cancel_run": "(%(run)s, 'No.')",
     "private.locked_extraction": "(%(extraction)s)",
@@ -117,7 +118,7 @@ def test_no_function_lets_a_viewer_write(doors: Doors, house: House, function: s
     changed = {table for table in before if before[table] != after[table]}
     assert changed <= {f"public.{table}" for table in BOOKKEEPING | {"usage_by_day"}}, function
     if changed:
-        assert function in ("private.watch_run", "private.charge", "private.clear_pages")
+        assert function in ("private.watch_run", "private.charge", "private.clear_pages", "private.record_reading")
 
 
 def test_no_policy_lets_a_viewer_write(doors: Doors) -> None:

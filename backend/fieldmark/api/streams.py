@@ -64,7 +64,7 @@ async def _events(runtime: Runtime, scope: Scope, run_id: UUID, after: int, delt
     try:
         with runtime.metrics.stream_readers.track_inprogress():
             yield format_sse_event(comment="run " + str(run_id))
-            async for event in follow(runtime.database, scope, run_id, after, deltas=deltas):
+            async for event in follow(runtime.database, scope, run_id, after, deltas=deltas, progress=True):
                 if event is None:
                     yield format_sse_event(comment="waiting")
                 else:

@@ -64,6 +64,15 @@ class RunStartedEvent(EventBase):
     parent_call_id: str | None = Field(default=None, description="The call of that run which waits for this one.")
 
 
+class ReadingEvent(EventBase):
+    """How far the document is read that the run waits for. It has no `id` and is not kept."""
+
+    type: Literal["reading"] = "reading"
+    document_id: UUID
+    pages_read: int
+    page_count: int
+
+
 class TextEvent(EventBase):
     """A block of the agent's answer."""
 
@@ -210,6 +219,7 @@ class ErrorEvent(EventBase):
 Event = Annotated[
     Union[  # noqa: UP007  the members one below the other
         RunStartedEvent,
+        ReadingEvent,
         TextEvent,
         ThinkingEvent,
         TextDeltaEvent,

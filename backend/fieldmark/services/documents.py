@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import secrets
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,8 +47,27 @@ log = structlog.get_logger()
 
 PAGES_A_STATEMENT = 50
 FILES_A_BATCH = 100
+TELL_SECONDS = 0.5
 
 _unlocking = asyncio.Semaphore(2)  # a process each, while a request waits
+
+
+class _Telling:
+    """Tells how far a document is read: at its first page, then as often as somebody may want to see it."""
+
+    def __init__(self, database: Database, scope: Scope, document_id: UUID) -> None:
+        self._database = database
+        self._scope = scope
+        self._document_id = document_id
+        self._next = -math.inf
+
+    async def __call__(self, pages_read: int, page_count: int) -> None:
+        now = time.monotonic()
+        if page_count == 1 or (now < self._next and pages_read < page_count):
+            return
+        self._next = now + TELL_SECONDS
+        async with self._database.as_user(self._scope) as conn:
+            await documents.record_reading(conn, self._document_id, pages_read, page_count)
 
 
 class DocumentService:
@@ -185,7 +206,8 @@ class DocumentService:
                 async with self._files.local(document.readable_path) as path:
                     if document.unlocked_path is None:  # else this is not the file as it came
                         content_sha256 = await asyncio.to_thread(_sha256, path)
-                    reading = await read_file(path, document.filename, self._limits, unpack_to=unpack_to)
+                    tell = _Telling(self._database, scope, document_id)
+                    reading = await read_file(path, document.filename, self._limits, tell, unpack_to=unpack_to)
             except (Unreadable, NotFound, TooLarge) as error:
                 # Not its sentence, which may name the file's ending.
                 log.info(

@@ -223,6 +223,11 @@ async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Se
         )
 
 
+async def record_reading(conn: Connection, document_id: UUID, pages_read: int, pages_to_read: int) -> None:
+    """Say how far a document is read, to whoever watches a run that waits for it."""
+    await conn.execute("select private.record_reading(%s, %s, %s)", (document_id, pages_read, pages_to_read))
+
+
 async def finish_reading(
     conn: Connection,
     document_id: UUID,

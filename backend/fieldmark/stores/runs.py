@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.events import EventBase
+from fieldmark.domain.events import EventBase, ReadingEvent
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
@@ -490,6 +490,20 @@ async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple
         return None
     told = [StoredEvent(row["number"], row["body"]) for row in rows if row["number"] is not None]
     return RunStatus(rows[0]["status"]), told
+
+
+async def reading_of(conn: Connection, run_id: UUID) -> ReadingEvent | None:
+    """How far the document is read that a run waits for; None where it waits for none, or nothing is known."""
+    cursor = await conn.execute(
+        """select d.id, d.pages_read, d.pages_to_read
+           from public.runs as r join public.documents as d on d.id = r.document_id
+           where r.id = %s and d.status = 'reading' and d.pages_to_read is not null""",
+        (run_id,),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return ReadingEvent(document_id=row["id"], pages_read=row["pages_read"], page_count=row["pages_to_read"])
 
 
 async def finish(

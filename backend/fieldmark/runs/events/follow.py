@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Database
+from fieldmark.domain.events import ReadingEvent
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
@@ -36,13 +38,14 @@ async def follow(
     after: int = 0,
     *,
     deltas: bool = False,
+    progress: bool = False,
     poll_seconds: float = POLL_SECONDS,
 ) -> AsyncIterator[tuple[int, str] | None]:
     """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
     while nothing happens, for a sign of life. Raises NotFound or Gone.
 
     With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
-    that comes next.
+    that comes next. With `progress` also (DELTA, flat object) of how far the document is read that the run waits for.
 
     No connection is held while the reader is slow or waits."""
     channels = [EVENTS_CHANNEL, database.own_channel] if deltas else [EVENTS_CHANNEL]
@@ -52,6 +55,7 @@ async def follow(
         looked = asked = -math.inf
         heard: list[str | None] = [None]
         reading = DeltaAssembler()
+        told: ReadingEvent | None = None
         try:
             while True:
                 pieces = [word for word in heard if word is not None and " " in word]
@@ -66,7 +70,7 @@ async def follow(
                     asks = deltas and database.is_listening and looked - asked >= WATCH_SECONDS
                     asked = looked if asks else asked
                     looking = asyncio.ensure_future(
-                        _look(database, scope, run_id, after, database.own_channel if asks else None)
+                        _look(database, scope, run_id, after, database.own_channel if asks else None, progress=progress)
                     )
                     _looks.add(looking)
                     looking.add_done_callback(_looks.discard)
@@ -75,10 +79,14 @@ async def follow(
                     if found is None:
                         async with database.as_user(scope) as conn:
                             raise await absent(conn, scope, run_id)
-                    status, events = found
+                    status, events, now = found
                     for event in events:
                         after = event.number
                         yield after, event.body
+                        said = time.monotonic()
+                    if now is not None and now != told:
+                        told = now
+                        yield DELTA, json.dumps(now.flat())
                         said = time.monotonic()
                     if len(events) == BATCH:
                         heard = [None]
@@ -108,13 +116,16 @@ _looks: set[asyncio.Future[Any]] = set()
 
 
 async def _look(
-    database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None
-) -> tuple[RunStatus, list[StoredEvent]] | None:
+    database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None, *, progress: bool
+) -> tuple[RunStatus, list[StoredEvent], ReadingEvent | None] | None:
     async with database.as_user(scope) as conn:
         found = await runs.news(conn, run_id, after, BATCH)
-        if channel is not None and found is not None and found[0] not in ENDED:
+        if found is None:
+            return None
+        if channel is not None and found[0] not in ENDED:
             await runs.watch(conn, run_id, channel)
-        return found
+        waits = progress and found[0] is RunStatus.QUEUED
+        return *found, await runs.reading_of(conn, run_id) if waits else None
 
 
 async def end_of(database: Database, scope: Scope, run_id: UUID) -> RunRow:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from fieldmark.agents.registry import AGENTS, find_task
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.values import canonical
 from fieldmark.errors import Invalid, OutOfCredit
@@ -86,6 +87,7 @@ async def start(
             if run_id != wanted:
                 raise _StartedBefore(run_id)
             await _check_credit(conn, scope, prices, options)
+            await runs.append_event(conn, run_id, _first_event(run_id, subject))
             return run_id
     except _StartedBefore as earlier:
         return earlier.run_id
@@ -131,6 +133,10 @@ async def start_child(
         background=context.run.background,
         parent=(context.run_id, context.call_id),
     )
+
+
+def _first_event(run_id: UUID, subject: Subject) -> RunStartedEvent:
+    return RunStartedEvent(run_id=run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
 
 
 def _hash_of(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:

@@ -128,7 +128,8 @@ class Runner:
                 and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES
                 and run.fencing_token <= MAX_CLAIMS
             ):
-                if run.fencing_token == 1:
+                # One that a front end has inserted, or a run's call, has told nothing yet.
+                if run.fencing_token == 1 and await runs.last_event(conn, run_id) == 0:
                     await runs.append_event(conn, run_id, _first_event(run))
                 return run
             has_ended = room is None and await runs.get_in_reach(conn, run_id) is not None
