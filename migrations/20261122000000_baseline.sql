@@ -752,7 +752,7 @@ create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
-    and (parent_document_id is null and unlocked_path is null or (select private.is_service()))
+    and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
 -- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents
@@ -2639,7 +2639,8 @@ as $$
 declare
   v_org uuid;
 begin
-  update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path
+  update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path,
+    pages_read = null, pages_to_read = null
   where id = p_document_id and status = 'failed' and error_code = 'password'
     and org_id in (select private.my_writable_org_ids()) and private.is_service()
   returning org_id into v_org;
@@ -3455,9 +3456,9 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` or without what stood at
--- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
--- Answers the row as it then stands.
+-- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` (a list of lists
+-- of steps), or without what stood at `p_removed`: one update, one event for those who watch the table. The trigger is
+-- told what it could not see in the row. Answers the row as it then stands.
 create function private.written(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null

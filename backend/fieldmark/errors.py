@@ -29,6 +29,7 @@ FieldmarkError
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooSlow              408  what was sent did not come in time
 ├── TooLarge             413  over a stated limit
+├── NoSuchRange          416  a file has no such part as `Range` asks for
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   ├── InvalidPath      422  a field path leads nowhere a value can stand
 │   ├── InvalidSchema    422  a JSON Schema that is none, or that cannot be used
@@ -185,6 +186,10 @@ class TooSlow(FieldmarkError):
 
 class TooLarge(FieldmarkError):
     status, code, title = 413, "too_large", "Too large"
+
+
+class NoSuchRange(FieldmarkError):
+    status, code, title = 416, "range_not_satisfiable", "Range not satisfiable"
 
 
 class Invalid(FieldmarkError):

@@ -103,7 +103,7 @@ create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
-    and (parent_document_id is null and unlocked_path is null or (select private.is_service()))
+    and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
 -- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents

@@ -13,9 +13,9 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` or without what stood at
--- `p_removed`: one update, one event for those who watch the table. The trigger is told what it could not see in the row.
--- Answers the row as it then stands.
+-- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` (a list of lists
+-- of steps), or without what stood at `p_removed`: one update, one event for those who watch the table. The trigger is
+-- told what it could not see in the row. Answers the row as it then stands.
 create function private.written(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null

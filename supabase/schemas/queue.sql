@@ -203,7 +203,8 @@ as $$
 declare
   v_org uuid;
 begin
-  update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path
+  update public.documents set status = 'reading', error = null, error_code = null, unlocked_path = p_unlocked_path,
+    pages_read = null, pages_to_read = null
   where id = p_document_id and status = 'failed' and error_code = 'password'
     and org_id in (select private.my_writable_org_ids()) and private.is_service()
   returning org_id into v_org;

@@ -227,7 +227,7 @@ async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
         problem(await served.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
 
         at_once = {"storage_path": put(f"{org_id}/{uuid4()}/a.txt")}
-        answers = await asyncio.gather(*(served.http.post("/api/documents", json=at_once) for _ in range(5)))
+        answers = await asyncio.gather(*(served.http.post("/api/documents/adopt", json=at_once) for _ in range(5)))
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409]
 
         absent = await served.http.post("/api/documents/adopt", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})

@@ -37,6 +37,24 @@ async def test_the_ids_are_answered_at_once(serve, body, headers):
         assert said[0][1]["extraction_id"] == started["extraction_id"] and said[-1][1]["type"] == "complete"
 
 
+async def test_the_same_key_is_answered_with_the_same_run_whether_one_waits_or_not(serve):
+    async with serve(Script([[text("Done.")]])) as served:
+        body = {"document_id": str(await served.document()), "wait": False}
+        key = {"idempotency-key": "once"}
+        first, again = [
+            await served.http.post("/api/agent/extract", json=body, headers=key) for _ in range(2)
+        ]
+        assert (first.status_code, again.status_code) == (202, 202)
+        assert first.json()["run_id"] == again.json()["run_id"]
+        waited = await served.http.post("/api/agent/extract", json={**body, "wait": True}, headers=key)
+        assert (waited.status_code, waited.json()["run_id"]) == (200, first.json()["run_id"])
+        late = (await served.http.post("/api/agent/extract", json=body, headers=key)).json()
+        assert (late["run_id"], late["status"]) == (first.json()["run_id"], "completed")
+        other = {**body, "instructions": "Amounts are net."}
+        problem(await served.http.post("/api/agent/extract", json=other, headers=key), 422)
+        assert len((await served.http.get("/api/runs")).json()["items"]) == 1
+
+
 @pytest.mark.parametrize("headers", [{"prefer": "respond-asynchronously"}, {"prefer": "respond-async", **SSE}])
 async def test_another_preference_or_a_stream_is_waited_for(serve, headers):
     async with serve(Script([[text("Done.")]])) as served:

@@ -46,6 +46,7 @@ NAMED = [
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
+    # From here on: what only its own user or an owner may.
     ("DELETE", "/api/runs/{run}", None),
     ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
@@ -71,7 +72,9 @@ Names = dict[str, str]
 
 async def ask(http: httpx.AsyncClient, route, names: Names, **headers: str) -> httpx.Response:
     method, path, body = route
-    filled = {key: v.format(**names) if isinstance(v, str) else v for key, v in body.items()} if body else None
+    filled = body
+    if isinstance(body, dict):
+        filled = {key: v.format(**names) if isinstance(v, str) else v for key, v in body.items()}
     return await http.request(method, path.format(**names), json=filled, headers=headers)
 
 
@@ -136,7 +139,7 @@ async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
                     "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')",
                     (served.scope.org_id, member),
                 )
-            for route in NAMED[:-1]:
+            for route in NAMED[:-3]:  # what they did not begin themselves a member does not delete
                 assert (await ask(http, route, names, **shared)).is_success, route
                 problem(await ask(http, route, names), 404)  # without the header they act in their own
             assert [d["id"] for d in (await http.get("/api/documents", headers=shared)).json()["items"]] == [

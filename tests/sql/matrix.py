@@ -267,6 +267,14 @@ CASES = [
     ),
     Case(
         "documents",
+        "insert",
+        "as if it were the same as another",
+        "insert into documents (id, org_id, filename, storage_path, content_sha256) "
+        f"values (%(newcomer)s, %(org)s, 'b.pdf', {_FREE_STORAGE_PATH}, repeat('0', 64))",
+        SERVED,
+    ),
+    Case(
+        "documents",
         "update",
         "what a reading found",
         "update documents set status = 'failed', error = 'No.', media_type = 'text/plain', byte_size = 1, "

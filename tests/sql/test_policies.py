@@ -271,9 +271,10 @@ RIGHTS = {
     },
     "documents": {
         "select": True,
-        "insert": "id org_id filename storage_path media_type byte_size parent_document_id number_in_parent "
-        "unlocked_path",
-        "update": "media_type byte_size status error error_code warnings page_count",
+        "insert": "id org_id filename storage_path media_type byte_size content_sha256 parent_document_id "
+        "number_in_parent unlocked_path",
+        "update": "media_type byte_size content_sha256 status error error_code warnings page_count pages_read "
+        "pages_to_read",
     },
     "document_pages": {
         "select": True,

@@ -255,8 +255,7 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
     responses={
         200: {"description": "The original", "content": _BYTES},
         206: {"description": "The part of it that `Range` asks for", "content": _BYTES},
-        416: {"description": "It has no such range", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        **responses(401, 404, 422),
+        **responses(400, 401, 404, 413, 416, 422, 503),
     },
 )
 async def download_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Response:
@@ -264,7 +263,7 @@ async def download_document(document_id: UUID, scope: TheScope, runtime: TheRunt
     shows it as a page. `Range` asks for a part of it."""
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
-    return StoredFile(runtime.files, row.storage_path, row.filename, str(row.id))
+    return StoredFile(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 
 
 @router.get("/{document_id}/text", response_model=list[PageText], responses=responses(401, 404, 409, 422))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from fastapi.responses import FileResponse
-from starlette.types import Receive, Scope, Send
+from fastapi.responses import FileResponse, Response
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
 
+from fieldmark.api.problems import problem_of
+from fieldmark.errors import Malformed, NoSuchRange
 from fieldmark.files import Files
 
 
@@ -34,6 +37,26 @@ class StoredFile(FileResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer. Raises NotFound or Unavailable before anything is sent."""
+        refusal: Response | None = None
+
+        async def send_or_refuse(message: Message) -> None:
+            # What it says of a wrong `Range` is plain text: our clients are told all that is wrong as a problem.
+            nonlocal refusal
+            if message["type"] == "http.response.start" and message["status"] in (400, 416):
+                refusal = _refusal(message["status"], Headers(raw=message["headers"]))
+            elif refusal is None:
+                await send(message)
+
         async with self._files.local(self._stored_path) as path:
             self.path = path
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_or_refuse)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+
+
+def _refusal(status: int, headers: Headers) -> Response:
+    if status == 400:
+        return problem_of(Malformed("The header Range is no list of bytes, as bytes=0-499 is."))
+    refusal = problem_of(NoSuchRange("The file has no such part as Range asks for."))
+    refusal.headers["Content-Range"] = headers["content-range"]
+    return refusal

@@ -7,7 +7,7 @@ raises Stale, and its caller does both anew: nothing is looked for while anythin
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -240,6 +240,12 @@ async def prepare_write(
     its page."""
     async with database.as_user(scope) as conn:
         row = await get(conn, extraction_id)
+    return await _prepared(database, scope, indexes, row, write, author)
+
+
+async def _prepared(
+    database: Database, scope: Scope, indexes: DocumentIndexes, row: ExtractionRow, write: Write, author: Author
+) -> PreparedWrite:
     index = await indexes.get(database, scope, row.document_id)
     if not isinstance(write, FieldRemoval):
         await in_turn(scope.org_id, _check, write.value)
@@ -300,25 +306,28 @@ async def prepare_changes(
 ) -> list[PreparedWrite]:
     """A person's writes with their evidence, ready to be applied as one change. Raises as `prepare_write`, and Invalid
     where two of them are of one place."""
-    at = {write.path for write in writes}
+    often = Counter(write.path for write in writes)
     for write in writes:
-        if len(at) < len(writes) or any(write.path[:depth] in at for depth in range(len(write.path))):
+        if often[write.path] > 1 or any(write.path[:depth] in often for depth in range(len(write.path))):
             raise Invalid(f"Two of the changes are of one place: at {paths.name(write.path)}, or what it stands in.")
-    return [await prepare_write(database, scope, indexes, extraction_id, write, PERSON) for write in writes]
+    async with database.as_user(scope) as conn:
+        row = await get(conn, extraction_id)
+    return [await _prepared(database, scope, indexes, row, write, PERSON) for write in writes]
 
 
 async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> Stored:
     """Write what was prepared: all of it as one version, or nothing. Raises as `apply`."""
+    row = await _as_it_stands(conn, *prepared)
     changes: list[tuple[list[str], JsonValue]] = []
     confidences: dict[str, float] = {}
     evidence: dict[str, JsonValue] = {}
     for one in prepared:
-        shown = await _news(one, await _as_it_stands(conn, one))
+        shown = await _news(one, row)
         assert isinstance(one.write, FieldWrite)  # what `prepare_changes` takes
         changes.append((paths.to_sql(one.write.path), one.write.value))
         confidences |= shown.confidences
         evidence |= shown.evidence
-    return await extractions.update_fields(conn, prepared[0].row.id, changes, confidences, evidence)
+    return await extractions.update_fields(conn, row.id, changes, confidences, evidence)
 
 
 async def preview(conn: Connection, extraction_id: UUID, write: Write) -> Preview:
@@ -488,17 +497,19 @@ def _without_what_stands(shown: Evidence, row: ExtractionRow, write: FieldWrite 
     )
 
 
-async def _as_it_stands(conn: Connection, prepared: PreparedWrite) -> ExtractionRow:
-    """The extraction as it stands. Nobody else changes it until this transaction ends. Raises NotFound, and Stale if
-    what the preparation looked at stands no more."""
-    standing = await extractions.lock(conn, prepared.row.id)
+async def _as_it_stands(conn: Connection, *prepared: PreparedWrite) -> ExtractionRow:
+    """The extraction as it stands, which all of these were prepared for. Nobody else changes it until this transaction
+    ends. Raises NotFound, and Stale if what the preparation looked at stands no more."""
+    then = prepared[0].row
+    standing = await extractions.lock(conn, then.id)
     if standing is None:
         raise _no_such()
-    if (standing.version, standing.locks) == (prepared.row.version, prepared.row.locks):
-        return replace(prepared.row, status=standing.status)
-    row = await get(conn, prepared.row.id)
-    if await aside(_hang_on_other, prepared, row):
-        raise Stale("The fields changed while it was looked for where the new values stand: try again.")
+    if (standing.version, standing.locks) == (then.version, then.locks):
+        return replace(then, status=standing.status)
+    row = await get(conn, then.id)
+    for one in prepared:
+        if await aside(_hang_on_other, one, row):
+            raise Stale("The fields changed while it was looked for where the new values stand: try again.")
     return row
 
 

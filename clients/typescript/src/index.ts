@@ -2,7 +2,7 @@
 
 import { createClient, createConfig, type Client } from './generated/client/index.js';
 import { decideCall, getRun } from './generated/sdk.gen.js';
-import type { Problem, RunAccepted, RunEvent, RunResult, WaitingCall } from './generated/types.gen.js';
+import type { Problem, RunAccepted, RunEvent, RunResult, RunStatus, WaitingCall } from './generated/types.gen.js';
 
 export * from './generated/index.js';
 
@@ -40,6 +40,7 @@ export interface FollowOptions {
 }
 
 const MOST_FAILURES = 6;
+const ENDED: ReadonlySet<RunStatus> = new Set<RunStatus>(['completed', 'failed', 'cancelled']);
 
 /** A service, and who asks it: a key (`fm_…`) or a token, and one of the caller's organisations. */
 export class Fieldmark {
@@ -65,8 +66,11 @@ export class Fieldmark {
    */
   async *follow(runId: string, options: FollowOptions = {}): AsyncGenerator<Told> {
     let after = options.after ?? 0;
-    let last: RunEvent | undefined;
-    for (let failures = 0; ; ) {
+    let failures = 0;
+    let rested = false; // it was seen to be at rest before its stream was asked for: that had all there is
+    for (;;) {
+      let last: RunEvent | undefined;
+      let waiting: WaitingCall | undefined;
       try {
         for await (const told of this.#stream(runId, after, options)) {
           failures = 0;
@@ -76,22 +80,27 @@ export class Fieldmark {
           }
           yield told;
         }
+        if (last?.type === 'complete' || last?.type === 'error') return;
+        // It waits for a person, or a proxy has ended the stream too early: the run itself tells which.
+        const { data: run } = await getRun({ ...this.call, path: { run_id: runId } });
+        waiting = run.waits_for ?? undefined;
+        const ended = ENDED.has(run.status);
+        if (ended && rested) return;
+        if (waiting !== undefined && options.decide === undefined && (rested || last?.type === 'approval')) return;
+        rested = ended || waiting !== undefined;
+        if (!rested) await pause(500);
       } catch (error) {
-        options.signal?.throwIfAborted();
-        if (error instanceof FieldmarkError && error.status < 500 && error.status !== 429) throw error;
-        if (++failures > MOST_FAILURES) throw error;
-        await new Promise((done) => setTimeout(done, Math.min(100 * 2 ** failures, 5000)));
+        await this.#mayTryAgain(error, ++failures, options.signal);
         continue;
       }
-      const waiting = last === undefined || last.type === 'approval' ? await this.#waiting(runId, options) : undefined;
-      if (waiting !== undefined && options.decide !== undefined) {
-        await this.decide(runId, waiting.call_id, await options.decide(waiting));
-        last = undefined;
-      } else if (last === undefined || isLast(last)) {
-        return;
-      } else if (++failures > MOST_FAILURES) {
-        throw new Error('The stream of events ended again and again before the run did.');
+      if (waiting === undefined || options.decide === undefined) continue;
+      const decision = await options.decide(waiting);
+      try {
+        await this.decide(runId, waiting.call_id, decision);
+      } catch (error) {
+        await this.#mayTryAgain(error, ++failures, options.signal); // whether it was heard, the run tells
       }
+      rested = false;
     }
   }
 
@@ -101,10 +110,12 @@ export class Fieldmark {
     return (await decideCall({ ...this.call, body })).data;
   }
 
-  /** The call that the run waits for, as it would change things now. It may have been shown before. */
-  async #waiting(runId: string, options: FollowOptions): Promise<WaitingCall | undefined> {
-    if (options.decide === undefined) return undefined;
-    return (await getRun({ ...this.call, path: { run_id: runId } })).data.waits_for ?? undefined;
+  /** Waits a little, longer each time. Throws what no second try mends. */
+  async #mayTryAgain(error: unknown, failures: number, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    if (error instanceof FieldmarkError && error.status < 500 && error.status !== 429) throw error;
+    if (failures > MOST_FAILURES) throw error;
+    await pause(Math.min(100 * 2 ** failures, 5000));
   }
 
   async *#stream(runId: string, after: number, options: FollowOptions): AsyncGenerator<Told> {
@@ -151,4 +162,8 @@ function asTold(part: string): Told | undefined {
 
 function asProblem(answer: unknown): Problem | undefined {
   return typeof answer === 'object' && answer !== null && 'detail' in answer ? (answer as Problem) : undefined;
+}
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, milliseconds));
 }
