@@ -1023,9 +1023,8 @@ create table public.extractions (
   -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
   -- themselves and can only be taken away.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Whether a value has a score below a half: a person should look at it.
-  is_unsure boolean not null generated always as (
-    jsonb_path_exists(confidence_scores, '$.* ? (@ < 0.5)', '{}', true)) stored,
+  -- Whether a value has a score below a half that no person has set: one should look at it. The check keeps it.
+  is_unsure boolean not null default false,
   -- Rises by one with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
@@ -3896,6 +3895,9 @@ begin
       new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
     new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
   end if;
+  new.is_unsure := exists (
+    select from jsonb_each(new.confidence_scores) as score
+    where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
   end if;

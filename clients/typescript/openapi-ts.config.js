@@ -1,6 +1,6 @@
 // `openapi.json` is what a running service answers at /openapi.json.
 export default {
   input: './openapi.json',
-  output: './src/generated',
+  output: { path: './src/generated', module: { extension: '.js' } },
   plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
 };

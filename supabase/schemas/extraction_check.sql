@@ -133,6 +133,9 @@ begin
       new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
     new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
   end if;
+  new.is_unsure := exists (
+    select from jsonb_each(new.confidence_scores) as score
+    where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
   end if;

@@ -21,9 +21,8 @@ create table public.extractions (
   -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
   -- themselves and can only be taken away.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Whether a value has a score below a half: a person should look at it.
-  is_unsure boolean not null generated always as (
-    jsonb_path_exists(confidence_scores, '$.* ? (@ < 0.5)', '{}', true)) stored,
+  -- Whether a value has a score below a half that no person has set: one should look at it. The check keeps it.
+  is_unsure boolean not null default false,
   -- Rises by one with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),

@@ -24,6 +24,7 @@ TITLES = {
     409: "conflict",
     410: "gone",
     413: "too_large",
+    416: "range_not_satisfiable",
     422: "invalid",
     500: "internal",
     503: "unavailable",

@@ -34,9 +34,8 @@ async def test_an_original_is_downloaded_and_never_shown(serve):
         assert (await served.http.get(at, headers={**same, "if-range": '"other"'})).content == page
         beyond = await served.http.get(at, headers={"range": "bytes=900-"})
         problem(beyond, 416)
-        assert beyond.json()["code"] == "range_not_satisfiable"
         assert beyond.headers["content-range"] == f"bytes */{len(page)}"
-        problem(await served.http.get(at, headers={"range": "pages=1-2"}), 400)
+        problem(await served.http.get(at, headers={"range": "pages=1-2"}), 400, "bad_request")
         ends = await served.http.get(at, headers={"range": "bytes=0-2,-3"})
         assert ends.status_code == 206 and ends.headers["content-disposition"] == answer.headers["content-disposition"]
         assert page[:3] in ends.content and page[-3:] in ends.content

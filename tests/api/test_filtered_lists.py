@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 
 import pytest
@@ -45,10 +46,16 @@ async def test_documents(serve, clone):
 
 
 async def test_extractions(serve):
-    async with serve(Script([[SURE], [text("Done.")], [UNSURE], [text("Done.")]])) as served:
+    found, guessed = (Script([[one], [text("Done.")]]) for one in (SURE, UNSURE))
+
+    async def model(body):
+        return await (guessed if "Guess." in json.dumps(body) else found)(body)
+
+    async with serve(model) as served:
         made = []
         for name in ("one.txt", "two.txt"):
             body = {"document_id": str(await served.document(name=name))}
+            body |= {"instructions": "Guess."} if name == "two.txt" else {}
             made.append((await served.http.post("/api/agent/extract", json=body)).json()["extraction"]["id"])
         sure, unsure = made
         at = "/api/extractions"

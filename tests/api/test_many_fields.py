@@ -25,7 +25,7 @@ async def test_several_fields_are_one_version_with_evidence_and_locks(serve):
     async with serve(Script([EXTRACT, [text("Done.")]])) as served:
         at = await an_extraction(served)
         body = [
-            {"path": "total", "value": 10.0},
+            {"path": "total", "value": 10},
             {"path": "vendor.name", "value": "Acme GmbH"},
             {"path": "items[1].n", "value": "B"},
             {"path": "items[2].n", "value": "C"},

@@ -41,9 +41,7 @@ async def test_the_same_key_is_answered_with_the_same_run_whether_one_waits_or_n
     async with serve(Script([[text("Done.")]])) as served:
         body = {"document_id": str(await served.document()), "wait": False}
         key = {"idempotency-key": "once"}
-        first, again = [
-            await served.http.post("/api/agent/extract", json=body, headers=key) for _ in range(2)
-        ]
+        first, again = [await served.http.post("/api/agent/extract", json=body, headers=key) for _ in range(2)]
         assert (first.status_code, again.status_code) == (202, 202)
         assert first.json()["run_id"] == again.json()["run_id"]
         waited = await served.http.post("/api/agent/extract", json={**body, "wait": True}, headers=key)
@@ -51,7 +49,7 @@ async def test_the_same_key_is_answered_with_the_same_run_whether_one_waits_or_n
         late = (await served.http.post("/api/agent/extract", json=body, headers=key)).json()
         assert (late["run_id"], late["status"]) == (first.json()["run_id"], "completed")
         other = {**body, "instructions": "Amounts are net."}
-        problem(await served.http.post("/api/agent/extract", json=other, headers=key), 422)
+        problem(await served.http.post("/api/agent/extract", json=other, headers=key), 422, "idempotency_key_reused")
         assert len((await served.http.get("/api/runs")).json()["items"]) == 1
 
 

@@ -83,7 +83,7 @@ class RunResult(BaseModel):
     extraction: Extraction | None = Field(description="Where the run is about one.")
     answer: str | None
     cost_usd: float | None = Field(description="null where the model's price is not known.")
-    usage: TokensUsed | None
+    usage: TokensUsed
     waits_for: WaitingCall | None = Field(None, description="The call to decide, where it is `awaiting_approval`.")
     error: str | None = None
     code: RunError | None = None

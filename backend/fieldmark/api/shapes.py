@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, ParamSpec
 
 from fastapi import Query, Response
-from pydantic import AwareDatetime, BaseModel, GetJsonSchemaHandler
+from pydantic import AwareDatetime, BaseModel, GetJsonSchemaHandler, JsonValue
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -57,16 +57,15 @@ def schemas_of(model: type[BaseModel]) -> dict[str, Any]:
     return shape.pop("$defs", {}) | {model.__name__: shape}
 
 
-def refer(description: Any) -> None:
+def refer(description: JsonValue) -> None:
     """Let all that is `ShownAs` a model refer to its schema, all through an OpenAPI."""
     if isinstance(description, dict):
-        node: dict[str, Any] = description
-        if (name := node.pop(_SHOWN, None)) is not None:
-            node["$ref"] = f"#/components/schemas/{name}"
-        for below in node.values():
+        if (name := description.pop(_SHOWN, None)) is not None:
+            description["$ref"] = f"#/components/schemas/{name}"
+        for below in description.values():
             refer(below)
     elif isinstance(description, list):
-        for below in description:  # pyright: ignore[reportUnknownVariableType]
+        for below in description:
             refer(below)
 
 

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import {
-  exportExtraction, Fieldmark, getExtraction, getMe, isLast, setFields, startExtract, uploadDocument, type WaitingCall,
+  exportExtraction, Fieldmark, getExtraction, getMe, isLast, setFields, uploadDocument, type WaitingCall,
 } from '../src/index.js';
 
 const [path = ''] = process.argv.slice(2);
@@ -14,10 +14,7 @@ console.log('signed in with the key', me.key?.name);
 
 const file = new File([await readFile(path)], basename(path));
 const { data: document } = await uploadDocument({ ...call, body: { file } });
-const { data: run } = await startExtract({
-  ...call,
-  body: { document_id: document.id, approval: 'ask', wait: false },
-});
+const run = await fieldmark.extract({ document_id: document.id, approval: 'ask' });
 
 // The line is cut after the first events …
 let seen = 0;

@@ -1,8 +1,10 @@
 /** Fieldmark's API: what is generated from its description, and a layer for events, resuming and approvals. */
 
 import { createClient, createConfig, type Client } from './generated/client/index.js';
-import { decideCall, getRun } from './generated/sdk.gen.js';
-import type { Problem, RunAccepted, RunEvent, RunResult, RunStatus, WaitingCall } from './generated/types.gen.js';
+import { decideCall, getRun, startExtract } from './generated/sdk.gen.js';
+import type {
+  Problem, RunAccepted, RunEvent, RunStatus, StartExtractData, WaitingCall,
+} from './generated/types.gen.js';
 
 export * from './generated/index.js';
 
@@ -60,6 +62,12 @@ export class Fieldmark {
     return { client: this.client, throwOnError: true };
   }
 
+  /** Starts an extraction; it goes on by itself. */
+  async extract(body: StartExtractData['body']): Promise<RunAccepted> {
+    const { data } = await startExtract({ ...this.call, body: { ...body, wait: false } });
+    return data as RunAccepted; // so `wait: false` is answered
+  }
+
   /**
    * The events of a run behind `after`, to its end or to the call that it waits for. A connection that is lost is made
    * again behind the last event that came, so none is missed or doubled. Break out of the loop to stop.
@@ -105,9 +113,12 @@ export class Fieldmark {
   }
 
   /** Say what becomes of the call that a run waits for. When this answers, it is done, and the run goes on. */
-  async decide(runId: string, callId: string, decision: Decision): Promise<RunAccepted | RunResult> {
-    const body = { run_id: runId, approvals: [{ call_id: callId, ...decision }], wait: false };
-    return (await decideCall({ ...this.call, body })).data;
+  async decide(runId: string, callId: string, decision: Decision): Promise<RunAccepted> {
+    const { data } = await decideCall({
+      ...this.call,
+      body: { run_id: runId, approvals: [{ call_id: callId, ...decision }], wait: false },
+    });
+    return data as RunAccepted; // so `wait: false` is answered
   }
 
   /** Waits a little, longer each time. Throws what no second try mends. */

@@ -46,7 +46,7 @@ class Run(BaseModel):
     error: str | None
     error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
     cost_usd: float | None
-    usage: TokensUsed | None
+    usage: TokensUsed
 
 
 async def described(conn: Connection, row: RunRow) -> Run:
