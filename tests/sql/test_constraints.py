@@ -46,6 +46,9 @@ BAD: dict[str, list[str]] = {
         "number_in_parent = 1",
         "parent_document_id = gen_random_uuid(), number_in_parent = 0",
         "unlocked_path = storage_path",
+        "content_sha256 = 'x'",
+        "pages_read = -1",
+        "pages_read = 2, pages_to_read = 1",
     ],
     "public.document_pages": [
         "number = 0",
