@@ -47,6 +47,7 @@ create table public.documents (
   check (status <> 'ready' or (media_type is not null and page_count is not null))
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
+create index documents_status on public.documents (org_id, status, created_at desc, id desc);
 create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)

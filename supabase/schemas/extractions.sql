@@ -38,6 +38,7 @@ create table public.extractions (
 );
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 -- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';

@@ -303,8 +303,8 @@ async def list_extractions(
     to_check: Annotated[
         bool | None,
         Query(
-            description="true: only those that a person should look at, since a proposal waits or a value is unsure "
-            "(its score is below 0.5). false: only the others."
+            description="true: only those that a person should look at, since a proposal waits or a value that no "
+            "person has set is unsure (its score is below 0.5). false: only the others."
         ),
     ] = None,
     filename: Filename = None,
