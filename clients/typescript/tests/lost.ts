@@ -10,7 +10,7 @@ fieldmark.client.setConfig({
     const answer = await fetch(input, init);
     if (answer.headers.get('content-type')?.startsWith('text/event-stream') !== true || lost === 4) return answer;
     lost += 1;
-    const [first] = (await answer.text()).match(/id: .*?\n\n/s) ?? [''];
+    const [first] = (await answer.text()).match(/data: .*?\n\n/s) ?? [''];
     const body = new ReadableStream<Uint8Array>({
       start(stream) {
         // Two pieces, neither of them an event.
