@@ -75,7 +75,7 @@ export class Fieldmark {
   async *follow(runId: string, options: FollowOptions = {}): AsyncGenerator<Told> {
     let after = options.after ?? 0;
     let failures = 0;
-    let rested = false; // it was seen to be at rest before its stream was asked for: that had all there is
+    let rested = false; // it was seen to be at rest before its stream was asked for
     for (;;) {
       let last: RunEvent | undefined;
       let waiting: WaitingCall | undefined;
@@ -93,8 +93,9 @@ export class Fieldmark {
         const { data: run } = await getRun({ ...this.call, path: { run_id: runId } });
         waiting = run.waits_for ?? undefined;
         const ended = ENDED.has(run.status);
-        if (ended && rested) return;
-        if (waiting !== undefined && options.decide === undefined && (rested || last?.type === 'approval')) return;
+        const isAll = rested && last === undefined;
+        if (ended && isAll) return;
+        if (waiting !== undefined && options.decide === undefined && (isAll || last?.type === 'approval')) return;
         rested = ended || waiting !== undefined;
         if (!rested) await pause(500);
       } catch (error) {
