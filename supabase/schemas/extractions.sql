@@ -55,7 +55,7 @@ create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
 
--- Deletes an extraction with its runs: a member one of their own, an owner any of the organisation's.
+-- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.
 create function public.delete_extraction(p_extraction_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -63,7 +63,7 @@ begin
   delete from public.extractions
   where id = p_extraction_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()));
+    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))));
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;

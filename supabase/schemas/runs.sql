@@ -203,8 +203,8 @@ begin
   end if;
 end $$;
 
--- Deletes a run that has ended, with its events, calls and parts: a member one of their own, an owner any of the
--- organisation's. What it wrote stays, and what it cost.
+-- Deletes a run that has ended, with its events, calls and parts: a member one of their own or of their keys', an owner
+-- any of the organisation's. What it wrote stays, and what it cost.
 create function public.delete_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -214,7 +214,7 @@ begin
   select * into v_run from public.runs as r
   where id = p_run_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and created_by = auth.uid()))
+    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))))
     and (root_thread_id is null or exists (
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;

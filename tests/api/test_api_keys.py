@@ -17,6 +17,8 @@ from people import joined, org_of
 from desk import sql, until
 from fieldmark.api.permissions import FOR_ANYBODY, FOR_PEOPLE, permission_of
 from fieldmark.domain.permissions import Permission
+from fieldmark.offline_model.messages import text
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -272,14 +274,16 @@ async def test_a_run_that_a_key_has_started(serve, clone):
         assert (row["created_by"], str(row["started_by"])) == (served.scope.user_id, key["id"])
 
 
-async def test_what_a_key_uploaded_its_maker_may_delete_and_other_members_may_not(serve):
-    async with serve() as served:
+async def test_what_a_key_made_its_maker_may_delete_and_other_members_may_not(serve):
+    async with serve(Script([[text("Done.")]])) as served:
         org = await org_of(served.http)
         async with joined(served, org, "member") as (anna, _a), joined(served, org, "member") as (bert, _b):
-            key = (await made(anna, "documents:read", "documents:write"))["key"]
+            key = (await made(anna, "documents:read", "documents:write", "runs:write"))["key"]
             async with served.bearing(key) as robot:
                 theirs = (await robot.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
+                run = (await robot.post("/api/agent/extract", json={"document_id": theirs})).json()
                 own = (await anna.post("/api/documents", files={"file": ("b.txt", b"Total 2")})).json()["id"]
                 problem(await robot.delete(f"/api/documents/{own}"), 404)
-            problem(await bert.delete(f"/api/documents/{theirs}"), 404)
-            assert (await anna.delete(f"/api/documents/{theirs}")).status_code == 204
+            for at in ("runs/" + run["run_id"], "extractions/" + run["extraction"]["id"], "documents/" + theirs):
+                problem(await bert.delete(f"/api/{at}"), 404)
+                assert (await anna.delete(f"/api/{at}")).status_code == 204
