@@ -301,7 +301,7 @@ async def test_what_is_too_large_is_not_taken(serve):
         head, _ = form(b"a.txt", b"")
         chunked = trickle(8 * megabyte, head.split(b"\r\n--limit--")[0])
         problem(await http.post("/api/documents", content=chunked, headers=form_type), 413)
-        for path in ("/api/documents", "/api/agent/extract", "/api/agent/correct"):
+        for path in ("/api/documents/adopt", "/api/agent/extract", "/api/agent/correct"):
             json_type = {"content-type": "application/json"}
             problem(await http.post(path, content=b" " * 3 * megabyte, headers=json_type), 413)
             problem(await http.post(path, content=trickle(3 * megabyte), headers=json_type), 413)
