@@ -27,7 +27,7 @@ async def test_no_route_and_no_method(serve):
             ("PUT", "/api/documents", {"GET", "POST"}),
             ("PATCH", f"/api/documents/{uuid4()}", {"GET", "DELETE"}),
             ("GET", "/api/agent/extract", {"POST"}),
-            ("DELETE", f"/api/extractions/{uuid4()}", {"GET"}),
+            ("PUT", f"/api/extractions/{uuid4()}", {"GET", "PATCH", "DELETE"}),
             ("POST", "/healthz", {"GET"}),
         ):
             answer = await served.http.request(method, path)
