@@ -242,7 +242,9 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
             }
             app = create_app(Settings(_env_file=None, **chosen))
             server = uvicorn.Server(
-                uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1, timeout_keep_alive=600)
+                uvicorn.Config(
+                    app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=1, timeout_keep_alive=600
+                )
             )
             # Not serve(): that takes the process's signals, which are pytest's.
             running = asyncio.create_task(server._serve())

@@ -148,6 +148,7 @@ async def serve_app(app: FastAPI, listener: socket.socket, settings: Settings) -
     config = BoundedConfig(
         app,
         http=BoundedProtocol,
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
