@@ -65,7 +65,6 @@ async def test_every_command_works_elsewhere_and_says_what_it_says_here(serve, c
                 ("show", identity),
                 ("show", identity, "--history"),
                 ("export", identity, "--format", "csv"),
-                ("runs", "--json"),
                 ("usage", "--json"),
                 ("members", "list"),
             ):
