@@ -10,13 +10,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 
 from fieldmark.cli import process
 from fieldmark.cli.process import CANNOT_WORK, FAILED, LOCAL_USER, MISUSED, at_once, read_settings, run, stop
-from fieldmark.cli.target import Target
+from fieldmark.cli.target import NO_SERVICE, Target
 from fieldmark.cli.terminal import err
 from fieldmark.errors import FieldmarkError, Unavailable
 from fieldmark.settings import Settings
@@ -194,13 +193,18 @@ def _given(query: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in query.items() if value is not None}
 
 
-def _address(server: str) -> str:
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def _address(server: str) -> httpx.URL:
+    try:
+        url = httpx.URL(server)
+    except (httpx.InvalidURL, ValueError):
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not re.fullmatch(r"[\w.:-]+", url.host):
         stop(f"{server!r} is no address of a service: it begins with https://.", MISUSED)
-    if parts.scheme == "http" and parts.hostname not in _OF_THIS_MACHINE:
+    if url.userinfo or url.query or url.fragment:
+        stop("The address of a service has no user, no ? and no #: the key goes into FIELDMARK_KEY.", MISUSED)
+    if url.scheme == "http" and url.host not in _OF_THIS_MACHINE:
         err.print("[yellow]The key is sent without encryption: use https.[/yellow]")
-    return server
+    return url
 
 
 def _sendable(key: str) -> str:
@@ -237,7 +241,7 @@ def _json(text: bytes | str) -> Any:
 
 
 def _no_service() -> Refused:
-    return Refused(502, "unavailable", "What answers there does not answer as Fieldmark does.")
+    return Refused(502, "unavailable", NO_SERVICE)
 
 
 def _is_stream(answer: httpx.Response) -> bool:

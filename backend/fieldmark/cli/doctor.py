@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import httpx
@@ -21,7 +21,8 @@ from fieldmark.cli.process import CANNOT_WORK, read_settings, run
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import out, plain
 from fieldmark.errors import FieldmarkError
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, WrongSettings
+from fieldmark.settings import read_settings as of_environment
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.runtime import Runtime
@@ -51,9 +52,13 @@ class Check:
 @command()
 def doctor(target: Target) -> None:
     """Look at settings, database, model, disk, sandbox, tokens and files, and say what is wrong and how to mend it."""
-    settings = read_settings("error")
-    is_elsewhere = target.server or settings.server
-    checks = asked(target, _look_elsewhere) if is_elsewhere else run(_look_here(settings))
+    try:
+        of_environment()
+    except WrongSettings as error:
+        checks = [Check("settings", State.FAILED, "\n".join(error.faults), "Correct the environment, or `.env`.")]
+    else:
+        settings = read_settings("error")
+        checks = asked(target, _look_elsewhere) if target.is_elsewhere else run(_look_here(settings))
     well = all(check.state is not State.FAILED for check in checks)
     if target.as_json:
         write(json_of({"ok": well, "checks": [asdict(check) for check in checks]}, indented=True), None)
@@ -87,8 +92,13 @@ async def _look_elsewhere(client: Client) -> list[Check]:
     return checks
 
 
-def _told(name: str, answer: dict[str, object]) -> str:
-    return f"It is ready; model: {answer['model']}." if name == "service" else f"It is that of {answer['user_id']}."
+def _told(name: str, answer: dict[str, Any]) -> str:
+    if name == "service":
+        return f"It is ready; model: {answer['model']}."
+    key = answer["key"]
+    if key is None:
+        return f"It is a token of {answer['user_id']}."
+    return f"It is {key['prefix']}, {key['name']!r}."
 
 
 async def _look_here(settings: Settings) -> list[Check]:

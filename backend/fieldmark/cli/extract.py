@@ -15,7 +15,7 @@ import typer
 from rich.status import Status
 
 from fieldmark.cli.asking import Person
-from fieldmark.cli.client import Client, Disconnected, Refused, asked, said, say_offline
+from fieldmark.cli.client import Client, Refused, asked, said, say_offline
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target, command
@@ -128,8 +128,6 @@ async def _extract(
                     document = await _when_there_is_room(status, lambda file=file: client.upload(file, password))
                     body = {**wanted, "document_id": document["id"]}
                     run_id = await _when_there_is_room(status, lambda body=body: runs.start("extract", body))
-                except Disconnected:
-                    raise
                 except Refused as refused:
                     if refused.exit_code == CANNOT_WORK:
                         raise
@@ -187,8 +185,8 @@ class _Started:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            with contextlib.suppress(FieldmarkError):
-                for asked in self._asked:
+            for asked in self._asked:
+                with contextlib.suppress(FieldmarkError):
                     await self._client.send("POST", f"/api/runs/{await self._client.start(*asked)}/cancel")
 
 

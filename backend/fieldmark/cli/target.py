@@ -6,14 +6,16 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import typer
 
+from fieldmark.cli.process import CANNOT_WORK, stop
 from fieldmark.cli.terminal import be_quiet
+from fieldmark.settings import read_settings
 
-P = ParamSpec("P")
+NO_SERVICE: Final = "What answers there does not answer as this Fieldmark does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class Target:
     org: UUID | None = None
     user: UUID | None = None
     as_json: bool = False
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether a service elsewhere is asked."""
+        return (self.server or read_settings().server) is not None
 
 
 _HERE = {
@@ -51,12 +58,12 @@ _ELSEWHERE = {
 }
 
 
-def command(*, here_only: bool = False) -> Callable[[Callable[Concatenate[Target, P], None]], Callable[..., None]]:
+def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command with these options behind its own; its first parameter is the Target that they name. `here_only`: it
     works on this machine, and has no --server."""
     given = _HERE if here_only else {**_HERE, **_ELSEWHERE}
 
-    def with_options(function: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
+    def with_options(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         options = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
@@ -67,7 +74,13 @@ def command(*, here_only: bool = False) -> Callable[[Callable[Concatenate[Target
         def wrapped(**arguments: Any) -> None:
             chosen = {name: arguments.pop(name) for name in given}
             be_quiet(chosen.pop("quiet"))
-            function(Target(**chosen), **arguments)
+            target = Target(**chosen)
+            try:
+                function(target, **arguments)
+            except (AttributeError, LookupError, TypeError, ValueError):
+                if not target.is_elsewhere:
+                    raise
+                stop(NO_SERVICE, CANNOT_WORK)  # an answer lacks what the contract promises
 
         named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         wrapped.__signature__ = inspect.Signature([*named, *options])  # pyright: ignore[reportAttributeAccessIssue]

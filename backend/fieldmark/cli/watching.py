@@ -104,6 +104,8 @@ def _show_event(event: Mapping[str, Any], status: Status) -> None:
         case "error":
             failure = f"{event['error']} [{event['code']}]"
             err.print(f"  [red]✗ {plain(failure)}[/red]")
+        case "reading":
+            status.update(f"Reading the document: page {event['pages_read']} of {event['page_count']}…")
         case "thinking":
             status.update("Thinking…")
         case _:
@@ -136,7 +138,9 @@ def _say_how_to_decide(client: Client, run_id: str, pending: ProposedCall | None
 
 def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
     """What it is, and a row a field: its value, how sure it is, and where it stands."""
-    about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}", filename]
+    about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}"]
+    if filename:
+        about.append(filename)
     if "latest_version" in extraction:
         about.append(f"version {extraction['version']} of {extraction['latest_version']}")
     elif extraction["status"] != ExtractionStatus.COMPLETED:
