@@ -219,12 +219,12 @@ def _at(url: str, database: str) -> str:
 
 
 @pytest.fixture
-def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
+def serve(clone: Clone) -> Serve:
     """Starts the whole service on a clone of the database: `async with serve(Script([...])) as served`. What answers
-    for the model is a Script, or the rules of the offline model if left out. Keywords are settings."""
+    for the model is a Script, or the rules of the offline model if left out. Other keywords are settings."""
 
     @asynccontextmanager
-    async def start(answer: Any = rules.answer, **settings: Any) -> AsyncIterator[Served]:
+    async def start(answer: Any = rules.answer, *, with_worker: bool = True, **settings: Any) -> AsyncIterator[Served]:
         async with AsyncExitStack() as stack:
             model = await stack.enter_async_context(OfflineModel(answer))
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldmark-home-")))
@@ -240,18 +240,21 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
                 "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }
-            app = create_app(Settings(_env_file=None, **chosen))
+            app = create_app(Settings(_env_file=None, **chosen), with_worker=with_worker)
             server = uvicorn.Server(
-                uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1, timeout_keep_alive=600)
+                uvicorn.Config(
+                    app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=1, timeout_keep_alive=600
+                )
             )
             # Not serve(): that takes the process's signals, which are pytest's.
             running = asyncio.create_task(server._serve())
             while not server.started:
                 assert not running.done(), running.result()
                 await asyncio.sleep(0.01)
-            await _workers_hear(_administration, clone)
-            base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             service: Runtime = app.state.runtime
+            if with_worker:
+                await _workers_hear(service)
+            base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             user_id = uuid4()
             scope = await enter(service.database, user_id)
             token = LocalTokens(chosen["home"]).sign(user_id)
@@ -266,11 +269,9 @@ def serve(clone: Clone, _administration: psycopg.Connection) -> Serve:
     return start
 
 
-async def _workers_hear(administration: psycopg.Connection, clone: Clone) -> None:
+async def _workers_hear(service: Runtime) -> None:
     """Wait until the service's three workers hear of new jobs: of one that comes earlier they learn a second later."""
-    query = """select count(*) from pg_stat_activity
-               where datname = %s and application_name = 'fieldmark-queue' and query ilike 'listen%%'"""
     for _ in range(100):  # nothing relies on it
-        if administration.execute(query, [urlsplit(clone.app_url).path[1:]]).fetchone() == (3,):
+        if sum(channel.startswith("procrastinate_") for channel in service.database._notifications._channels) == 3:
             return
         await asyncio.sleep(0.01)

@@ -157,6 +157,10 @@ class Settings(BaseSettings):
     # Whom the service, where it is root, lets its processes be: see isolation/users.
     process_users: Annotated[str, Field(pattern=r"^[1-9]\d{0,8}-[1-9]\d{0,8}$")] = "62000-62999"
 
+    # The service elsewhere that commands ask, as with --server and --key.
+    server: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
+    key: SecretStr | None = None
+
     # The person's own, for changing what an agent proposes.
     editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))
 

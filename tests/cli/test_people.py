@@ -46,9 +46,9 @@ async def test_members_are_invited_changed_and_removed(commands):
         assert f"{user}  viewer  v@example.org" in listed and "owner" in listed
         theirs = ("--user", str(user), "--org", str(org["org_id"]))
         refused = await fieldmark.run("members", "invite", *theirs)
-        assert refused.code == 1 and "Only an owner" in refused.err
+        assert refused.code == 1 and "[read_only]" in refused.err
         refused = await fieldmark.run("members", "role", str(user), "owner", *theirs)
-        assert refused.code == 1 and "Only an owner" in refused.err
+        assert refused.code == 1 and "[read_only]" in refused.err
         assert (await fieldmark.run("members", "role", str(user), "member")).code == 0
         assert (await fieldmark.run("members", "remove", str(user))).code == 0
         assert str(user) not in (await fieldmark.run("members", "list")).out

@@ -117,7 +117,8 @@ def test_settings_say_where_originals_lie(tmp_path: Path) -> None:
 
 
 def test_the_storage_client_is_not_imported_before_it_is_used() -> None:
-    code = "import sys, fieldmark.files as f; print(f.SupabaseFiles.__name__, {'httpx', 'storage3'} & set(sys.modules))"
+    late = "{'httpx', 'storage3', 'supabase'}"
+    code = f"import sys, fieldmark.files as f; print(f.SupabaseFiles.__name__, {late} & set(sys.modules))"
     env = {"PYTHONPATH": ":".join(sys.path)}
     shown = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
     assert shown.split() == ["SupabaseFiles", "{'httpx'}"]

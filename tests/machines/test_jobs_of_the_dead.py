@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 async def queue_of(desk: Any, clone: Clone) -> AsyncIterator[App]:
     """A queue in which the desk's run waits."""
     await desk.run()
-    async with open_queue(clone.app_url, {RUNS: 4}) as queue:
+    async with open_queue(desk.database, clone.app_url, {RUNS: 4}) as queue:
         yield queue
 
 

@@ -40,7 +40,6 @@ from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
 from fieldmark.services.api_keys import known_keys
 from fieldmark.settings import Settings, read_settings
-from fieldmark.worker.jobs import working
 
 _ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
 
@@ -78,7 +77,12 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             app.state.runtime = runtime
             app.state.tokens = tokens_for(settings)
             app.state.api_keys = await stack.enter_async_context(known_keys(runtime.database))
-            app.state.worker = await stack.enter_async_context(working(runtime)) if with_worker else None
+            app.state.worker = None
+            if with_worker:
+                # Here: it takes as long to import as the rest, and most commands ask nothing of it.
+                from fieldmark.worker.jobs import working
+
+                app.state.worker = await stack.enter_async_context(working(runtime))
             yield
 
     app = FastAPI(
@@ -155,6 +159,7 @@ async def serve_app(app: FastAPI, listener: socket.socket, settings: Settings) -
     config = BoundedConfig(
         app,
         http=BoundedProtocol,
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -1,38 +1,41 @@
-"""The command line: serve, extract, export, runs, approve, eval, worker, migrate, token, key, members.
-
-Exit codes: 0 done (`serve` and `worker`: told to end); 1 a document could not be read, a run failed, what was to be
-decided waits no more, an evaluation got worse, or not all could be written; 2 wrong usage; 3 the service cannot work
-(settings, database); 4 nothing failed, but a person has more to do: a run waits for a decision, or an extraction is not
-complete or does not follow its schema; 130 interrupted.
-"""
+"""The command line. docs/commands.md lists the commands, the options that all have, and the exit codes."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from fieldmark import __version__
+from fieldmark.cli.doctor import doctor
+from fieldmark.cli.documents import delete, documents, show, usage
 from fieldmark.cli.evaluate import evaluate
 from fieldmark.cli.export import export
-from fieldmark.cli.extract import extract
+from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.people import key, members
 from fieldmark.cli.process import on_its_streams
-from fieldmark.cli.runs import approve, runs
+from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.service import migrate, serve, token, worker
 
 _app = typer.Typer(
-    help="Fieldmark reads documents and fills databases.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    help="Fieldmark reads documents and fills databases.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 for _name, _command in {
     "extract": extract,
+    "documents": documents,
+    "show": show,
+    "correct": correct,
     "export": export,
     "runs": runs,
     "approve": approve,
+    "cancel": cancel,
+    "delete": delete,
+    "usage": usage,
     "eval": evaluate,
     "serve": serve,
     "worker": worker,
     "migrate": migrate,
+    "doctor": doctor,
     "token": token,
 }.items():
     _app.command(_name)(_command)
@@ -40,7 +43,22 @@ _app.add_typer(key, name="key")
 _app.add_typer(members, name="members")
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fieldmark {__version__}")
+        raise typer.Exit
+
+
+@_app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
 def main() -> None:
     """The entry point of `fieldmark`."""
     with on_its_streams():
-        _app()
+        _app(prog_name="fieldmark")

@@ -9,6 +9,7 @@ import shlex
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,29 @@ from rich.console import Console
 from rich.markup import escape
 
 from fieldmark.cli.terminal import plain
-from fieldmark.runs.lifecycle.decisions import Decision, PendingCall
+from fieldmark.domain.events import ProposedCall
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a call."""
+
+    call_id: str
+    approved: bool
+    arguments: dict[str, JsonValue] | None = None
+    reason: str | None = None
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """As the service takes it."""
+        said: dict[str, JsonValue] = {"call_id": self.call_id, "approved": self.approved}
+        if self.arguments is not None:
+            said["input"] = self.arguments
+        if self.reason is not None:
+            said["reason"] = self.reason
+        return said
 
 
 class Person:
@@ -31,7 +51,7 @@ class Person:
         self._editor = editor
         self._read = b""
 
-    async def decide(self, pending: PendingCall) -> Decision | None:
+    async def decide(self, pending: ProposedCall) -> Decision | None:
         """What the person says of a pending call; None where nobody answers, or the person leaves it for later."""
         show_pending_call(self._console, pending)
         while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
@@ -60,12 +80,12 @@ class Person:
         """Whether the person says yes; silence and anything else is no."""
         return (await self._asked(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
 
-    async def _edited(self, pending: PendingCall, given: str) -> dict[str, JsonValue] | None:
+    async def _edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
         """Other arguments: behind the word itself, in the editor, or as a line of their own."""
         text: str | None = given
         if not given.strip():
             if self._editor and sys.stdin.isatty():
-                text = await self._in_editor(pending.arguments)
+                text = await self._in_editor(pending.input)
             else:
                 text = await self._asked("The arguments as JSON, in one line:")
         try:
@@ -130,7 +150,7 @@ async def _read_some() -> bytes:
     return await answer
 
 
-def show_pending_call(console: Console, pending: PendingCall) -> None:
+def show_pending_call(console: Console, pending: ProposedCall) -> None:
     """What a call would change, old → new for each path; its arguments where it has nothing to show. Nothing that the
     document has put into it reaches the terminal as a command."""
     console.print(f"[yellow]?[/yellow] {plain(pending.message)} [dim]{plain(pending.tool)}[/dim]")
@@ -139,7 +159,7 @@ def show_pending_call(console: Console, pending: PendingCall) -> None:
         new = "[red]removed[/red]" if change.removed else plain(_text(change.new))
         console.print(f"  [bold]{plain(change.path)}[/bold]: {old} → {new}")
     if not pending.changes:
-        console.print(plain(json.dumps(pending.arguments, ensure_ascii=False, indent=2)))
+        console.print(plain(json.dumps(pending.input, ensure_ascii=False, indent=2)))
 
 
 def _text(value: JsonValue) -> str:

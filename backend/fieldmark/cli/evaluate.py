@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 from rich.table import Table
 
 from fieldmark.cli.files import check_out, json_of, read_object, read_schema, write
 from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, stop
-from fieldmark.cli.terminal import err, out, plain, tell
+from fieldmark.cli.target import Target, command
+from fieldmark.cli.terminal import err, out, plain, steps, tell
 from fieldmark.errors import Invalid
 from fieldmark.settings import Settings
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from fieldmark.evaluation.evaluate import Case
 
 
+@command(here_only=True)
 def evaluate(
+    target: Target,
     folder: Annotated[
         Path | None, typer.Argument(help="Documents, each with what is right for it: invoice.pdf, invoice.gold.json.")
     ] = None,
@@ -34,8 +36,6 @@ def evaluate(
     ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON on standard output.")] = False,
-    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
     """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
     found on the page."""
@@ -52,10 +52,10 @@ def evaluate(
         cases = None if folder is None else cases_of(folder)
     except (Invalid, OSError) as error:
         stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
-    report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, user))
+    report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, target))
     if save is not None:
         write(json_of(report, indented=True), save)
-    if as_json:
+    if target.as_json:
         write(json_of(report, indented=True), None)
     else:
         _show(report)
@@ -71,14 +71,14 @@ async def _evaluate(
     cases: list[Case] | None,
     schema: dict[str, Any] | None,
     instructions: str | None,
-    user: UUID,
+    target: Target,
 ) -> dict[str, Any]:
     import fieldmark.evaluation.evaluate as evaluation
     from fieldmark.worker.jobs import working
 
-    with err.status("") as status:
+    with steps().status("") as status:
         tell(status, "Starting…")
-        async with opened(settings, user) as (runtime, scope):
+        async with opened(settings, target.user or LOCAL_USER, target.org) as (runtime, scope):
             try:
                 found = cases if cases is not None else await evaluation.corrected_cases(runtime, scope)
             except Invalid as fault:

@@ -1,34 +1,28 @@
-"""`fieldmark extract`: takes documents in, runs the agent on each, and shows what it does and finds."""
+"""`fieldmark extract` and `fieldmark correct`: run the agent, and show what it does and finds."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID, uuid4
 
 import typer
+from rich.status import Status
 
+from fieldmark.cli.asking import Person
+from fieldmark.cli.client import Client, Refused, asked, said, say_offline
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
-from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS, at_once, opened, read_settings, run, say_offline
-from fieldmark.cli.terminal import err, plain, tell
+from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
+from fieldmark.cli.target import Target, command
+from fieldmark.cli.terminal import err, plain, steps, tell
+from fieldmark.cli.watching import Seen, show_extraction, to_the_end
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unavailable
-from fieldmark.settings import Settings
-
-if TYPE_CHECKING:  # what takes long to import is imported where it is needed
-    from rich.status import Status
-
-    from fieldmark.cli.watching import Seen
-    from fieldmark.db.pool import Database
-    from fieldmark.identity.scope import Scope
-    from fieldmark.stores.rows import DocumentRow
-    from fieldmark.stores.runs import RunRow
+from fieldmark.errors import FieldmarkError
 
 MAX_WARNINGS = 5
 ROOM_SECONDS = 2
@@ -43,7 +37,7 @@ class Result:
 
     file: Path
     exit_code: int
-    run: RunRow | None = None
+    run: Mapping[str, Any] | None = None
     extraction: dict[str, Any] | None = None
     error: str | None = None
     code: str | None = None
@@ -53,41 +47,38 @@ class Result:
         name = {"file": os.fsencode(self.file).decode(errors="replace")}
         if self.extraction is not None:
             return (name if named else {}) | self.extraction
-        known = {"run_id": str(self.run.id), "document_id": str(self.run.document_id)} if self.run else {}
-        status = self.run.status if self.run else RunStatus.FAILED
+        known = {"run_id": self.run["id"], "document_id": self.run["document_id"]} if self.run else {}
+        status = self.run["status"] if self.run else RunStatus.FAILED
         return {**name, **known, "status": status, "code": self.code, "error": self.error}
 
 
+@command()
 def extract(
+    target: Target,
     files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
     schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
     instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The extraction alone on standard output; for several files a line each.")
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
     password: Annotated[
         bool, typer.Option("--password", help="Ask for the password of protected files, or read it from a pipe.")
     ] = False,
-    user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
 ) -> None:
     """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
     for file in files:
         check_in(file)
     check_out(out)
-    wanted = read_schema(schema)
-    settings = at_once(read_settings("warning"))
+    wanted = {"schema": read_schema(schema), "instructions": instructions, "approval": "ask" if ask else None}
     secret = ask_password() if password else None
     several = len(files) > 1
     results: list[Result] = []
 
     def told(result: Result) -> None:
         results.append(result)
-        if as_json:
+        if target.as_json:
             write(json_of(result.as_json(named=several), indented=not several), None)
 
-    run(_extract(settings, files, wanted, instructions, ask, user, secret, told, show=not as_json))
+    asked(target, lambda client: _extract(client, files, wanted, secret, told, show=not target.as_json))
     if out is not None and any(result.extraction is not None for result in results):
         write(b"".join(json_of(one.as_json(named=several), indented=not several) for one in results), out)
     codes = {result.exit_code for result in results}
@@ -96,80 +87,107 @@ def extract(
             raise typer.Exit(code)
 
 
+@command()
+def correct(
+    target: Target,
+    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
+    message: Annotated[str, typer.Argument(help="What is wrong, in words.")],
+    ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
+) -> None:
+    """Correct an extraction in words. Ctrl-C cancels the run that it has started."""
+    wanted = {"extraction_id": str(extraction), "message": message, "approval": "ask" if ask else None}
+    seen = asked(target, lambda client: _correct(client, wanted))
+    if seen.extraction is not None:
+        if target.as_json:
+            write(json_of(seen.extraction, indented=True), None)
+        else:
+            show_extraction(seen.extraction, "")
+    if seen.exit_code:
+        raise typer.Exit(seen.exit_code)
+
+
 async def _extract(
-    settings: Settings,
+    client: Client,
     files: list[Path],
-    schema: dict[str, Any] | None,
-    instructions: str | None,
-    ask: bool,
-    user: UUID,
+    wanted: Mapping[str, object],
     password: str | None,
     told: Callable[[Result], None],
     *,
     show: bool,
 ) -> None:
     """Tell how each file ended, in the order of the files."""
-    from fieldmark.cli.asking import Person
-    from fieldmark.cli.watching import show_extraction, to_the_end
-    from fieldmark.runs.lifecycle import launch
-    from fieldmark.worker.jobs import working
-
-    started: list[tuple[Path, UUID | FieldmarkError]] = []
-    keys: list[str] = []
-    person = Person(err, settings.editor) if ask else None
-    with err.status("") as status:
+    started: list[tuple[Path, str | Refused]] = []
+    person = Person(err, client.settings.editor) if wanted["approval"] else None
+    say_offline(client)
+    with steps().status("") as status:
         tell(status, "Starting…")
-        async with opened(settings, user) as (runtime, scope):
-            say_offline(settings)
-            async with working(runtime):
+        async with client.working(), _Started(client) as runs:
+            for file in files:
+                tell(status, f"Taking in {plain(file.name)}…")
                 try:
-                    for file in files:
-                        tell(status, f"Taking in {plain(file.name)}…")
-                        try:
-                            document = await _when_there_is_room(
-                                status, lambda file=file: runtime.documents.upload(scope, file, file.name, password)
-                            )
-                            # Known by its key before it is there, and so found again however this is interrupted.
-                            keys.append(str(uuid4()))
-                            options = launch.RunOptions(approval="ask" if ask else None, idempotency_key=keys[-1])
-                            wanted = {"document_id": document.id, "schema": schema, "instructions": instructions}
-                            start = partial(
-                                launch.start_by_name,
-                                *(runtime.database, scope, "extract", wanted),
-                                prices=runtime.prices,
-                                options=options,
-                            )
-                            run_id = await _when_there_is_room(status, start)
-                        except (Unavailable, Misconfigured):
-                            raise
-                        except FieldmarkError as error:
-                            err.print(f"[red]✗[/red] {plain(file.name)}: {plain(str(error))}")
-                            run_id = error
-                        started.append((file, run_id))
-                    for file, run_id in started:
-                        if isinstance(run_id, FieldmarkError):
-                            told(Result(file, FAILED, error=str(run_id), code=run_id.code))
-                            continue
-                        err.print(f"[bold]{plain(file.name)}[/bold]")
-                        tell(status, "Reading the document…")
-                        seen = await to_the_end(runtime.database, scope, run_id, status, person)
-                        document = await _warn(runtime.database, scope, run_id)
-                        if show and seen.extraction is not None:
-                            status.stop()
-                            show_extraction(seen.extraction, file.name)
-                            status.start()
-                        told(_result(file, seen, document))
-                except BaseException:
-                    # Interrupted: whoever works next would otherwise do, and pay for, what nobody waits for any more.
-                    await _cancel_all(runtime.database, scope, keys)
-                    raise
+                    document = await _when_there_is_room(status, lambda file=file: client.upload(file, password))
+                    body = {**wanted, "document_id": document["id"]}
+                    run_id = await _when_there_is_room(status, lambda body=body: runs.start("extract", body))
+                except Refused as refused:
+                    if refused.exit_code == CANNOT_WORK:
+                        raise
+                    err.print(f"[red]✗[/red] {plain(file.name)}: {plain(said(refused))}")
+                    run_id = refused
+                started.append((file, run_id))
+            for file, run_id in started:
+                if isinstance(run_id, Refused):
+                    told(Result(file, FAILED, error=str(run_id), code=run_id.reason))
+                    continue
+                steps().print(f"[bold]{plain(file.name)}[/bold]")
+                tell(status, "Reading the document…")
+                seen = await to_the_end(client, run_id, status, person)
+                document = await _warn(client, seen.run["document_id"])
+                if show and seen.extraction is not None:
+                    status.stop()
+                    show_extraction(seen.extraction, file.name)
+                    status.start()
+                # Why, rather than that it could not be read.
+                code = document["error_code"] or seen.run["error_code"]
+                told(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code))
 
 
-def _result(file: Path, seen: Seen, document: DocumentRow | None) -> Result:
-    code, error = (None, None) if seen.run is None else (seen.run.error_code, seen.run.error)
-    if document is not None and document.error_code is not None:
-        code = document.error_code  # why, rather than that it could not be read
-    return Result(file, seen.exit_code, seen.run, seen.extraction, error, code)
+async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
+    person = Person(err, client.settings.editor) if wanted["approval"] else None
+    say_offline(client)
+    with steps().status("") as status:
+        tell(status, "Starting…")
+        async with client.working(), _Started(client) as runs:
+            run_id = await _when_there_is_room(status, lambda: runs.start("correct", wanted))
+            return await to_the_end(client, run_id, status, person)
+
+
+class _Started:
+    """The runs that a command has started. Where it is interrupted they are cancelled: whoever works next would do, and
+    pay for, what nobody waits for any more."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._asked: list[tuple[str, Mapping[str, object], str]] = []
+
+    async def start(self, task: str, body: Mapping[str, object]) -> str:
+        """Start a run and answer its id."""
+        # Known by its key before it is there, and so found again however this is interrupted.
+        asked = (task, body, str(uuid4()))
+        self._asked.append(asked)
+        try:
+            return await self._client.start(*asked)
+        except Refused:
+            self._asked.remove(asked)
+            raise
+
+    async def __aenter__(self) -> _Started:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for asked in self._asked:
+                with contextlib.suppress(FieldmarkError):
+                    await self._client.send("POST", f"/api/runs/{await self._client.start(*asked)}/cancel")
 
 
 async def _when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -> T:
@@ -179,38 +197,22 @@ async def _when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -
     while True:
         try:
             return await act()
-        except QueueFull as full:
+        except Refused as refused:
+            if refused.answered != 429:
+                raise
             if not told:
-                err.print(f"  [yellow]! {plain(str(full))}[/yellow] [dim]Waiting for room.[/dim]")
+                steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for room.[/dim]")
                 told = True
                 tell(status, "Waiting for room in the queue…")
             await asyncio.sleep(ROOM_SECONDS)
 
 
-async def _warn(database: Database, scope: Scope, run_id: UUID) -> DocumentRow | None:
-    """Say what of the run's document was not read, or not read well; answers the document."""
-    from fieldmark.services import documents
-    from fieldmark.stores import documents as rows
-    from fieldmark.stores import runs
-
-    async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        document = await rows.get(conn, run.document_id) if run and run.document_id else None
-        warnings = await documents.warnings(conn, document.id) if document else []
-    for said in warnings[:MAX_WARNINGS]:
-        err.print(f"  [yellow]! {plain(said.message)}[/yellow] [dim]{plain(said.excerpt)}[/dim]")
+async def _warn(client: Client, document_id: str) -> dict[str, Any]:
+    """Say what of a document was not read, or not read well; answers the document."""
+    document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
+    warnings = document["warnings"]
+    for one in warnings[:MAX_WARNINGS]:
+        err.print(f"  [yellow]! {plain(one['message'])}[/yellow] [dim]{plain(one['excerpt'])}[/dim]")
     if len(warnings) > MAX_WARNINGS:
         err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
     return document
-
-
-async def _cancel_all(database: Database, scope: Scope, keys: list[str]) -> None:
-    from fieldmark.runs.lifecycle import decisions
-    from fieldmark.stores import runs
-
-    with contextlib.suppress(FieldmarkError):
-        for key in keys:
-            async with database.as_user(scope) as conn:
-                run = await runs.by_key(conn, scope, key)
-            if run is not None:
-                await decisions.cancel(database, scope, run.id)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,13 @@ def write(content: bytes, file: Path | None) -> None:
         stop(f"Nothing could be written to {file}: {error.strerror}.", FAILED)
 
 
-def json_of(result: dict[str, Any], *, indented: bool) -> bytes:
+def json_of(result: Mapping[str, Any], *, indented: bool) -> bytes:
     """A result as JSON: indented over many lines, or as one."""
     text = json.dumps(result, ensure_ascii=False, indent=2 if indented else None) + "\n"
     # Control characters that JSON does not escape, but a terminal may obey.
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def json_lines_of(results: Iterable[Mapping[str, Any]]) -> bytes:
+    """Results as JSON, each a line."""
+    return b"".join(json_of(one, indented=False) for one in results)

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.terminal import err, plain
+from fieldmark.cli.terminal import err, plain, steps
 from fieldmark.errors import FieldmarkError
 from fieldmark.settings import Settings, WrongSettings
 from fieldmark.settings import read_settings as of_environment
@@ -101,7 +101,7 @@ async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> Asy
 def say_offline(settings: Settings) -> None:
     """That no language model answers, if none does."""
     if settings.offline:
-        err.print(
+        steps().print(
             "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language model.[/yellow]"
         )
 

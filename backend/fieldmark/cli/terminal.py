@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +11,20 @@ from rich.status import Status
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False)
+
+_silent = Console(stderr=True, quiet=True)
+_is_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether what a command does is left out of what it says. Errors and questions are not."""
+    global _is_quiet
+    _is_quiet = quiet
+
+
+def steps() -> Console:
+    """Where a command says what it does: standard error, or nowhere if it shall be quiet."""
+    return _silent if _is_quiet else err
 
 
 def plain(text: str) -> str:
@@ -21,4 +36,15 @@ def tell(status: Status, words: str) -> None:
     """Print the step that begins now: in the status line of a terminal, elsewhere as a line of its own."""
     status.update(words)
     if not err.is_terminal:
-        err.print(words)
+        steps().print(words)
+
+
+def show_lines(rows: Iterable[Iterable[object]], none: str) -> None:
+    """Lines and no table: a narrow terminal breaks them, and what reads a pipe gets them whole. `none` is said where
+    there are none."""
+    shown = False
+    for cells in rows:
+        out.print(plain("  ".join(map(str, cells)).rstrip()), soft_wrap=True)
+        shown = True
+    if not shown:
+        steps().print(none)

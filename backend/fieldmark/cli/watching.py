@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from rich.status import Status
 from rich.table import Table
 
 from fieldmark.cli.asking import Person, show_pending_call
-from fieldmark.cli.process import FAILED, LOCAL_USER, WAITS
-from fieldmark.cli.terminal import err, out, plain
-from fieldmark.db.pool import Database
+from fieldmark.cli.client import Client, Disconnected, Refused, said
+from fieldmark.cli.process import FAILED, WAITS
+from fieldmark.cli.terminal import err, out, plain, steps
+from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
-from fieldmark.errors import Conflict, Invalid
-from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.follow import follow
-from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.decisions import PendingCall
 from fieldmark.services.exports.shape import Leaf, leaves_of
-from fieldmark.services.extractions import as_json
-from fieldmark.stores import extractions, runs
-from fieldmark.stores.runs import RunRow
+
+MOST_BREAKS = 30
+"""How often in a row a connection may break before a run is not watched any longer. A second lies in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How a run was left: its extraction if it was completed, and whether it waits for a person. `run` is None where it
-    was deleted meanwhile."""
+    """How a run was left: as the service tells of it, its extraction if it was completed, and whether it waits for a
+    person."""
 
-    run: RunRow | None
+    run: Mapping[str, Any]
     extraction: dict[str, Any] | None = None
     waits: bool = False
 
@@ -45,84 +42,110 @@ class Seen:
         return 0 if is_done else WAITS
 
 
-async def to_the_end(
-    database: Database, scope: Scope, run_id: UUID, status: Status, person: Person | None, after: int = 0
-) -> Seen:
-    """Watch a run, and let the person decide what it waits for. Answers how it was left."""
-    waits = False
-    while not waits:
-        after = await _watch(database, scope, run_id, status, after)
-        pending = await decisions.pending_call(database, scope, run_id)
-        if pending is None:
+async def to_the_end(client: Client, run_id: str, status: Status, person: Person | None, after: int = 0) -> Seen:
+    """Watch a run behind an event, and let the person decide what it waits for. Answers how it was left."""
+    while True:
+        after = await _watch(client, run_id, status, after)
+        run = await client.get(f"/api/runs/{run_id}")
+        pending = waiting_call(run)
+        if pending is not None:
+            status.stop()
+            try:
+                if person is None or not await _decided(client, run_id, pending, person):
+                    _say_how_to_decide(client, run_id, None if person else pending)
+                    return Seen(run, waits=True)
+            finally:
+                status.start()
+        elif RunStatus(run["status"]).is_final:
             break
-        status.stop()
-        try:
-            if person is None or not await _decided(database, scope, run_id, pending, person):
-                _say_how_to_decide(scope, run_id, None if person else pending)
-                waits = True
-        finally:
-            status.start()
-    async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        known = None if run is None else run.extraction_id
-        row = None if known is None else await extractions.get(conn, known)
-    if run is None or row is None or run.status is not RunStatus.COMPLETED:
-        return Seen(run, waits=waits)
-    return Seen(run, await as_json(scope.org_id, row))
+        else:  # the service has ended the stream, and not the run
+            await asyncio.sleep(1)
+    if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
+        return Seen(run)
+    return Seen(run, await client.get(f"/api/extractions/{run['extraction_id']}"))
 
 
-async def _watch(database: Database, scope: Scope, run_id: UUID, status: Status, after: int) -> int:
+def waiting_call(run: Mapping[str, Any]) -> ProposedCall | None:
+    """The call that a run waits for."""
+    return None if run["waits_for"] is None else ProposedCall.model_validate(run["waits_for"])
+
+
+async def _watch(client: Client, run_id: str, status: Status, after: int) -> int:
     """Show a run's events behind `after` until it has ended or waits; answers the last one's number."""
-    async for event in follow(database, scope, run_id, after):
-        if event is None:
-            continue
-        after, said = event[0], json.loads(event[1])
-        if said.get("status") == "running":
-            status.update(plain(said["message"]) + "…")
-        elif said.get("status") == "complete":
-            err.print(f"  [green]✓[/green] {plain(said['message'])} [dim]{said['duration_ms']} ms[/dim]")
-        elif said.get("status") == "error":
-            err.print(f"  [red]✗[/red] {plain(said['message'])}: {plain(said['error'][:300])}")
-        elif "retry" in said:
-            err.print(f"  [yellow]…[/yellow] {plain(said['retry'])} ({said['wait_s']} s)")
-        elif "text" in said:
-            err.print(f"  {plain(said['text'])}")
-        elif "error" in said:
-            err.print(f"  [red]✗ {plain(said['error'])}[/red]")
-        elif "thinking" in said:
-            status.update("Thinking…")
-    return after
-
-
-async def _decided(database: Database, scope: Scope, run_id: UUID, pending: PendingCall, person: Person) -> bool:
-    while (said := await person.decide(pending)) is not None:
+    breaks = 0
+    while True:
+        before = after
         try:
-            await decisions.decide(database, scope, run_id, said)
-        except Invalid as fault:
-            err.print(f"[red]{plain(str(fault))}[/red]")
-        except Conflict as fault:  # somebody else has decided, or cancelled it: that is followed instead
-            err.print(plain(str(fault)))
-            return True
+            async with client.events(run_id, after) as events:
+                async for number, event in events:
+                    after = max(after, number)
+                    _show_event(event, status)
+            return after
+        except Disconnected:
+            breaks = breaks + 1 if after == before else 1
+            if breaks > MOST_BREAKS:
+                raise
+            await asyncio.sleep(1)
+
+
+def _show_event(event: Mapping[str, Any], status: Status) -> None:
+    console = steps()
+    match event.get("type"):
+        case "tool" if event["status"] == "running":
+            status.update(plain(event["message"]) + "…")
+        case "tool" if event["status"] == "complete":
+            console.print(f"  [green]✓[/green] {plain(event['message'])} [dim]{event['duration_ms']} ms[/dim]")
+        case "tool":
+            console.print(f"  [red]✗[/red] {plain(event['message'])}: {plain(event['error'][:300])}")
+        case "retry":
+            console.print(f"  [yellow]…[/yellow] {plain(event['retry'])} ({event['wait_s']} s)")
+        case "text":
+            console.print(f"  {plain(event['text'])}")
+        case "error":
+            failure = f"{event['error']} [{event['code']}]"
+            err.print(f"  [red]✗ {plain(failure)}[/red]")
+        case "reading":
+            status.update(f"Reading the document: page {event['pages_read']} of {event['page_count']}…")
+        case "thinking":
+            status.update("Thinking…")
+        case _:
+            pass
+
+
+async def _decided(client: Client, run_id: str, pending: ProposedCall, person: Person) -> bool:
+    while (decision := await person.decide(pending)) is not None:
+        try:
+            await client.decide(run_id, decision.as_json())
+        except Refused as refused:
+            if refused.answered == 409:  # somebody else has decided, or cancelled it: that is followed instead
+                err.print(plain(said(refused)))
+                return True
+            if refused.answered != 422:
+                raise
+            err.print(f"[red]{plain(said(refused))}[/red]")
         else:
             return True
     return False
 
 
-def _say_how_to_decide(scope: Scope, run_id: UUID, pending: PendingCall | None) -> None:
+def _say_how_to_decide(client: Client, run_id: str, pending: ProposedCall | None) -> None:
     if pending is not None:
         show_pending_call(err, pending)
-    whose = "" if scope.user_id == LOCAL_USER else f" --user {scope.user_id}"
     call = "" if pending is None else f" --yes {pending.call_id}"
-    err.print(f"[yellow]The run waits for a decision:[/yellow] fieldmark approve {run_id}{call}{whose}")
+    err.print(f"[yellow]The run waits for a decision:[/yellow] fieldmark approve {run_id}{call}{plain(client.options)}")
     err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
 
 
-def show_extraction(extraction: dict[str, Any], filename: str) -> None:
+def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
     """What it is, and a row a field: its value, how sure it is, and where it stands."""
-    about = [extraction["document_type"] or "document", f"extraction {extraction['id']}", filename]
-    if extraction["status"] != ExtractionStatus.COMPLETED:
+    about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}"]
+    if filename:
+        about.append(filename)
+    if "latest_version" in extraction:
+        about.append(f"version {extraction['version']} of {extraction['latest_version']}")
+    elif extraction["status"] != ExtractionStatus.COMPLETED:
         about.append("not complete")
-    if extraction["valid"] is False:
+    if extraction.get("valid") is False:
         about.append("does not follow its schema")
     # A line and no title: a table breaks its title where the table ends.
     out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)

@@ -61,6 +61,8 @@ CONNECTING: Final[dict[str, Any]] = {
 # The pauses between a pool's attempts to connect double: after a long outage the next would be as far away again. A
 # pool that has given up tries at once when somebody wants a connection.
 RECONNECT_SECONDS: Final = 5.0
+# A pool gives one connection back each time that one was not needed for so long.
+IDLE_SECONDS: Final = 10.0
 # Postgres must notice as well: what a machine that is gone had locked would stay locked for hours.
 IDLE_IN_TRANSACTION: Final = "15s"
 # Longer than that, so that what a dead one had locked is waited for. Nobody else's lock keeps a connection for ever.
@@ -120,6 +122,7 @@ class Database:
             },
             min_size=1,
             max_size=size,
+            max_idle=IDLE_SECONDS,
             timeout=wait_seconds,
             reconnect_timeout=RECONNECT_SECONDS,
             open=False,

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -39,13 +40,10 @@ class SupabaseFiles:
         # httpx would print the key in its complaint about it.
         if not (secret_key.isascii() and secret_key.isprintable()) or " " in secret_key:
             raise Misconfigured("SUPABASE_SECRET_KEY contains characters that no key has.")
-        self._api = url.rstrip("/") + "/storage/v1/"
+        self._url = url.rstrip("/")
+        self._secret_key = secret_key
         self._bucket = bucket
         self._max_bytes = max_bytes
-        self._headers = {"apikey": secret_key}
-        # The older keys are tokens and are also wanted as one; the newer ("sb_secret_…") are not.
-        if not secret_key.startswith("sb_"):
-            self._headers["Authorization"] = f"Bearer {secret_key}"
 
     async def put(self, path: str, source: Path) -> None:
         """Upload `source` to `path`. Raises `Conflict` if the path is taken, `TooLarge` if the bucket says so."""
@@ -85,10 +83,11 @@ class SupabaseFiles:
             await bucket.remove([str(where)])
 
     async def _download(self, where: StoredPath, target: Path) -> None:
-        # storage3 holds a whole download in memory, however large; so this one request is made without it.
-        url = f"{self._api}object/{quote(self._bucket, safe='')}/{quote(str(where))}"
+        # The client holds a whole download in memory, however large; so this one request is made without it.
+        url = f"{self._url}/storage/v1/object/{quote(self._bucket, safe='')}/{quote(str(where))}"
         # Compressed on its way, a small body could become a large file.
-        headers = {**self._headers, "Accept-Encoding": "identity"}
+        key = self._secret_key
+        headers = {"apikey": key, "Authorization": f"Bearer {key}", "Accept-Encoding": "identity"}
         async with self._session() as session, session.stream("GET", url, headers=headers) as response:
             if response.status_code != 200:
                 raise await _refusal_of(response)
@@ -104,13 +103,15 @@ class SupabaseFiles:
 
     @asynccontextmanager
     async def _storage(self) -> AsyncGenerator[AsyncBucketProxy]:
-        # Imported here, because it takes longer than the rest of the service's start put together.
-        from storage3 import AsyncStorageClient
+        # Imported here, and beside the event loop, because it takes longer than the rest of the service's start.
+        await asyncio.to_thread(import_module, "supabase")
         from storage3.exceptions import StorageApiError
+        from supabase import AsyncClient, AsyncClientOptions
 
         async with self._session() as session:
+            options = AsyncClientOptions(httpx_client=session, auto_refresh_token=False, persist_session=False)
             try:
-                yield AsyncStorageClient(self._api, self._headers, http_client=session).from_(self._bucket)
+                yield AsyncClient(self._url, self._secret_key, options).storage.from_(self._bucket)
             except StorageApiError as error:
                 raise _refusal(str(error.status), error.code) from error
             except (ValueError, LookupError, TypeError) as error:

@@ -186,6 +186,15 @@ class SupabaseTokens:
         self._fresh_until = time.monotonic() + self._keys_live_s
 
 
+async def published_keys(url: str, timeout_s: float = 5) -> int:
+    """How many keys the Auth of a Supabase project publishes that can check a token here. Raises Unavailable."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return len(_usable(json.loads(await _get(f"{url.rstrip('/')}/auth/v1/.well-known/jwks.json"))))
+    except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
+        raise Unavailable(f"Supabase Auth publishes no key set there ({type(error).__name__}).") from error
+
+
 def tokens_for(settings: Settings) -> Tokens:
     """Supabase's tokens when its URL is set, else this server's own."""
     if not settings.supabase_url:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
 
@@ -47,7 +47,8 @@ async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
         stack.enter_context(scratch_dir.scratch_dir())
         model = await stack.enter_async_context(_model_service(runtime.settings))
         pool = await stack.enter_async_context(_cli_pool(runtime, model))
-        queue = await stack.enter_async_context(open_queue(runtime.direct_url, _places(runtime.settings)))
+        places = _places(runtime.settings)
+        queue = await stack.enter_async_context(open_queue(runtime.database, runtime.direct_url, places))
         runner = _register(queue, runtime, model, pool)
         task = asyncio.create_task(_work(queue, runtime), name="worker")
         try:
@@ -147,11 +148,12 @@ async def _work(queue: App, runtime: Runtime) -> None:
         # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
         for name, places in _places(runtime.settings).items():
             at_once = with_spare(places)
-            group.create_task(_repeat(RESTART_SECONDS, name, lambda n=name, c=at_once: _work_on(queue, n, c)))
+            group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=at_once: _work_on(queue, n, c)}))
         group.create_task(_load_readers(), name="readers")
-        group.create_task(_repeat(SWEEP_SECONDS, "sweep", lambda: _sweep(queue)))
-        group.create_task(_repeat(MAINTENANCE_SECONDS, "maintenance", lambda: _run_maintenance(runtime)))
-        group.create_task(_repeat(MAINTENANCE_SECONDS, "originals", runtime.documents.delete_originals))
+        group.create_task(_repeat(SWEEP_SECONDS, {"sweep": lambda: _sweep(queue)}))
+        # One behind the other: an idle process has one connection for both.
+        cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
+        group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))
 
 
 async def _load_readers() -> None:
@@ -198,14 +200,16 @@ async def _run_maintenance(runtime: Runtime) -> None:
     await maintenance.clear_up(runtime.database, runtime.settings)
 
 
-async def _repeat(pause_seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(pause_seconds: float, actions: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
     task = asyncio.current_task()
-    while task is not None and not task.cancelling():  # see _work_on: a cancellation may have been lost in the action
-        try:
-            await action()
-        except (FieldmarkError, ConnectorException) as error:
-            log.warning("the worker lost the database; it tries again", part=name, error=str(error))
-        except Exception:
-            log.exception("the worker failed; it tries again", part=name)
-        if not task.cancelling():
-            await asyncio.sleep(pause_seconds)
+    while task is not None and not task.cancelling():  # see _work_on: a cancellation may have been lost in an action
+        for name, action in actions.items():
+            try:
+                await action()
+            except (FieldmarkError, ConnectorException) as error:
+                log.warning("the worker lost the database; it tries again", part=name, error=str(error))
+            except Exception:
+                log.exception("the worker failed; it tries again", part=name)
+            if task.cancelling():
+                return
+        await asyncio.sleep(pause_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -11,10 +12,18 @@ from typing import Any, Final, LiteralString
 from procrastinate import App, PsycopgConnector
 from procrastinate.connector import BaseConnector
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Job, Status
-from procrastinate.manager import JobManager
+from procrastinate.jobs import Job, Notification, Status
+from procrastinate.manager import JobManager, NotificationCallback, get_channel_for_queues
 
-from fieldmark.db.pool import CONNECTING, IDLE_IN_TRANSACTION, RECONNECT_SECONDS, plain_url, reach
+from fieldmark.db.pool import (
+    CONNECTING,
+    IDLE_IN_TRANSACTION,
+    IDLE_SECONDS,
+    RECONNECT_SECONDS,
+    Database,
+    plain_url,
+    reach,
+)
 from fieldmark.errors import Misconfigured
 
 RUNS = "runs"
@@ -27,10 +36,10 @@ PERSISTENT_SECONDS = 8
 
 
 @asynccontextmanager
-async def open_queue(direct_url: str, places: Mapping[str, int]) -> AsyncGenerator[App]:
-    """The queue over a direct connection: it listens, which no transaction pooler lets it. `places` says how many jobs
-    of each queue the worker on it has for whoever waits (see `private.claim_job`). Raises Misconfigured where there is
-    no such connection, Unavailable where nothing answers."""
+async def open_queue(database: Database, direct_url: str, places: Mapping[str, int]) -> AsyncGenerator[App]:
+    """The queue over direct connections: `database` listens for its workers, which no transaction pooler lets it.
+    `places` says how many jobs of each queue the worker on it has for whoever waits (see `private.claim_job`). Raises
+    Misconfigured where there is no such connection, Unavailable where nothing answers."""
     url, pooled = plain_url(direct_url)
     if pooled:
         raise Misconfigured(
@@ -42,13 +51,14 @@ async def open_queue(direct_url: str, places: Mapping[str, int]) -> AsyncGenerat
     connector = PsycopgConnector(
         conninfo=url,
         min_size=1,
-        max_size=4,
+        max_size=2,  # of an idle process too: its workers look for jobs all at the same moment
+        max_idle=IDLE_SECONDS,
         timeout=5,  # a database that is gone must not keep a worker from ending
         reconnect_timeout=RECONNECT_SECONDS,
         kwargs={**CONNECTING, "application_name": "fieldmark-queue", "options": options},
     )
     app = App(connector=connector)
-    app.job_manager = _Jobs(connector, places)
+    app.job_manager = _Jobs(connector, database, places)
     await reach(url, "The database itself (DATABASE_DIRECT_URL)")
     async with app.open_async():
         yield app
@@ -61,9 +71,22 @@ class _Jobs(JobManager):
     A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
     """
 
-    def __init__(self, connector: BaseConnector, places: Mapping[str, int]) -> None:
+    def __init__(self, connector: BaseConnector, database: Database, places: Mapping[str, int]) -> None:
         super().__init__(connector)
+        self._database = database
         self._places = places
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        """Hear of new jobs over the connection that all of this process listens on. procrastinate would open another
+        for each worker, and end the worker when that is lost."""
+        (channel,) = get_channel_for_queues(queues)
+        async with self._database.listen(channel) as heard:
+            async for payload in heard:
+                # Where something may have been missed, there may be a job.
+                said: Notification = {"type": "job_inserted", "job_id": 0} if payload is None else json.loads(payload)
+                await on_notification(channel=channel, notification=said)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """The next job of a worker's queue, which is now the worker's: fair to organisations, as no function of

@@ -1,0 +1,261 @@
+"""The service as a command meets it: over its HTTP contract, elsewhere (`--server`) or in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import httpx
+
+from fieldmark.cli import process
+from fieldmark.cli.process import CANNOT_WORK, FAILED, LOCAL_USER, MISUSED, at_once, read_settings, run, stop
+from fieldmark.cli.target import NO_SERVICE, Target
+from fieldmark.cli.terminal import err
+from fieldmark.errors import FieldmarkError, Unavailable
+from fieldmark.settings import Settings
+
+Result = TypeVar("Result")
+
+_TIMEOUT: Final = httpx.Timeout(120, connect=10)
+_OF_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class Refused(FieldmarkError):
+    """What the service has refused, as its problem says: `answered` is the HTTP status, `reason` the code."""
+
+    def __init__(self, answered: int, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.answered = answered
+        self.reason = reason
+
+    @property
+    def exit_code(self) -> int:
+        """3 where nothing can be asked of the service as it is, or with this key; else 1."""
+        return CANNOT_WORK if self.answered == 401 or self.answered >= 500 else FAILED
+
+
+class Disconnected(Unavailable):
+    """The connection could not be made, or broke."""
+
+
+class Client:
+    """Asks the service. Raises Refused for what it refuses, Disconnected where it does not answer."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        working: Callable[[], AbstractAsyncContextManager[object]],
+        settings: Settings,
+        options: str,
+    ) -> None:
+        self._http = http
+        self.options = options
+        """What a command that follows this one says, to ask the same service as the same."""
+        self.working = working
+        """A context in which runs of this service are worked on: by this process, if the service is in it."""
+        self.settings = settings
+
+    async def get(self, path: str, **query: object) -> Any:
+        """The JSON at a path. What is None is left out of the query."""
+        return _json((await self._ask("GET", path, params=_given(query))).content)
+
+    async def send(self, method: str, path: str, body: object = None) -> Any:
+        """What the service answers; None where it answers nothing."""
+        answer = await self._ask(method, path, json=body)
+        return _json(answer.content) if answer.content else None
+
+    async def file(self, path: str, **query: object) -> bytes:
+        """The file at a path."""
+        return (await self._ask("GET", path, params=_given(query))).content
+
+    async def upload(self, file: Path, password: str | None) -> dict[str, Any]:
+        """Take a file in as a document."""
+        name = os.fsencode(file.name).decode(errors="replace")
+        with file.open("rb") as content:
+            fields = {} if password is None else {"password": password}
+            answer = await self._ask("POST", "/api/documents", files={"file": (name, content)}, data=fields)
+        return _json(answer.content)
+
+    async def start(self, task: str, body: Mapping[str, object], key: str) -> str:
+        """Start a run and answer its id. The same key again answers with the same run."""
+        headers = {"Accept": "text/event-stream", "Prefer": "respond-async", "Idempotency-Key": key}
+        async with self._stream("POST", f"/api/agent/{task}", headers=headers, json=body) as answer:
+            if not _is_stream(answer):
+                return str(_json(await answer.aread())["run_id"])
+            async for line in answer.aiter_lines():
+                if named := re.match(r": run (\S+)$", line):
+                    return named[1]
+        raise Disconnected("The service ended the answer before it said which run it had started.")
+
+    @asynccontextmanager
+    async def events(self, run_id: str, after: int = 0) -> AsyncGenerator[AsyncIterator[tuple[int, dict[str, Any]]]]:
+        """A run's events behind `after`, with their numbers, until it has ended or waits for a person."""
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
+        async with self._stream("GET", f"/api/runs/{run_id}/events", headers=headers) as answer:
+            yield _events(answer)
+
+    async def decide(self, run_id: str, decision: Mapping[str, object]) -> None:
+        """Decide what a run waits for. When this returns it is done."""
+        body = {"run_id": run_id, "approvals": [decision]}
+        headers = {"Accept": "text/event-stream"}  # the answer begins at once, and does not wait for the run's end
+        async with self._stream("POST", "/api/agent/approve", headers=headers, json=body):
+            pass
+
+    async def org_id(self) -> str:
+        """The organisation that is asked for; the personal one, or the key's, if none is."""
+        if named := self._http.headers.get("X-Org-Id"):
+            return named
+        me = await self.get("/api/me")
+        own = [one for one in me["organisations"] if one["is_personal"] or me["key"] is not None]
+        return str(own[0]["id"])
+
+    async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
+        with _connected():
+            answer = await self._http.request(method, path, **request)
+        _check(answer)
+        return answer
+
+    @asynccontextmanager
+    async def _stream(self, method: str, path: str, **request: Any) -> AsyncGenerator[httpx.Response]:
+        with _connected():
+            async with self._http.stream(method, path, **request) as answer:
+                if answer.is_error:
+                    await answer.aread()
+                _check(answer)
+                yield answer
+
+
+@asynccontextmanager
+async def opened(target: Target, settings: Settings) -> AsyncGenerator[Client]:
+    """A client of the service that the command line, else the settings name; without a name of one in this process."""
+    server = target.server or settings.server
+    headers = {} if target.org is None else {"X-Org-Id": str(target.org)}
+    if server is None:
+        if target.key is not None:
+            stop("--key goes with --server.", MISUSED)
+        # Here: it takes long to import, and a service elsewhere has done it.
+        from fieldmark.api.in_process import open_in_process
+        from fieldmark.worker.jobs import working
+
+        async with open_in_process(settings, target.user or LOCAL_USER) as own:
+            headers["Authorization"] = f"Bearer {own.token}"
+            async with httpx.AsyncClient(
+                transport=own.transport, base_url="http://in-process", headers=headers, timeout=_TIMEOUT
+            ) as http:
+                yield Client(http, lambda: working(own.runtime), settings, _options(org=target.org, user=target.user))
+        return
+    if target.user is not None:
+        stop("--user goes without --server: there the key says who asks.", MISUSED)
+    key = target.key or (settings.key.get_secret_value() if settings.key else None)
+    if not key:
+        stop("With --server say --key, or set FIELDMARK_KEY.", MISUSED)
+    headers["Authorization"] = f"Bearer {_sendable(key)}"
+    async with httpx.AsyncClient(base_url=_address(server), headers=headers, timeout=_TIMEOUT) as http:
+        yield Client(http, contextlib.nullcontext, settings, _options(org=target.org, server=target.server))
+
+
+def asked(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result:
+    """Run a command's work with a client, to its end. What is refused ends the command with its sentence and code."""
+    settings = at_once(read_settings("warning"))
+
+    async def whole() -> Result:
+        try:
+            async with opened(target, settings) as client:
+                return await work(client)
+        except Refused as refused:
+            stop(said(refused), refused.exit_code)
+
+    return run(whole())
+
+
+def said(refused: FieldmarkError) -> str:
+    """The sentence of a refusal with its code, which docs/errors.md explains."""
+    return f"{refused} [{refused.reason}]" if isinstance(refused, Refused) else str(refused)
+
+
+def say_offline(client: Client) -> None:
+    """That no language model answers, if the service is in this process and none does."""
+    if client.working is not contextlib.nullcontext:
+        process.say_offline(client.settings)
+
+
+def _options(**given: object) -> str:
+    return "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
+
+
+def _given(query: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in query.items() if value is not None}
+
+
+def _address(server: str) -> httpx.URL:
+    try:
+        url = httpx.URL(server)
+    except (httpx.InvalidURL, ValueError):
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not re.fullmatch(r"[\w.:-]+", url.host):
+        stop(f"{server!r} is no address of a service: it begins with https://.", MISUSED)
+    if url.userinfo or url.query or url.fragment:
+        stop("The address of a service has no user, no ? and no #: the key goes into FIELDMARK_KEY.", MISUSED)
+    if url.scheme == "http" and url.host not in _OF_THIS_MACHINE:
+        err.print("[yellow]The key is sent without encryption: use https.[/yellow]")
+    return url
+
+
+def _sendable(key: str) -> str:
+    # httpx would print the key in its complaint about it.
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        stop("The key has characters that no key has.", MISUSED)
+    return key
+
+
+@contextlib.contextmanager
+def _connected() -> Generator[None]:
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise Disconnected(f"The service does not answer, or broke off ({type(error).__name__}).") from error
+
+
+def _check(answer: httpx.Response) -> None:
+    if answer.is_success:
+        return
+    try:
+        problem = _json(answer.content)
+        refused = Refused(answer.status_code, str(problem["code"]), str(problem["detail"]))
+    except (LookupError, TypeError):
+        raise _no_service() from None
+    raise refused
+
+
+def _json(text: bytes | str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _no_service() from None
+
+
+def _no_service() -> Refused:
+    return Refused(502, "unavailable", NO_SERVICE)
+
+
+def _is_stream(answer: httpx.Response) -> bool:
+    return answer.headers.get("Content-Type", "").startswith("text/event-stream")
+
+
+async def _events(answer: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+    number, data = 0, list[str]()
+    async for line in answer.aiter_lines():
+        name, _, value = line.partition(":")
+        if name == "id" and value.strip().isdecimal():
+            number = int(value)
+        elif name == "data":
+            data.append(value.removeprefix(" "))
+        elif not line and data:
+            yield number, _json("\n".join(data))
+            data = []

@@ -1,0 +1,185 @@
+"""`fieldmark documents`, `show`, `delete` and `usage`: what is there, and what it has cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from fieldmark.cli.asking import Person
+from fieldmark.cli.client import Client, Refused, asked, said
+from fieldmark.cli.files import json_lines_of, json_of, write
+from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.target import Target, command
+from fieldmark.cli.terminal import err, out, plain, show_lines, steps
+from fieldmark.cli.watching import show_extraction
+
+PAGE = 200  # of a list, at once
+
+
+class Kind(StrEnum):
+    """What can be deleted."""
+
+    DOCUMENT = "document"
+    EXTRACTION = "extraction"
+    RUN = "run"
+
+
+@command()
+def documents(
+    target: Target,
+    parent: Annotated[UUID | None, typer.Option(help="Only those that were inside this document.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many at the most.")] = 50,
+) -> None:
+    """List documents, newest first."""
+    query = {"parent_document_id": parent}
+    found = asked(target, lambda client: _all(client, "/api/documents", limit, query))
+    if target.as_json:
+        write(json_lines_of(found), None)
+        return
+    rows = (
+        (
+            row["id"],
+            f"{row['status']:<7}",
+            f"{'' if row['page_count'] is None else row['page_count']:>4}",
+            _when(row["created_at"]),
+            row["filename"],
+            row["error"] or "",
+        )
+        for row in found
+    )
+    show_lines(rows, "There are no documents.")
+
+
+@command()
+def show(
+    target: Target,
+    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
+    version: Annotated[int | None, typer.Option(min=0, help="The fields as they stood at this version.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Instead: what changed, newest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="With --history: how many at the most.")] = 50,
+) -> None:
+    """Show an extraction: its fields, how sure they are, and where they stand."""
+    if history and version is not None:
+        stop("Say --history or --version.", MISUSED)
+    path = f"/api/extractions/{extraction}"
+    if history:
+        changes = asked(target, lambda client: _all(client, f"{path}/history", limit, {}))
+        if target.as_json:
+            write(json_lines_of(changes), None)
+        else:
+            show_lines(map(_change, changes), "Nothing has changed.")
+        return
+    found, filename = asked(target, lambda client: _extraction(client, path, version))
+    if target.as_json:
+        write(json_of(found, indented=True), None)
+    else:
+        show_extraction(found, filename)
+
+
+@command()
+def delete(
+    target: Target,
+    kind: Annotated[Kind, typer.Argument(help="What it is.")],
+    ids: Annotated[list[UUID], typer.Argument(metavar="id...", help="Which.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete documents, extractions or runs, with all that hangs on them. Nothing brings them back."""
+    left = asked(target, lambda client: _delete(client, kind, ids, yes=yes, as_json=target.as_json))
+    if left:
+        raise typer.Exit(FAILED)
+
+
+@command()
+def usage(
+    target: Target,
+    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The first day, UTC.")] = None,
+    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The last day, UTC.")] = None,
+) -> None:
+    """Show what the organisation has used of the model by day, and may still spend. This month's if no day is named."""
+    first, last = (None if day is None else day.date() for day in (since, until))
+    found = asked(target, lambda client: client.get("/api/usage", since=first, until=last))
+    if target.as_json:
+        write(json_of(found, indented=True), None)
+        return
+    rows = (
+        (
+            row["day"],
+            f"{row['agent']:<12}",
+            f"{row['model']:<24}",
+            f"{row['messages']:>6} messages",
+            f"{row['input_tokens']:>9} in",
+            f"{row['output_tokens']:>8} out",
+            "price unknown" if row["cost_usd"] is None else f"{row['cost_usd']:>10.4f} $",
+        )
+        for row in found["items"]
+    )
+    show_lines(rows, f"Nothing was used from {found['since']} to {found['until']}.")
+    credit = found["credit"]
+    if credit is not None:
+        most = "no limit" if credit["max_usd"] is None else f"{credit['max_usd']:.2f} $ a month"
+        out.print(plain(f"spent this month: {credit['spent_usd']:.4f} $, of {most}"), soft_wrap=True)
+
+
+async def _all(client: Client, path: str, limit: int, query: Mapping[str, object]) -> list[dict[str, Any]]:
+    """The first so many of a list, page by page."""
+    found: list[dict[str, Any]] = []
+    before: str | None = None
+    while len(found) < limit:
+        page = await client.get(path, limit=min(limit - len(found), PAGE), before=before, **query)
+        found += page["items"]
+        before = page["next"]
+        if before is None:
+            break
+    return found
+
+
+async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str]:
+    found = await client.get(path, version=version)
+    try:
+        document = await client.get(f"/api/documents/{found['document_id']}")
+    except Refused:  # a key may be made for extractions alone
+        return found, ""
+    return found, document["filename"]
+
+
+async def _delete(client: Client, kind: Kind, ids: list[UUID], *, yes: bool, as_json: bool) -> int:
+    """How many were not deleted."""
+    left = 0
+    if not yes:
+        what = f"{kind} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {kind}s"
+        if not await Person(err, None).agrees(f"Delete {what} with all that hangs on it?"):
+            stop("Nothing was deleted: say y, or --yes.", FAILED)
+    for one in ids:
+        try:
+            await client.send("DELETE", f"/api/{kind}s/{one}")
+        except Refused as refused:
+            if refused.exit_code != FAILED:
+                raise
+            err.print(f"[red]✗[/red] {one}: {plain(said(refused))}")
+            left += 1
+            continue
+        if as_json:
+            write(json_lines_of([{"id": str(one), "deleted": True}]), None)
+        else:
+            steps().print(f"[green]✓[/green] {kind} {one} is deleted.")
+    return left
+
+
+def _change(row: Mapping[str, Any]) -> tuple[object, ...]:
+    old = "nothing" if row["added"] else _text(row["old"])
+    new = "removed" if row["removed"] else _text(row["new"])
+    return row["version"], _when(row["created_at"]), f"{row['actor']:<5}", f"{row['path']}: {old} → {new}"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _when(text: str) -> str:
+    return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}"

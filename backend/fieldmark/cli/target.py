@@ -1,0 +1,90 @@
+"""The options that every command has: whom it asks, as whom, and how it answers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import typer
+
+from fieldmark.cli.process import CANNOT_WORK, stop
+from fieldmark.cli.terminal import be_quiet
+from fieldmark.settings import read_settings
+
+NO_SERVICE: Final = "What answers there does not answer as this Fieldmark does."
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom a command asks, as whom, and how it answers. `server` None: the service in this process."""
+
+    server: str | None = None
+    key: str | None = None
+    org: UUID | None = None
+    user: UUID | None = None
+    as_json: bool = False
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether a service elsewhere is asked."""
+        return (self.server or read_settings().server) is not None
+
+
+_HERE = {
+    "as_json": (bool, typer.Option("--json", help="JSON on standard output; of a list, an object a line."), False),
+    "quiet": (bool, typer.Option("--quiet", "-q", help="Say nothing but results, questions and errors."), False),
+    "org": (
+        UUID | None,
+        typer.Option("--org", help="In which organisation; the personal one, or the key's, if left out."),
+        None,
+    ),
+    "user": (UUID | None, typer.Option("--user", help="On whose behalf; the local user if left out."), None),
+}
+_ELSEWHERE = {
+    "server": (
+        str | None,
+        typer.Option("--server", metavar="URL", help="Ask this service, instead of one in this process."),
+        None,
+    ),
+    "key": (
+        str | None,
+        typer.Option("--key", help="A key or token for it. Others may read it here: better FIELDMARK_KEY."),
+        None,
+    ),
+}
+
+
+def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with these options behind its own; its first parameter is the Target that they name. `here_only`: it
+    works on this machine, and has no --server."""
+    given = _HERE if here_only else {**_HERE, **_ELSEWHERE}
+
+    def with_options(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+            for name, (kind, option, default) in given.items()
+        ]
+
+        @functools.wraps(function)
+        def wrapped(**arguments: Any) -> None:
+            chosen = {name: arguments.pop(name) for name in given}
+            be_quiet(chosen.pop("quiet"))
+            target = Target(**chosen)
+            try:
+                function(target, **arguments)
+            except (AttributeError, LookupError, TypeError, ValueError):
+                if not target.is_elsewhere:
+                    raise
+                stop(NO_SERVICE, CANNOT_WORK)  # an answer lacks what the contract promises
+
+        named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        wrapped.__signature__ = inspect.Signature([*named, *options])  # pyright: ignore[reportAttributeAccessIssue]
+        wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *options]}
+        return wrapped
+
+    return with_options

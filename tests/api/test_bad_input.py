@@ -1,0 +1,112 @@
+"""What every operation of the description answers to the same bad input, at things that are there: a problem with the
+same code everywhere, and nothing has changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from answers import as_owner, problem
+from people import invited, joined, org_of
+
+from fieldmark.api.permissions import FOR_ANYBODY, FOR_PEOPLE, SAFE
+from fieldmark.domain.permissions import Permission
+from fieldmark.services.paging import Cursor
+from fieldmark.stores.rows import Position
+from standing import Clone
+
+pytestmark = pytest.mark.anyio
+
+# It lists the caller's own.
+OF_NO_ORGANISATION = {("GET", "/api/organisations")}
+
+JSON = {"content-type": "application/json"}
+
+
+def operations(openapi: dict[str, Any], names: dict[str, str]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Method, template, address with what is there, and description of each."""
+    for path, item in openapi["paths"].items():
+        if path.startswith("/api/"):
+            for verb, operation in item.items():
+                yield verb.upper(), path, re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path), operation
+
+
+def everything(clone: Clone) -> dict[str, str]:
+    """A fingerprint of each table. (When a key was last used is noted of any request that it has sent.)"""
+    with psycopg.connect(clone.owner_url) as owner:
+        tables = owner.execute("select tablename from pg_tables where schemaname = 'public'").fetchall()
+        rows = (
+            "select md5(string_agg(r::text, ',' order by r)) from (select to_jsonb(t) - 'last_used_at' as r from {} t)"
+        )
+        return {table: str(owner.execute(rows.format(table).encode()).fetchone()) for (table,) in tables}
+
+
+async def key_of(http: httpx.AsyncClient, *scopes: str) -> dict[str, str]:
+    made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
+    assert made.status_code == 201, made.text
+    return made.json()
+
+
+async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(serve, clone, openapi):
+    async with serve() as served, served.client() as stranger:
+        org = await org_of(served.http)
+        served.http.headers["x-org-id"] = org
+        document = str(await served.document())
+        run = (await served.http.post("/api/agent/extract", json={"document_id": document})).json()
+        revoked, expired, used = [await key_of(served.http) for _ in range(3)]
+        theirs = await key_of(stranger)
+        invitation = await invited(served.http, org)
+        await served.http.delete(f"/api/keys/{revoked['id']}")
+        await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
+        async with (
+            joined(served, org, "viewer") as (viewer, user),
+            served.bearing(revoked["key"]) as past,
+            served.bearing(expired["key"]) as over,
+            served.bearing(theirs["key"]) as other,
+        ):
+            names = {
+                "document_id": document,
+                "extraction_id": run["extraction"]["id"],
+                "run_id": run["run_id"],
+                "organisation_id": org,
+                "user_id": str(user),
+                "invitation_id": invitation["id"],
+                "key_id": used["id"],
+                "number": "1",
+            }
+            before = everything(clone)
+            asked = 0
+            for method, template, path, operation in operations(openapi, names):
+                known = operation.get("parameters", [])
+                query = {one["name"]: "a" for one in known if one["in"] == "query" and one.get("required")}
+
+                async def ask(
+                    http: httpx.AsyncClient, body: str = "{}", method=method, path=path, query=query, **more: str
+                ) -> httpx.Response:
+                    return await http.request(method, path, params=query | more, content=body, headers=JSON)
+
+                problem(await ask(past), 401, "key_revoked")
+                problem(await ask(over), 401, "key_expired")
+                problem(await ask(served.http, unknown="1"), 422)
+                if "application/json" in operation.get("requestBody", {}).get("content", {}):
+                    problem(await ask(served.http, body='{"a": '), 422)
+                if "before" in {one["name"] for one in known}:
+                    of_another = str(Cursor("others", Position(datetime.now(UTC) + timedelta(days=1), uuid4())))
+                    problem(await ask(served.http, before=of_another), 422)
+                if (method, template) in FOR_PEOPLE:
+                    problem(await ask(other), 403, "person_needed")
+                elif (method, template) not in FOR_ANYBODY | OF_NO_ORGANISATION:
+                    other.headers["x-org-id"] = org
+                    problem(await ask(other), 404)
+                    del other.headers["x-org-id"]
+                    if method not in SAFE:
+                        problem(await ask(viewer), 403, "read_only")
+                asked += 1
+            assert asked > 35
+            assert everything(clone) == before
