@@ -14,6 +14,7 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import NotFound
+from fieldmark.offline_model.messages import text
 from fieldmark.runs.events import previews
 from fieldmark.runs.events.deltas import MOST_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
 from fieldmark.runs.events.follow import DELTA, follow
@@ -23,6 +24,7 @@ from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, Messa
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.stores import runs
+from fieldmark.testing.script import Script
 
 anyio = pytest.mark.anyio
 
@@ -417,6 +419,18 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
     assert (first, preview["type"], preview["call_id"], preview["path"]) == (0, "preview", "c", "total")
     assert preview["evidence"]["boxes"] and (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 3
     assert [event for event in desk.events(context.run_id) if "preview" in event["type"]] == []
+
+
+@anyio
+async def test_a_run_that_is_taken_over_takes_back_what_was_foreseen_before(desk):
+    context = await desk.context()
+    async with desk.database.as_user(desk.scope) as conn:
+        await runs.watch(conn, context.run_id, desk.database.own_channel)
+        await runs.release(conn, context.run_id)
+    async with desk.database.listen(desk.database.own_channel, about=str(context.run_id)) as news:
+        await desk.work(Script([[text("Done.")]]), context.run_id)
+        piece = await asyncio.wait_for(anext(news), 60)
+    assert DeltaAssembler().passes(str(piece), 10) == json.dumps(withdrawn(None))
 
 
 @anyio
