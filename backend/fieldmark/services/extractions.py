@@ -41,6 +41,9 @@ from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, J
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
 
+MOST_BESIDE: Final = 25
+"""Leaves of a row that are looked for again, to tell the line of those that are written now."""
+
 MOST_JUDGED: Final = 10_000
 _judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
 """Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
@@ -446,10 +449,11 @@ def _foreseen(
 ) -> Mapping[str, tuple[JsonValue, dict[str, JsonValue]]]:
     fit = {path: value for path, value in written if _can_stand(path, value)}
     rows = {row for path in fit if (row := _row_of(path))}
-    beside = {path: value for path, value in before if _row_of(path) in rows and path not in fit}
+    # (Only the last of them, or a row without end would be looked for over and over.)
+    beside = [(path, value) for path, value in before if _row_of(path) in rows and path not in fit][-MOST_BESIDE:]
     named = {paths.name(path): value for path, value in fit.items()}
-    known = [(paths.name(path), value) for path, value in beside.items() if _can_stand(path, value)]
-    found = index.ground_leaves([*known, *named.items()], {})
+    known = {paths.name(path): value for path, value in beside if _can_stand(path, value)}
+    found = index.ground_leaves([*known.items(), *named.items()], {})
     return {name: (value, found[name].as_json()) for name, value in named.items()}
 
 

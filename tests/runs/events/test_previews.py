@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from desk import laid_out, until
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
 from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import NotFound
+from fieldmark.grounding import DocumentIndex
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.events import previews
 from fieldmark.runs.events.deltas import MOST_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
@@ -25,6 +27,7 @@ from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
+from fieldmark.tools.toolset import Toolset
 
 anyio = pytest.mark.anyio
 
@@ -290,23 +293,16 @@ async def test_the_rest_of_a_row_tells_its_line(database, clone, make_user):
 
 
 @anyio
-async def test_where_nobody_watches_nothing_is_looked_for_until_somebody_comes(desk, monkeypatch):
-    context, draft, looks = await desk.context(), Recorded(watched_for=0), []
-    get = DocumentIndexes.get
-
-    async def counted(*given: Any) -> Any:
-        looks.append(given)
-        return await get(*given)
-
-    monkeypatch.setattr(DocumentIndexes, "get", counted)
+async def test_where_nobody_watches_nothing_is_looked_for_until_somebody_comes(desk):
+    context, draft = await desk.context(), Recorded(watched_for=0)
     async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
         write(finder, "extract_fields", '{"fields": {"vendor": "Acme GmbH", "total": 10.0, ')
         await asyncio.sleep(0.2)
-        assert not draft.given and not looks
+        assert not draft.given and not context.indexes._built
         draft.watched_for(60)
         go_on(finder, '"number": "1", ')
         await until(lambda: len(draft.given) == 3)
-    assert looks
+    assert context.indexes._built
 
 
 HOSTILE = {
@@ -352,21 +348,50 @@ async def test_calls_that_write_no_fields_have_none(desk, tool):
     assert not draft.given
 
 
+class Counted(DocumentIndexes):
+    """Indexes that note how many leaves are looked for at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[int] = []
+
+    async def get(self, *given: Any) -> Any:
+        return CountedIndex(await super().get(*given), self.looks)
+
+
+@dataclass
+class CountedIndex:
+    index: DocumentIndex
+    looks: list[int]
+
+    def ground_leaves(self, leaves: Any, claims: Any) -> Any:
+        self.looks.append(len(leaves))
+        return self.index.ground_leaves(leaves, claims)
+
+
 @anyio
-async def test_what_fails_costs_previews_and_nothing_else(desk, monkeypatch):
+async def test_a_row_without_end_is_not_looked_for_over_and_over(desk):
+    context, draft, indexes = await desk.context(), Recorded(), Counted()
+    async with CallPreviews(EXTRACTION.toolset, replace(context, indexes=indexes), draft) as finder:
+        write(finder, "extract_fields", '{"fields": {"rows": [{' + "".join(f'"k{n}": "x{n}", ' for n in range(300)))
+        await until(lambda: len(draft.given) == 300)
+    assert len(indexes.looks) >= 300 / previews.LEAVES_AT_ONCE
+    assert max(indexes.looks) <= previews.LEAVES_AT_ONCE + extractions.MOST_BESIDE
+
+
+@anyio
+@pytest.mark.parametrize("fault", [NotFound("The document is gone."), ValueError("10.00")])
+async def test_what_fails_costs_previews_and_nothing_else(desk, fault):
+    async def fails(*given: Any) -> Any:
+        raise fault
+
     context, draft = await desk.context(), Recorded()
-    failing = replace(EXTRACTION.toolset.tools["extract_fields"], foresee=_fails)
-    monkeypatch.setattr(EXTRACTION.toolset, "tools", {**EXTRACTION.toolset.tools, "extract_fields": failing})
-    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+    async with CallPreviews(Toolset(replace(EXTRACT_FIELDS, foresee=fails), UPDATE_FIELD), context, draft) as finder:
         write(finder, "extract_fields", '{"fields": {"a": "10.00", ')
         await asyncio.sleep(0.1)
         assert not draft.given
         write(finder, "update_field", '{"path": "a", "value": 1,')
         await until(lambda: draft.given)
-
-
-async def _fails(*given: Any) -> Any:
-    raise NotFound("The document is gone.")
 
 
 @anyio
