@@ -28,6 +28,7 @@ EIGHT = {
 }
 TOOLS = [f"mcp__fieldmark__{name}" for name in EIGHT]
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
+FORTY = [call("update_field", {"path": f"f{n}", "value": n, "confidence": 1.0}) for n in range(40)]
 
 
 async def test_the_init_message_and_the_model_list_exactly_our_tools(desk):
@@ -150,11 +151,12 @@ async def test_calls_that_the_hook_let_through_run(desk):
     assert desk.extraction()["extracted_fields"] == {"total": 1}
 
 
-async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk):
+@pytest.mark.parametrize("said", [[call("get_document_text")], FORTY], ids=["one", "forty"])
+async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk, said):
     def without_hook(options):
         return replace(options, hooks=None, allowed_tools=TOOLS)
 
-    script = Script([[call("get_document_text")], [UPDATE], [text("Done.")]])
+    script = Script([said, [UPDATE], [text("Done.")]])
     async with conversation(desk, script, change=without_hook) as talk:
         with pytest.raises(SandboxViolation, match="past the permission hook"):
             await talk.all()

@@ -96,6 +96,17 @@ async def test_no_bad_call_changes_anything_and_each_is_told_why(desk):
     assert LONG[:10_000] not in json.dumps(worked.events)
 
 
+async def test_nor_does_any_of_them_in_one_message_which_does_not_end_the_run_either(desk):
+    await desk.put(FIELDS)
+    before = desk.extraction()
+    at_once = [*(bad for bad, _, _ in BAD.values()), call("complete_extraction", {"summary": "Done."})]
+    worked = await desk.work(Script([at_once, [text("Stopped.")]]))
+    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Stopped.")
+    assert len(worked.results) == len(at_once) and all(failed for _, failed in worked.results)
+    assert {entry["status"] for entry in worked.ledger} <= {"refused", "failed"}
+    assert desk.extraction() == before and len(desk.journal()) == 3
+
+
 GOOD = {
     "a number": (update(value=12.5), 12.5),
     "32 levels at most": (raw(nested(31)), json.loads("[" * 31 + "]" * 31)),

@@ -48,7 +48,9 @@ Deltas = Annotated[
         "`thinking_delta` without an `id`. Append them as they come. When the next event with an `id` comes, throw "
         "away what you have gathered: that event is the whole `text` or `thinking` which it was the beginning of, or "
         "tells why there is none (`retry`, `error`). Deltas are not kept, so nobody gets one again, and any of them "
-        "may be missing, but never one before another of the same block. An answer in JSON has none."
+        "may be missing, but never one before another of the same block. An answer in JSON has none. Also each field "
+        "that a call will write, as `preview`, while the call is being written: shown until a `changed` names its path "
+        "or its call ends, or until `preview_withdrawn`."
     ),
 ]
 """A route's parameter."""

@@ -133,6 +133,24 @@ class ChangedEvent(EventBase):
     version: int = Field(description="The extraction's, from this change on.")
 
 
+class PreviewEvent(EventBase):
+    """A field that a call will write, while the model is still writing the call: a guess, of which nothing is stored
+    yet. It has no `id` and is not kept: `?deltas=true` asks for it."""
+
+    type: Literal["preview"] = "preview"
+    call_id: str
+    path: str = Field(examples=["items[0].total"])
+    value: JsonValue
+    evidence: dict[str, JsonValue] | None = Field(description="Where the value stands in the document.")
+
+
+class PreviewWithdrawnEvent(EventBase):
+    """A call comes to nothing: it was refused, or never finished. It has no `id` and is not kept."""
+
+    type: Literal["preview_withdrawn"] = "preview_withdrawn"
+    call_id: str | None = Field(default=None, description="Whose previews are void. Left out: those of every call.")
+
+
 class ShownChange(_Told):
     """What a call would change at one place: old and new."""
 
@@ -226,6 +244,8 @@ Event = Annotated[
         ThinkingDeltaEvent,
         ToolEvent,
         ChangedEvent,
+        PreviewEvent,
+        PreviewWithdrawnEvent,
         ApprovalEvent,
         CitationEvent,
         RetryEvent,

@@ -112,20 +112,24 @@ def opening(body: Body, turn: Turn | None = None) -> Iterator[str]:
     yield _event("ping")
 
 
-def block_events(index: int, block: Block, body: Body, *, unfinished: bool = False) -> Iterator[str]:
-    """One block in several pieces; `unfinished` breaks off in the middle, without the block's stop."""
+def block_events(
+    index: int, block: Block, body: Body, *, unfinished: bool = False, characters: int | None = None
+) -> Iterator[str]:
+    """One block in several pieces, of so many `characters` where that is said; `unfinished` breaks off in the middle,
+    without the block's stop."""
+    pieces = _pieces(said(block), characters)
     match block:
         case Text():
             start: JsonObject = {"type": "text", "text": ""}
-            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block.text)]
+            deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
         case Thinking():
             start = {"type": "thinking", "thinking": "", "signature": ""}
-            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block.thinking)]
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
             deltas.append({"type": "signature_delta", "signature": _signature(block)})
         case Call():
             start = {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": {}}
             # The real service opens with an empty piece.
-            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *_pieces(block.arguments)]]
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
     yield _event("content_block_start", index=index, content_block=start)
     for delta in deltas[: len(deltas) // 2] if unfinished else deltas:
         yield _event("content_block_delta", index=index, delta=delta)
@@ -212,13 +216,7 @@ def _stop_reason(turn: Turn) -> str:
 def _output_tokens(blocks: Sequence[Block]) -> int:
     length = 0
     for block in blocks:
-        match block:
-            case Text():
-                length += len(block.text)
-            case Thinking():
-                length += len(block.thinking)
-            case Call():
-                length += len(block.name) + len(block.arguments)
+        length += len(said(block)) + (len(block.name) if isinstance(block, Call) else 0)
     return max(1, length // 4)
 
 
@@ -226,7 +224,18 @@ def _signature(block: Thinking) -> str:
     return base64.b64encode(f"offline:{len(block.thinking)}".encode()).decode()
 
 
-def _pieces(whole: str) -> list[str]:
+def said(block: Block) -> str:
+    """What a block says: its words, or a call's arguments."""
+    match block:
+        case Text():
+            return block.text
+        case Thinking():
+            return block.thinking
+        case Call():
+            return block.arguments
+
+
+def _pieces(whole: str, characters: int | None) -> list[str]:
     # A few pieces whatever the length: enough to be real, and a large call does not become thousands of events.
-    size = max(8, -(-len(whole) // 4))
+    size = characters or max(8, -(-len(whole) // 4))
     return [whole[at : at + size] for at in range(0, len(whole), size)]

@@ -34,5 +34,15 @@ class Held:
     goes_on: Callable[[], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """A turn that is written in small pieces. Before each of a block, `goes_on` is awaited, with what stands of the
+    block already: its words, or a call's arguments."""
+
+    blocks: Sequence[Block]
+    goes_on: Callable[[str], Awaitable[Any]]
+    characters: int = 4
+
+
 Fault = HttpError | Cut
-Reply = Sequence[Block] | Turn | Held | Fault
+Reply = Sequence[Block] | Turn | Held | Paced | Fault

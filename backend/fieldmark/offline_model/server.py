@@ -22,8 +22,8 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fieldmark.offline_model import messages
-from fieldmark.offline_model.messages import Body, Turn
-from fieldmark.offline_model.replies import Cut, Held, HttpError, Reply
+from fieldmark.offline_model.messages import Body, Call, Turn
+from fieldmark.offline_model.replies import Cut, Held, HttpError, Paced, Reply
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 16 * 1024 * 1024
@@ -104,6 +104,8 @@ class OfflineModel:
                 return StreamingResponse(
                     _stream(body, Turn(reply.blocks), reply.goes_on), media_type="text/event-stream"
                 )
+            case Paced():
+                return StreamingResponse(_paced(body, reply), media_type="text/event-stream")
             case Turn():
                 turn = reply
             case _:
@@ -145,6 +147,23 @@ async def _stream(body: Body, turn: Turn, goes_on: Callable[[], Awaitable[Any]] 
         for at, event in enumerate(events):
             if goes_on is not None and index == 0 and at == len(events) // 2:
                 await goes_on()
+            yield event
+    for event in messages.closing(turn):
+        yield event
+
+
+async def _paced(body: Body, paced: Paced) -> AsyncIterator[str]:
+    turn, size = Turn(paced.blocks), paced.characters
+    for event in messages.opening(body, turn):
+        yield event
+    for index, block in enumerate(paced.blocks):
+        words = messages.said(block)
+        # The block's start, and of a call an empty piece, come first; its end, and a thought's signature, last.
+        events = list(messages.block_events(index, block, body, characters=size))
+        first = 1 + isinstance(block, Call)
+        for at, event in enumerate(events, -first):
+            if 0 <= at * size < len(words):
+                await paced.goes_on(words[: at * size])
             yield event
     for event in messages.closing(turn):
         yield event

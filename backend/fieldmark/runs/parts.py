@@ -39,9 +39,10 @@ class MessageStarted:
 
 @dataclass(frozen=True, slots=True)
 class BlockStarted:
-    """A block begins; `call_id` where it is a call of a tool."""
+    """A block begins; `call_id` where it is a call of a tool, and the tool's bare name."""
 
     call_id: str | None = None
+    tool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,9 @@ from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, J
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
 
+MOST_BESIDE: Final = 25
+"""Leaves of a row that are looked for again, to tell the line of those that are written now."""
+
 MOST_JUDGED: Final = 10_000
 _judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
 """Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
@@ -470,6 +473,50 @@ async def _evidence(
         claims=None if author.is_person else write.claims,
         of_a_person=None if author.is_person else spoken,
     )
+
+
+async def foresee(
+    database: Database,
+    scope: Scope,
+    indexes: DocumentIndexes,
+    document_id: UUID,
+    written: Sequence[tuple[Path, JsonValue]],
+    before: Sequence[tuple[Path, JsonValue]],
+) -> Mapping[str, tuple[JsonValue, dict[str, JsonValue]]]:
+    """(value, evidence) by path name, for leaves of a write that the model has not finished: of what it would be
+    refused for, nothing. `before` are leaves of the same write that were foreseen already. Without any leaf, the
+    document is made ready to be searched. Nothing is stored. Raises TooManyAtOnce."""
+    index = await indexes.get(database, scope, document_id)
+    return await in_turn(scope.org_id, _foreseen, index, written, before) if written else {}
+
+
+def _foreseen(
+    index: DocumentIndex, written: Sequence[tuple[Path, JsonValue]], before: Sequence[tuple[Path, JsonValue]]
+) -> Mapping[str, tuple[JsonValue, dict[str, JsonValue]]]:
+    fit = {path: value for path, value in written if _can_stand(path, value)}
+    rows = {row for path in fit if (row := _row_of(path))}
+    # (Only the last of them, or a row without end would be looked for over and over.)
+    beside = [(path, value) for path, value in before if _row_of(path) in rows and path not in fit][-MOST_BESIDE:]
+    named = {paths.name(path): value for path, value in fit.items()}
+    known = {paths.name(path): value for path, value in beside if _can_stand(path, value)}
+    found = index.ground_leaves([*known.items(), *named.items()], {})
+    return {name: (value, found[name].as_json()) for name, value in named.items()}
+
+
+def _can_stand(path: Path, value: JsonValue) -> bool:
+    """Whether a leaf could be written: by its path, and by what may be stored and seen."""
+    for step in reversed(path):
+        value = [value] if isinstance(step, int) else {step: value}
+    try:
+        _check(value)
+        return paths.parse(paths.name(path)) == path
+    except Invalid:
+        return False
+
+
+def _row_of(path: Path) -> Path:
+    """The row of a list that a path stands in; empty in none."""
+    return path[: max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)]
 
 
 async def _news(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:

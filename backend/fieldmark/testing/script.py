@@ -12,7 +12,7 @@ from typing import Any
 
 from fieldmark.domain.json_values import as_object
 from fieldmark.offline_model.messages import Block, Body, items
-from fieldmark.offline_model.replies import Cut, Fault, Held, HttpError, Reply
+from fieldmark.offline_model.replies import Cut, Fault, Held, HttpError, Paced, Reply
 
 Step = Reply | Callable[[Body], Reply | Awaitable[Reply]]
 
@@ -34,6 +34,11 @@ def stall(seconds: float, *blocks: Block) -> Cut:
 def held(goes_on: Callable[[], Awaitable[Any]], *blocks: Block) -> Held:
     """The model says half of the first block, waits for `goes_on()`, and says the rest."""
     return Held(blocks, goes_on)
+
+
+def paced(goes_on: Callable[[str], Awaitable[Any]], *blocks: Block, characters: int = 4) -> Paced:
+    """The model writes a few characters at a time, and waits before each for `goes_on(what stands of the block)`."""
+    return Paced(blocks, goes_on, characters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.events import EventBase
+from fieldmark.domain.events import EventBase, PreviewEvent
 from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.values import canonical, problem_with
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
@@ -79,6 +80,10 @@ def model_text(text: str, code: str, data: JsonValue) -> str:
 
 Input = TypeVar("Input", bound=ToolInput)
 
+Foresee: TypeAlias = Callable[
+    [RunContext[Any], Sequence[WrittenLeaf], Sequence[WrittenLeaf]], Awaitable[Sequence[PreviewEvent]]
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input]):
@@ -87,6 +92,9 @@ class Tool(Generic[Input]):
     `prepare(context, args)` works without a connection, before any row is locked; what it returns is handed to `run` in
     the place of the arguments. `preview` says what a write would change, for the person who is asked. A tool with
     `collect` starts child runs: its `run` answers RunsStarted.
+
+    `foresee(context, new, before)` says what leaves of a call would write that the model is still writing, if somebody
+    watches: those that are new, after those it was asked for before. It is asked once without any, to make ready.
     """
 
     name: str
@@ -97,6 +105,7 @@ class Tool(Generic[Input]):
     effect: ToolEffect = ToolEffect.READ
     prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
+    foresee: Foresee | None = None
     collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
     # A call of a tool with `answer` ends its run when it is done: what this makes of its input is the run's answer.
     # With None the run goes on.

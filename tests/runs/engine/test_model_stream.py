@@ -20,6 +20,7 @@ from claude_agent_sdk.types import DeferredToolUse
 
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.model_stream import model_stream, parts_of
+from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.parts import (
     AssistantSaid,
     BlockDelta,
@@ -69,6 +70,10 @@ COUNTS = TokenCounts(1, 2, 30, 10, 4)
         (piece("message_start", message={"id": 7, "model": None, "usage": "?"}), MessageStarted(None, None)),
         (piece("content_block_start", content_block={"type": "text", "text": ""}), BlockStarted()),
         (piece("content_block_start", content_block={"type": "tool_use", "id": "c"}), BlockStarted("c")),
+        (
+            piece("content_block_start", content_block={"type": "tool_use", "id": "c", "name": f"{TOOL_PREFIX}save"}),
+            BlockStarted("c", "save"),
+        ),
         # Whoever counts the calls of a message must not overlook one for what it lacks.
         (piece("content_block_start", content_block={"type": "tool_use"}), BlockStarted("None")),
         (piece("content_block_start"), BlockStarted()),

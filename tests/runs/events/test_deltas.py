@@ -299,6 +299,20 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
 
 
 @anyio
+async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hear_it_was_lost(desk):
+    context = await desk.context()
+    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.2)
+    async with EventWriter(context, watched()) as log:
+        log.say(TextEvent(text="Now."))
+    assert (await anext(following))[0] == 1
+    desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
+    desk.sql("select pg_notify(%s, %s)", desk.database.own_channel, f"{context.run_id} 1 1.1 0 1 {{}}")
+    await asyncio.sleep(0.5)
+    with pytest.raises(NotFound):
+        await anext(following)
+
+
+@anyio
 async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_same(desk):
     context = await desk.context()
     following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=60)

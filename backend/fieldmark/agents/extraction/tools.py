@@ -14,8 +14,9 @@ from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.events import ChangedEvent, ChangedField
+from fieldmark.domain.events import ChangedEvent, ChangedField, PreviewEvent
 from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.sentences import ranges
 from fieldmark.errors import AtPaths, Invalid, NotFound
 from fieldmark.grounding import Claim
@@ -192,6 +193,12 @@ def _fields_write(args: ExtractFields) -> FieldsWrite:
     return FieldsWrite(args.fields, claims)
 
 
+async def _foresee_fields(
+    context: Context, new: Sequence[WrittenLeaf], before: Sequence[WrittenLeaf]
+) -> Sequence[PreviewEvent]:
+    return await _foreseen(context, *(_below("fields", (), leaves) for leaves in (new, before)))
+
+
 async def _prepare_fields(context: Context, args: ExtractFields) -> _PreparedFields:
     return _PreparedFields(await _prepared(context, _fields_write(args)), list(args.fields))
 
@@ -210,6 +217,19 @@ async def _preview_fields(conn: Connection, context: Context, args: ExtractField
 def _field_write(args: UpdateField) -> FieldWrite:
     path = _parsed(args.path)
     return FieldWrite(path, args.value, {paths.name(path): Claim(args.quote, None, args.confidence)})
+
+
+async def _foresee_field(
+    context: Context, new: Sequence[WrittenLeaf], before: Sequence[WrittenLeaf]
+) -> Sequence[PreviewEvent]:
+    if any(path == ("path",) for path, _ in new):  # the value may have come before it
+        new, before = [*before, *new], []
+    said = [value for path, value in (*before, *new) if path == ("path",)]
+    try:
+        at = paths.parse(str(said[-1])) if said else None
+    except Invalid:
+        return []
+    return await _foreseen(context, *([] if at is None else _below("value", at, leaves) for leaves in (new, before)))
 
 
 async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
@@ -311,6 +331,25 @@ async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) ->
     await _refuse_once_completed(conn, context)
     with _as_refusals():
         return await extractions.apply(conn, prepared)
+
+
+def _below(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[WrittenLeaf]:
+    """The leaves of one argument, as they would stand at a path."""
+    found = (((*at, *path[1:]), value) for path, value in leaves if path[0] == argument)
+    return [(path, value) for path, value in found if path]
+
+
+async def _foreseen(
+    context: Context, new: Sequence[WrittenLeaf], before: Sequence[WrittenLeaf]
+) -> Sequence[PreviewEvent]:
+    assert context.call_id is not None
+    found = await extractions.foresee(
+        context.database, context.scope, context.indexes, context.deps.document_id, new, before
+    )
+    return [
+        PreviewEvent(call_id=context.call_id, path=name, value=value, evidence=evidence)
+        for name, (value, evidence) in found.items()
+    ]
 
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
@@ -455,6 +494,7 @@ EXTRACT_FIELDS = Tool(
     effect=ToolEffect.WRITE,
     prepare=_prepare_fields,
     preview=_preview_fields,
+    foresee=_foresee_fields,
 )
 UPDATE_FIELD = Tool(
     "update_field",
@@ -464,6 +504,7 @@ UPDATE_FIELD = Tool(
     effect=ToolEffect.WRITE,
     prepare=_prepare_field,
     preview=_preview_field,
+    foresee=_foresee_field,
 )
 REMOVE_FIELD = Tool(
     "remove_field",

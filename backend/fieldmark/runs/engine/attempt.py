@@ -28,6 +28,7 @@ from fieldmark.runs.engine.starts import AfterDecision, Fresh, NotResumed, RunSt
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import EventMapper
+from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, Outcome, OutcomeObserver
 from fieldmark.runs.parts import CheckEachPart, MessageStarted, Observer, Part, show
@@ -105,7 +106,8 @@ async def _converse(
     expected = start.call_id if isinstance(start, AfterDecision) else None
     calls = MessageCalls()
     meter = Meter(context, made.agent.name, made.prices, made.model, made.turns, paid=expected)
-    async with EventWriter(context, made.deltas) as events, meter:
+    previews = CallPreviews(toolset, context, made.deltas)
+    async with EventWriter(context, made.deltas) as events, meter, previews:
 
         async def before(call_id: str) -> None:
             await meter.charged(call_id)
@@ -139,6 +141,7 @@ async def _converse(
             calls,
             telemetry,
             made.deltas,
+            previews,
         ]
         try:
             async with pool.acquire(

@@ -101,7 +101,10 @@ def _piece(event: dict[str, Any]) -> Part | None:
             return MessageStarted(_text(begun.get("id")), _text(begun.get("model")), _counts(begun.get("usage")))
         case "content_block_start":
             block = _dict(event.get("content_block"))
-            return BlockStarted(str(block.get("id")) if block.get("type") == "tool_use" else None)
+            if block.get("type") != "tool_use":
+                return BlockStarted()
+            name = _text(block.get("name"))
+            return BlockStarted(str(block.get("id")), None if name is None else name.removeprefix(TOOL_PREFIX))
         case "content_block_delta":
             delta = _dict(event.get("delta"))
             kind, key = _DELTAS.get(str(delta.get("type")), (None, ""))

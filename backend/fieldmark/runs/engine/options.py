@@ -105,6 +105,9 @@ def agent_options(
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
             "FIELDMARK_ONE_AT_A_TIME": "false" if several_calls else "true",
+            # Anthropic's own service holds an argument back until it is whole, if it is not asked for the pieces.
+            # Another may not know what it is asked for.
+            "FIELDMARK_EAGER_ARGUMENTS": "" if service.base_url else "true",
             "FIELDMARK_MODEL_KEY": service.api_key or "",
             "FIELDMARK_MODEL_TOKEN": service.auth_token or "",
             "ANTHROPIC_BASE_URL": service.base_url or "",

@@ -1,23 +1,38 @@
-"""The model's words while it says them: gathered at the worker, told past the rows, put together again for a reader.
+"""What the model says while it says it: gathered at the worker, told past the rows, put together again for a reader.
 
 A piece says where it belongs, so that whatever is lost on the way costs the rest of its block and never its sense:
 
     <run> <number of the event before it> <attempt>.<block> <from> <to> {"type": "text_delta", "text_delta": "…"}
+
+A preview has its place among the previews of its attempt instead. Any of them may be missing.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from fieldmark.domain.events import TextDeltaEvent, ThinkingDeltaEvent
-from fieldmark.runs.parts import BlockDelta, BlockStarted, Part
+from fieldmark.domain.events import (
+    Event,
+    PreviewEvent,
+    PreviewWithdrawnEvent,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolEvent,
+)
+from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, Part, ToolReturned
 
 PIECE_CHARACTERS = 600
 """A notification carries less than 8,000 bytes, and a character takes up to 12 in ASCII JSON."""
+PREVIEW_BYTES = 7_500
+"""A field whose preview is longer has none."""
+MOST_PREVIEWS = 500
+"""How many fields of one call have previews."""
+_PREVIEW = "preview"
+_WITHDRAWN = "withdrawn"
 
 
 @dataclass(slots=True)
@@ -31,13 +46,27 @@ class _Block:
     again: bool = False
 
 
+@dataclass(slots=True)
+class _Call:
+    """One that the model is writing, or that has not ended yet. `told` of its previews were told to all who watch."""
+
+    previews: list[str] = field(default_factory=list[str])
+    is_whole: bool = False
+    told: int = 0
+    was_shown: bool = False
+
+
 class DeltaBuffer:
-    """An observer that keeps the block that the model is saying, for whoever wants to be told it meanwhile."""
+    """An observer that keeps what the model is saying, for whoever wants to be told it meanwhile: the words of a block,
+    the fields of a call."""
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
         self._blocks = 0
         self._block: _Block | None = None
+        self._previews = 0
+        self._calls: dict[str, _Call] = {}
+        self._withdrawn: list[str] = []
         self._watched_until = 0.0
         self.has_words: Callable[[], object] = lambda: None
         """Called whenever there may be something to take."""
@@ -47,29 +76,70 @@ class DeltaBuffer:
         self._watched_until = time.monotonic() + seconds
         if self._block is not None:
             self._block.again = True
+        for call in self._calls.values():
+            call.told = 0
+        if self._block is not None or self._calls or self._withdrawn:
             self._say_so()
 
     def on_part(self, part: Part) -> None:
         """Take note of a part."""
         match part:
+            case MessageStarted():
+                while self._calls:  # the answer that they stood in broke off: they never come
+                    self._withdraw(*self._calls.popitem())
             case BlockStarted():
                 self._blocks += 1
                 self._block = _Block(self._blocks)
+                if part.call_id is not None:
+                    self._calls[part.call_id] = _Call()
             case BlockDelta(kind="text" | "thinking") if self._block is not None:
                 self._block.kind = part.kind
                 self._block.parts.append(part.text)
                 self._say_so()
+            case ToolReturned():
+                self._calls.pop(part.call_id, None)
             case _:
                 pass
 
-    def pass_over(self) -> None:
-        """An event comes, most often that of the whole block: nothing more is told of it."""
+    def preview(self, event: PreviewEvent) -> None:
+        """Take note of a field, unless its call is whole: then its event has all of them, and its end may be told."""
+        call = self._calls.get(event.call_id)
+        if call is None or call.is_whole or len(call.previews) == MOST_PREVIEWS:
+            return
+        body = json.dumps(event.flat())
+        if len(body) <= PREVIEW_BYTES:
+            self._previews += 1
+            call.previews.append(f"{self._attempt}.{_PREVIEW} {self._previews} {self._previews} {body}")
+            self._say_so()
+
+    def withdraw_all(self) -> None:
+        """Take back what an earlier attempt may have foreseen."""
+        self._withdrawn.append(self._withdrawal(None))
+
+    def pass_over(self, event: Event | None = None) -> None:
+        """An event comes, most often that of the whole block: nothing more is told of it. Nor of the fields of a call
+        that it tells of."""
         self._block = None
+        if isinstance(event, ToolEvent) and (call := self._calls.get(event.call_id)) is not None:
+            call.is_whole = True
+            call.previews, call.told = [], 0
+            if event.status == "error":
+                self._withdraw(event.call_id, call)
 
     def take(self) -> list[str]:
         """What is to be told now, in pieces."""
+        pieces, self._withdrawn = self._withdrawn, []
+        if not self.is_watched:
+            return []
+        for call in self._calls.values():
+            pieces += call.previews[call.told :]
+            call.told = len(call.previews)
+            call.was_shown = call.was_shown or call.told > 0
+        return pieces + self._words()
+
+    def _words(self) -> list[str]:
         block = self._block
-        if block is None or not self._is_watched():
+        if block is None:
             return []
         words = "".join(block.parts)
         if not words or words.isspace():  # a block that stays blank becomes no event
@@ -84,11 +154,22 @@ class DeltaBuffer:
             for at, to in pairwise([*cuts, len(words)])
         ]
 
-    def _is_watched(self) -> bool:
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is anybody to tell."""
         return time.monotonic() < self._watched_until
 
+    def _withdraw(self, call_id: str, call: _Call) -> None:
+        if call.was_shown:
+            self._withdrawn.append(self._withdrawal(call_id))
+            self._say_so()
+
+    def _withdrawal(self, call_id: str | None) -> str:
+        body = json.dumps(PreviewWithdrawnEvent(call_id=call_id).flat())
+        return f"{self._attempt}.{_WITHDRAWN} 0 0 {body}"
+
     def _say_so(self) -> None:
-        if self._is_watched():
+        if self.is_watched:
             self.has_words()
 
 
@@ -102,18 +183,32 @@ def follows(piece: str) -> int:
 
 
 class DeltaAssembler:
-    """Puts pieces together for one reader: what passes is the beginning of one block, and continues what has passed
-    since the last event."""
+    """Puts pieces together for one reader. Of words there passes what is the beginning of one block, and continues what
+    has passed since the last event; of previews what has not passed before."""
 
     def __init__(self) -> None:
         self._after = -1
         self._place = ("", "0")
+        self._preview = (0, 0)
+
+    def passing(self, pieces: Iterable[str], after: int) -> Iterator[str]:
+        """What passes of several pieces, as flat objects."""
+        for piece in pieces:
+            if (body := self.passes(piece, after)) is not None:
+                yield body
 
     def passes(self, piece: str, after: int) -> str | None:
         """The flat object of a piece as JSON text, if it belongs where the reader is: behind event `after`."""
         _, number, block, at, to, body = piece.split(" ", 5)
+        attempt, _, kind = block.partition(".")
+        if kind == _WITHDRAWN:
+            return body  # however late: no call comes back
         if int(number) != after:
             return None
+        if kind == _PREVIEW:
+            place = (int(attempt), int(at))
+            self._preview, has_passed = max(place, self._preview), place <= self._preview
+            return None if has_passed else body
         if at != "0" if after != self._after else (block, at) != self._place:
             return None
         self._after, self._place = after, (block, to)

@@ -59,13 +59,16 @@ async def follow(
         try:
             while True:
                 pieces = [word for word in heard if word is not None and " " in word]
+                is_fresh = time.monotonic() - looked < poll_seconds
+                # What belongs behind the last event comes before those that were heard of together with it.
+                early = [piece for piece in pieces if is_fresh and follows(piece) <= after]
+                late = [piece for piece in pieces if not is_fresh or follows(piece) > after]
+                for body in reading.passing(early, after):
+                    yield DELTA, body
+                    said = time.monotonic()
                 # Whatever else was heard is a reason to look. So is a while of pieces alone: the right to hear them may
                 # have been lost. So is a piece that has overtaken the news of the events that it comes behind.
-                if (
-                    len(pieces) < len(heard)
-                    or any(follows(piece) > after for piece in pieces)
-                    or time.monotonic() - looked >= poll_seconds
-                ):
+                if len(pieces) < len(heard) or late or not is_fresh:
                     looked = time.monotonic()
                     asks = deltas and database.is_listening and looked - asked >= WATCH_SECONDS
                     asked = looked if asks else asked
@@ -93,10 +96,9 @@ async def follow(
                         continue
                     if status in ENDED:
                         return
-                for piece in pieces:
-                    if (body := reading.passes(piece, after)) is not None:
-                        yield DELTA, body
-                        said = time.monotonic()
+                for body in reading.passing(late, after):
+                    yield DELTA, body
+                    said = time.monotonic()
                 if waiting is None:
                     waiting = asyncio.ensure_future(anext(news))
                 done, _ = await asyncio.wait({waiting}, timeout=poll_seconds)

@@ -13,7 +13,8 @@ from fieldmark.stores import runs
 from fieldmark.tools.context import RunContext
 
 GATHER_SECONDS = 0.08
-"""How long words are gathered before those who watch are told: each time costs a transaction."""
+"""How long words are gathered at least between telling those who watch and telling them again: each time costs a
+transaction."""
 
 
 class EventWriter:
@@ -29,6 +30,7 @@ class EventWriter:
         self._draft = draft or DeltaBuffer(context.fencing_token)
         self._draft.has_words = self._gather
         self._gathering: asyncio.TimerHandle | None = None
+        self._told_at = -GATHER_SECONDS
         self._waiting: list[Event] = []
         self._writing = asyncio.Lock()
         self._wanted = asyncio.Event()
@@ -55,13 +57,15 @@ class EventWriter:
         """Put an event at the end of the run's events. Raises what the writing of earlier ones failed with."""
         if self._writer is not None and self._writer.done() and not self._writer.cancelled():
             self._writer.result()
-        self._draft.pass_over()
+        self._draft.pass_over(event)
         self._waiting.append(event)
         self._wanted.set()
 
     def _gather(self) -> None:
         if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._gathered)
+            loop = asyncio.get_running_loop()
+            at = max(loop.time(), self._told_at + GATHER_SECONDS)
+            self._gathering = loop.call_at(at, self._gathered)
 
     def _gathered(self) -> None:
         self._gathering = None
@@ -89,6 +93,7 @@ class EventWriter:
         async with self._writing:
             if self._waiting or not (pieces := self._draft.take()):
                 return
+            self._told_at = asyncio.get_running_loop().time()
             try:
                 async with self._context.database.as_user(self._context.scope) as conn:
                     await runs.tell_watchers(conn, self._context.run_id, self._context.fencing_token, pieces)

@@ -186,6 +186,8 @@ class Runner:
     async def _until_taken_away(self, context: RunContext[Any], telemetry: RunTelemetry) -> Outcome:
         """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
         deltas = DeltaBuffer(context.fencing_token)
+        if context.fencing_token > 1:
+            deltas.withdraw_all()
         watch = _Watch(context, self._limits.approval_wait_seconds, self._pool)
         self._watches.add(watch)
         async with self._database.listen(WORK_CHANNEL, about=str(context.run_id)) as news:

@@ -1,0 +1,218 @@
+"""A person sees what the model writes as it is written: the real CLI, a model that writes slowly, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from claude_agent_sdk.types import McpSdkServerConfig
+
+from desk import conversation, until
+from fieldmark.offline_model.messages import Call, call, text
+from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.testing.script import Script, paced
+from standing import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+COMPLETE = call("complete_extraction", {"summary": "Two fields."})
+SSE = {"accept": "text/event-stream"}
+
+
+def saved(**fields: Any) -> Call:
+    return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
+
+
+class Pen:
+    """A model's hand: it writes on until it has written so far, and then waits."""
+
+    def __init__(self, *until_written: str) -> None:
+        self._stops = {words: asyncio.Event() for words in until_written}
+
+    async def __call__(self, written: str) -> None:
+        for words, goes_on in self._stops.items():
+            if words in written:
+                await goes_on.wait()
+
+    def go_on(self) -> None:
+        """Write on to the next place to stop."""
+        next(one for one in self._stops.values() if not one.is_set()).set()
+
+
+class Watcher:
+    """Whoever reads a stream: what it was told, as it came."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int | None, dict[str, Any]]] = []
+
+    def previews(self, **of: Any) -> list[dict[str, Any]]:
+        return [
+            event
+            for number, event in self.told
+            if number is None and event["type"].startswith("preview") and of.items() <= event.items()
+        ]
+
+    @property
+    def kept(self) -> list[dict[str, Any]]:
+        return [event for number, event in self.told if number is not None]
+
+    async def read(self, stream: httpx.Response) -> None:
+        part: dict[str, str] = {}
+        async for line in stream.aiter_lines():
+            if line.startswith(("id: ", "data: ")):
+                part |= [line.split(": ", 1)]
+            elif not line and part:
+                self.told.append((int(part["id"]) if "id" in part else None, json.loads(part["data"])))
+                part = {}
+
+
+@asynccontextmanager
+async def watching(
+    http: httpx.AsyncClient, method: str, path: str, *, deltas: bool = True, **asked: Any
+) -> AsyncIterator[Watcher]:
+    """Reads a stream; whoever leaves this has read it to its end."""
+    watcher = Watcher()
+    async with (
+        asyncio.timeout(PATIENCE),
+        http.stream(method, path, params={"deltas": str(deltas).lower()}, headers=SSE, **asked) as stream,
+    ):
+        assert stream.is_success, await stream.aread()
+        reading = asyncio.create_task(watcher.read(stream))
+        try:
+            yield watcher
+            await reading
+        finally:
+            reading.cancel()
+
+
+async def test_each_field_is_seen_before_the_next_is_written_and_gives_way_to_what_is_stored(serve):
+    pen = Pen('"number": "1"', '"total": 10.0}')
+    fields = saved(number="1", total=10.0)
+    async with serve(Script([paced(pen, IDENTIFIED, fields, COMPLETE)])) as served:
+        body = {"document_id": str(await served.document())}
+        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
+            await until(live.previews)
+            (number,) = live.previews()
+            assert (number["call_id"], number["path"], number["value"]) == (fields.id, "number", "1")
+            assert number["evidence"]["state"] == "found" and len(number["evidence"]["boxes"]) == 1
+            # Another comes now, one who has not asked, and one of another organisation.
+            at = f"/api/runs/{live.kept[0]['run_id']}/events"
+            stranger = served.client()
+            assert (await stranger.get(at, params={"deltas": "true"}, headers=SSE)).status_code == 404
+            await stranger.aclose()
+            async with (
+                watching(served.http, "GET", at) as late,
+                watching(served.http, "GET", at, deltas=False) as plain,
+            ):
+                await until(late.previews)
+                assert late.previews() == [number]
+                pen.go_on()
+                await until(lambda: len(live.previews()) == 2 and len(late.previews()) == 2)
+                assert live.previews()[1]["path"] == "total" and not any(map(_changes, live.kept))
+                pen.go_on()
+        assert live.kept == late.kept == plain.kept and not plain.previews()
+        (changed,) = [event for event in live.kept if event["type"] == "changed"]
+        assert {one["path"]: one["value"] for one in changed["changed"]} == {"number": "1", "total": 10.0}
+        # No preview comes behind the event that it was the preview of, and none was taken back.
+        last = max(at for at, (_, event) in enumerate(live.told) if event["type"] == "preview")
+        assert last < next(at for at, (_, event) in enumerate(live.told) if _changes(event))
+        assert len(live.previews()) == 2 and live.kept[-1]["complete"]
+        assert "preview" not in (await served.http.get(at)).text
+
+
+def _changes(event: dict[str, Any]) -> bool:
+    return event["type"] == "changed"
+
+
+async def test_a_refused_call_takes_its_previews_back_and_the_next_has_its_own(serve):
+    pen, bad = Pen('"total": 10.0}'), saved(number="1", total=10.0)
+    bad = Call(bad.name, bad.arguments.replace('"number": 0.9', '"nothing": 0.9'), bad.id)
+    good = saved(number="1")
+    turns = [paced(pen, bad), paced(Pen(), good, characters=1), [text("Done.")]]
+    async with serve(Script(turns)) as served:
+        body = {"document_id": str(await served.document())}
+        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
+            await until(lambda: len(live.previews(type="preview")) == 2)
+            pen.go_on()
+            await until(lambda: live.previews(type="preview_withdrawn"))
+        assert live.previews(type="preview_withdrawn") == [{"type": "preview_withdrawn", "call_id": bad.id}]
+        refused = [event["call_id"] for event in live.kept if event.get("status") == "error"]
+        assert refused == [bad.id] and [event["version"] for event in live.kept if _changes(event)] == [1]
+
+
+async def test_an_answer_that_breaks_off_takes_its_previews_back(serve):
+    pen, lost, again = Pen('"total": 10.0'), saved(total=10.0), saved(number="1")
+
+    async def breaks(written: str) -> None:
+        await pen(written)
+        if '"total": 10.0' in written:
+            raise ConnectionResetError
+
+    asked = 0
+
+    def answer(body: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return paced(breaks, lost) if asked == 1 else [IDENTIFIED, again, COMPLETE]
+
+    async with serve(answer) as served:
+        body = {"document_id": str(await served.document())}
+        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
+            await until(live.previews)
+            pen.go_on()
+        withdrawn = [event["call_id"] for event in live.previews(type="preview_withdrawn")]
+        assert withdrawn == [lost.id] and live.kept[-1]["complete"]
+
+
+async def test_forty_calls_of_one_message_each_have_theirs(serve):
+    calls = [call("update_field", {"path": f"f{n}", "value": "10.00", "confidence": 0.9}) for n in range(40)]
+    pen = Pen('"f0", "value": "10.00", "conf', '"f39", "value": "10.00", "conf')
+    async with serve(Script([paced(pen, *calls, COMPLETE, characters=12)])) as served:
+        body = {"document_id": str(await served.document())}
+        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
+            for n in (0, 39):
+                await until(lambda n=n: live.previews(path=f"f{n}", call_id=calls[n].id))
+                pen.go_on()
+        shown = {(event["call_id"], event["path"]) for event in live.previews(type="preview")}
+        assert shown <= {(one.id, f"f{n}") for n, one in enumerate(calls)}
+        assert not live.previews(type="preview_withdrawn")
+        assert len([event for event in live.kept if _changes(event)]) == 40 and live.kept[-1]["complete"]
+
+
+@pytest.mark.parametrize("eager", ["true", ""])
+async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(desk, eager):
+    def told(options):
+        return replace(options, env={**options.env, "FIELDMARK_EAGER_ARGUMENTS": eager})
+
+    async with conversation(desk, Script([[text("Done.")]]), change=told) as talk:
+        await talk.all()
+        tools = talk.model.requests[0]["tools"]
+        assert tools and {one.get("eager_input_streaming", False) for one in tools} == {bool(eager)}
+
+
+@pytest.mark.parametrize(("base_url", "eager"), [(None, "true"), ("http://127.0.0.1:1", "")])
+def test_only_the_model_s_own_service_is_asked_for_them(tmp_path, base_url, eager):
+    nothing: Any = None
+    options = agent_options(
+        "",
+        model="m",
+        service=ModelService(base_url, "k", None),
+        folder=tmp_path,
+        server=McpSdkServerConfig(type="sdk", name="s", instance=nothing),
+        hook=nothing,
+        sessions=nothing,
+        session_id=uuid4(),
+        resumed=False,
+        max_turns=1,
+        cpu_seconds=1,
+        on_stderr=print,
+    )
+    assert options.env["FIELDMARK_EAGER_ARGUMENTS"] == eager

@@ -1,0 +1,467 @@
+"""Previews: what the model is writing, found on the pages already, for whoever watches, and void once it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from desk import laid_out, until
+from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
+from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent
+from fieldmark.domain.statuses import RunError
+from fieldmark.errors import NotFound
+from fieldmark.grounding import DocumentIndex
+from fieldmark.offline_model.messages import text
+from fieldmark.runs.events import previews
+from fieldmark.runs.events.deltas import MOST_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
+from fieldmark.runs.events.follow import DELTA, follow
+from fieldmark.runs.events.previews import CallPreviews
+from fieldmark.runs.events.writer import EventWriter
+from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, MessageStopped, ToolReturned
+from fieldmark.services import extractions
+from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.stores import runs
+from fieldmark.testing.script import Script
+from fieldmark.tools.toolset import Toolset
+
+anyio = pytest.mark.anyio
+
+MESSAGE = MessageStarted("m", "model")
+
+
+def watched(attempt: int = 1) -> DeltaBuffer:
+    draft = DeltaBuffer(attempt)
+    draft.watched_for(60)
+    return draft
+
+
+def field(call_id: str = "c", path: str = "total", value: Any = 1, evidence: Any = None) -> PreviewEvent:
+    return PreviewEvent(call_id=call_id, path=path, value=value, evidence=evidence)
+
+
+def ended(status: Any, call_id: str = "c") -> ToolEvent:
+    return ToolEvent(tool="update_field", call_id=call_id, status=status, message="Updating total")
+
+
+def begin(draft: DeltaBuffer, *call_ids: str) -> None:
+    for call_id in call_ids or ("c",):
+        draft.on_part(BlockStarted(call_id, "update_field"))
+
+
+def heard(pieces: list[str], reading: DeltaAssembler | None = None, at: int = 3, after: int = 3) -> list[Any]:
+    """What a reader that is behind event `after` is told of pieces that were told behind event `at`."""
+    reading = reading or DeltaAssembler()
+    return [json.loads(body) for body in reading.passing([f"run {at} {piece}" for piece in pieces], after)]
+
+
+def withdrawn(call_id: str | None = "c") -> dict[str, Any]:
+    return PreviewWithdrawnEvent(call_id=call_id).flat()
+
+
+# Telling --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [field(), field(value=None, evidence={"page": 1}), PreviewWithdrawnEvent()])
+def test_a_preview_is_an_event_of_the_union(event):
+    assert EVENT.validate_python(json.loads(json.dumps(event.flat()))) == event
+
+
+def test_a_preview_is_told_once_and_to_who_comes_later_too():
+    draft, first, second = watched(), DeltaAssembler(), DeltaAssembler()
+    begin(draft)
+    draft.preview(field())
+    assert heard(draft.take(), first) == [field().flat()] and draft.take() == []
+    draft.preview(field(path="net"))
+    draft.watched_for(60)  # somebody says that they watch
+    pieces = draft.take()
+    assert heard(pieces, first) == [field(path="net").flat()]
+    assert heard(pieces, second) == [field().flat(), field(path="net").flat()]
+
+
+def test_nothing_is_told_where_nobody_watches():
+    draft = DeltaBuffer(1)
+    begin(draft)
+    draft.preview(field())
+    draft.on_part(MESSAGE)
+    assert draft.take() == []
+    draft.watched_for(60)
+    assert draft.take() == []
+
+
+@pytest.mark.parametrize("status", ["running", "complete", "error"])
+def test_once_the_event_of_its_call_is_said_no_preview_is_told_any_more(status):
+    draft = watched()
+    begin(draft)
+    draft.preview(field())
+    draft.pass_over(ended(status))
+    draft.preview(field(path="late"))
+    assert draft.take() == []  # it was shown to nobody, so there is nothing to take back
+    draft.watched_for(60)
+    assert draft.take() == []
+
+
+def test_of_a_call_that_there_is_not_nothing_is_told():
+    draft = watched()
+    draft.preview(field())
+    assert draft.take() == []
+
+
+def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
+    draft = watched()
+    begin(draft, "c", "d")
+    for call_id in "cd":
+        draft.preview(field(call_id))
+    assert len(heard(draft.take())) == 2
+    draft.pass_over(ended("running"))
+    draft.pass_over(ended("running", "d"))
+    assert draft.take() == []
+    draft.pass_over(ended("complete", "d"))
+    draft.on_part(ToolReturned("d", "Stored.", False))
+    draft.pass_over(ended("error"))
+    draft.on_part(ToolReturned("c", "No.", True))
+    assert heard(draft.take()) == [withdrawn()]
+    draft.on_part(MESSAGE)
+    assert draft.take() == []
+
+
+def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_too():
+    draft = watched()
+    begin(draft, "whole", "half", "unseen")
+    draft.preview(field("whole"))
+    draft.preview(field("half"))
+    draft.take()
+    draft.pass_over(ended("running", "whole"))
+    draft.on_part(MESSAGE)
+    assert {one["call_id"] for one in heard(draft.take())} == {"whole", "half"}
+
+
+def test_a_call_that_a_person_refused_was_told_by_them():
+    draft = watched()
+    begin(draft)
+    draft.preview(field())
+    draft.take()
+    draft.on_part(ToolReturned("c", "No.", True))  # without an event of its end: the decision had it
+    draft.on_part(MESSAGE)
+    assert draft.take() == []
+
+
+def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
+    reading, lost, draft = DeltaAssembler(), watched(), DeltaBuffer(2)
+    begin(lost)
+    lost.preview(field())
+    assert heard(lost.take(), reading) == [field().flat()]
+    draft.withdraw_all()
+    draft.watched_for(60)
+    begin(draft, "d")
+    draft.preview(field("d"))
+    assert heard(draft.take(), reading) == [{"type": "preview_withdrawn"}, field("d").flat()]
+    unwatched = DeltaBuffer(2)
+    unwatched.withdraw_all()
+    assert unwatched.take() == []
+    unwatched.watched_for(60)
+    assert unwatched.take() == []
+
+
+def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_void():
+    draft, reading = watched(), DeltaAssembler()
+    begin(draft)
+    draft.preview(field())
+    assert heard(draft.take(), reading, at=3, after=4) == []
+    draft.pass_over(ended("error"))
+    assert heard(draft.take(), reading, at=3, after=4) == [withdrawn()]
+
+
+def test_previews_and_words_do_not_disturb_each_other():
+    draft, reading = watched(), DeltaAssembler()
+    begin(draft)
+    draft.preview(field())
+    draft.on_part(BlockStarted())
+    draft.on_part(BlockDelta("text", "I re"))
+    assert [one["type"] for one in heard(draft.take(), reading)] == ["preview", "text_delta"]
+    draft.preview(field(path="net"))
+    draft.on_part(BlockDelta("text", "ad."))
+    assert [one.get("text_delta") for one in heard(draft.take(), reading)] == [None, "ad."]
+
+
+@pytest.mark.parametrize("value", ["x", "ü", "\U0001f600"])
+def test_a_preview_fits_into_a_notification_or_there_is_none(value):
+    draft = watched(9_999)
+    begin(draft)
+    for length in range(0, 8_000, 50):
+        draft.preview(field(value=value * length))
+    pieces = draft.take()
+    assert pieces and max(len(f"{'0' * 36} {2**31 - 1} {piece}") for piece in pieces) < 7_900
+    assert max(len(piece) for piece in pieces) > PREVIEW_BYTES - 1_000
+
+
+def test_a_call_has_so_many_previews_and_no_more():
+    draft = watched()
+    begin(draft)
+    for number in range(MOST_PREVIEWS * 2):
+        draft.preview(field(path=f"f{number}"))
+    assert len(draft.take()) == MOST_PREVIEWS
+
+
+# Finding --------------------------------------------------------------------------------------------------------------
+
+
+class Recorded(DeltaBuffer):
+    """A draft that tells a test what it was given."""
+
+    def __init__(self, watched_for: float = 60) -> None:
+        super().__init__(1)
+        self.given: list[PreviewEvent] = []
+        self.watched_for(watched_for)
+
+    def preview(self, event: PreviewEvent) -> None:
+        self.given.append(event)
+
+    @property
+    def paths(self) -> dict[str, Any]:
+        return {event.path: event.value for event in self.given}
+
+
+def write(finder: CallPreviews, tool: str, *pieces: str, call_id: str = "c") -> None:
+    finder.on_part(BlockStarted(call_id, tool))
+    go_on(finder, *pieces)
+
+
+def go_on(finder: CallPreviews, *pieces: str) -> None:
+    for piece in pieces:
+        finder.on_part(BlockDelta("arguments", piece))
+
+
+@anyio
+async def test_a_leaf_is_found_on_the_page_as_soon_as_it_is_whole(desk):
+    context, draft = await desk.context(), Recorded()
+    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+        write(finder, "extract_fields", '{"fields": {"vendor": {"name": "Acme Gm')
+        go_on(finder, 'bH"}, "total": 10.0')
+        await until(lambda: draft.given)
+        assert draft.paths == {"vendor.name": "Acme GmbH"}  # the number may go on
+        go_on(finder, '0, "number": "7000"}, "confidences": {"vendor.name": 0.9}}')
+        await until(lambda: len(draft.given) == 3)
+    name, total, number = draft.given
+    assert (name.call_id, name.evidence["state"], name.evidence["page"]) == ("c", "found", 1)
+    assert len(name.evidence["boxes"]) == 1 and name.evidence["quote"] == "Acme GmbH"
+    assert (total.path, total.value, total.evidence["quote"]) == ("total", 10.0, "10.00")
+    assert (number.value, number.evidence["state"], number.evidence["boxes"]) == ("7000", "not_found", [])
+    assert not desk.ledger(context.run_id) and not desk.journal() and not desk.events(context.run_id)
+    # As the write has it, but for what the model claims of it.
+    await desk.call(context, "extract_fields", fields={"vendor": {"name": "Acme GmbH"}, "total": 10.0}, confidences={})
+    stored = desk.extraction()["evidence"]
+    assert {event.path: event.evidence | {"claim": None} for event in draft.given[:2]} == {
+        path: found | {"claim": None} for path, found in stored.items()
+    }
+
+
+@anyio
+async def test_one_field_and_its_path(desk):
+    context, draft = await desk.context(), Recorded()
+    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+        write(finder, "update_field", '{"path": "vendors[0]", "value": {"name": "Acme GmbH", "id": 1}, "confid')
+        await until(lambda: len(draft.given) == 2)
+        for unusable in ('{"path": "a..b", "value": 1,', '{"path": [], "value": 1,', '{"value": 1, "confidence": 1,'):
+            write(finder, "update_field", unusable)
+            await asyncio.sleep(0.05)
+        write(finder, "update_field", '{"value": "Acme GmbH", ')
+        await asyncio.sleep(0.05)
+        go_on(finder, '"path": "late", ')
+        await until(lambda: "late" in draft.paths)
+        write(finder, "update_field", '{"path": "last", "value": 1,')
+        await until(lambda: "last" in draft.paths)
+    assert draft.paths == {"vendors[0].name": "Acme GmbH", "vendors[0].id": 1, "late": "Acme GmbH", "last": 1}
+
+
+@anyio
+async def test_the_rest_of_a_row_tells_its_line(database, clone, make_user):
+    lines = "Nut 5 2.00\nBolt 7 2.00\nNail 5 9.00\n"
+    async with laid_out(database, clone.owner_url, await make_user(), [lines]) as desk:
+        context, draft = await desk.context(), Recorded()
+        async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+            write(finder, "extract_fields", '{"fields": {"items": [{"name": "Bolt", "count": 7, ')
+            await until(lambda: len(draft.given) == 2)
+            go_on(finder, '"price": 2.0}, ')
+            await until(lambda: len(draft.given) == 3)
+    (bolt, *_), price = draft.given[0].evidence["boxes"], draft.given[2]
+    assert price.path == "items[0].price" and price.evidence["boxes"][0][1] == pytest.approx(bolt[1], abs=0.01)
+
+
+@anyio
+async def test_where_nobody_watches_nothing_is_looked_for_until_somebody_comes(desk):
+    context, draft = await desk.context(), Recorded(watched_for=0)
+    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+        write(finder, "extract_fields", '{"fields": {"vendor": "Acme GmbH", "total": 10.0, ')
+        await asyncio.sleep(0.2)
+        assert not draft.given and not context.indexes._built
+        draft.watched_for(60)
+        go_on(finder, '"number": "1", ')
+        await until(lambda: len(draft.given) == 3)
+    assert context.indexes._built
+
+
+HOSTILE = {
+    "an invisible character": '{"fields": {"a": "10\\u200b.00", ',
+    "one in a key": '{"fields": {"a\\u202e": "10.00", ',
+    "NUL": '{"fields": {"a": "\\u0000", ',
+    "half a surrogate": '{"fields": {"a": "\\ud800", ',
+    "an empty key": '{"fields": {"": 1, ',
+    "a long key": '{"fields": {"%s": 1, ' % ("k" * 201),
+    "too many digits": '{"fields": {"a": 1%s, ' % ("0" * 41),
+    "no finite number": '{"fields": {"a": 1e999, ',
+    "33 levels": '{"fields": %s1, ' % ('{"a":' * 33),
+    "no JSON": '{"fields": {"a": 10.00.00, ',
+    "another argument": '{"org_id": "10.00", ',
+    "a list": '["10.00", ',
+    "a text": '"10.00"',
+}
+
+
+@anyio
+@pytest.mark.parametrize("what", HOSTILE)
+async def test_of_what_would_be_refused_there_is_no_preview(desk, what):
+    context, draft = await desk.context(), Recorded()
+    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+        write(finder, "extract_fields", HOSTILE[what])
+        await asyncio.sleep(0.1)
+        assert not draft.given
+        write(finder, "extract_fields", '{"fields": {"a": "10.00", ', call_id="d")  # the next call is none the worse
+        await until(lambda: draft.given)
+    assert [(event.call_id, event.path) for event in draft.given] == [("d", "a")]
+
+
+@anyio
+@pytest.mark.parametrize("tool", ["complete_extraction", "get_document_text", "drop_table", None])
+async def test_calls_that_write_no_fields_have_none(desk, tool):
+    context, draft = await desk.context(), Recorded()
+    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+        finder.on_part(BlockStarted("c", tool))
+        go_on(finder, '{"fields": {"a": "10.00", "b": 1, ')
+        finder.on_part(MessageStopped())
+        go_on(finder, '"c": 1, ')
+        await asyncio.sleep(0.1)
+    assert not draft.given
+
+
+class Counted(DocumentIndexes):
+    """Indexes that note how many leaves are looked for at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[int] = []
+
+    async def get(self, *given: Any) -> Any:
+        return CountedIndex(await super().get(*given), self.looks)
+
+
+@dataclass
+class CountedIndex:
+    index: DocumentIndex
+    looks: list[int]
+
+    def ground_leaves(self, leaves: Any, claims: Any) -> Any:
+        self.looks.append(len(leaves))
+        return self.index.ground_leaves(leaves, claims)
+
+
+@anyio
+async def test_a_row_without_end_is_not_looked_for_over_and_over(desk):
+    context, draft, indexes = await desk.context(), Recorded(), Counted()
+    async with CallPreviews(EXTRACTION.toolset, replace(context, indexes=indexes), draft) as finder:
+        write(finder, "extract_fields", '{"fields": {"rows": [{' + "".join(f'"k{n}": "x{n}", ' for n in range(300)))
+        await until(lambda: len(draft.given) == 300)
+    assert len(indexes.looks) >= 300 / previews.LEAVES_AT_ONCE
+    assert max(indexes.looks) <= previews.LEAVES_AT_ONCE + extractions.MOST_BESIDE
+
+
+@anyio
+@pytest.mark.parametrize("fault", [NotFound("The document is gone."), ValueError("10.00")])
+async def test_what_fails_costs_previews_and_nothing_else(desk, fault):
+    async def fails(*given: Any) -> Any:
+        raise fault
+
+    context, draft = await desk.context(), Recorded()
+    async with CallPreviews(Toolset(replace(EXTRACT_FIELDS, foresee=fails), UPDATE_FIELD), context, draft) as finder:
+        write(finder, "extract_fields", '{"fields": {"a": "10.00", ')
+        await asyncio.sleep(0.1)
+        assert not draft.given
+        write(finder, "update_field", '{"path": "a", "value": 1,')
+        await until(lambda: draft.given)
+
+
+@anyio
+async def test_arguments_without_end_are_kept_no_longer_than_a_call_may_be(desk):
+    context, draft = await desk.context(), Recorded(watched_for=0)
+    async with CallPreviews(EXTRACTION.toolset, context, draft) as finder:
+        write(finder, "extract_fields", '{"fields": {"a": "')
+        for _ in range(40):
+            go_on(finder, "x" * 10_000)
+            assert finder._call is None or sum(map(len, finder._call.pieces)) <= previews.MAX_CHARACTERS
+        assert finder._call is None
+
+
+# Travelling -----------------------------------------------------------------------------------------------------------
+
+
+@anyio
+async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_other_organisation(desk, make_user):
+    context, stranger = await desk.context(), await make_user()
+    draft = DeltaBuffer(context.fencing_token)
+
+    async def told(scope: Any, **asked: Any) -> list[tuple[int, Any]]:
+        found = follow(desk.database, scope, context.run_id, **asked)
+        return [(event[0], json.loads(event[1])) async for event in found if event is not None]
+
+    with pytest.raises(NotFound):
+        await told(stranger, deltas=True)
+    asked, not_asked = (asyncio.create_task(told(desk.scope, deltas=deltas)) for deltas in (True, False))
+    await until(lambda: desk.sql("select 1 from public.run_watchers where run_id = %s", context.run_id))
+    draft.watched_for(60)
+    async with (
+        EventWriter(context, draft) as log,
+        CallPreviews(EXTRACTION.toolset, context, draft) as finder,
+    ):
+        for observer in (draft, finder):
+            observer.on_part(MESSAGE)
+            observer.on_part(BlockStarted("c", "update_field"))
+        go_on(finder, '{"path": "total", "value": 10.0, ')
+        await until(lambda: draft._calls["c"].was_shown)
+        log.say(ended("running"))
+        log.say(ended("error"))
+        log.say(TextEvent(text="I stop."))
+        await until(lambda: not draft._withdrawn)
+    async with desk.database.as_service() as conn:
+        await runs.fail(conn, context.run_id, "It stops.", RunError.INTERNAL)
+    whole, kept = await asyncio.wait_for(asked, 60), await asyncio.wait_for(not_asked, 60)
+    assert [event for event in whole if event[0] != DELTA] == kept
+    assert [event["type"] for _, event in kept] == ["tool", "tool", "text", "error"]
+    (first, preview), (last, taken_back) = [(at, event) for at, (n, event) in enumerate(whole) if n == DELTA]
+    assert (first, preview["type"], preview["call_id"], preview["path"]) == (0, "preview", "c", "total")
+    assert preview["evidence"]["boxes"] and (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 3
+    assert [event for event in desk.events(context.run_id) if "preview" in event["type"]] == []
+
+
+@anyio
+async def test_a_run_that_is_taken_over_takes_back_what_was_foreseen_before(desk):
+    context = await desk.context()
+    async with desk.database.as_user(desk.scope) as conn:
+        await runs.watch(conn, context.run_id, desk.database.own_channel)
+        await runs.release(conn, context.run_id)
+    async with desk.database.listen(desk.database.own_channel, about=str(context.run_id)) as news:
+        await desk.work(Script([[text("Done.")]]), context.run_id)
+        piece = await asyncio.wait_for(anext(news), 60)
+    assert DeltaAssembler().passes(str(piece), 10) == json.dumps(withdrawn(None))
+
+
+@anyio
+async def test_foresight_has_the_rights_of_the_run_s_user(desk, make_user):
+    """Can, cannot: another organisation's document is empty to it."""
+    stranger, leaf = await make_user(), [(("total",), 10.0)]
+    for scope, state in ((desk.scope, "found"), (stranger, "not_found")):
+        found = await extractions.foresee(desk.database, scope, DocumentIndexes(), desk.document_id, leaf, [])
+        assert found["total"][1]["state"] == state
