@@ -1112,6 +1112,10 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for or was resumed for.
   session_id uuid,
   waiting_call text,
+  -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
+  -- second, and none for all of them. With that the conversation that the first was led in.
+  handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
+  first_session_id uuid,
   -- While it waits for a person or for child runs: whether a worker's CLI is still there.
   attached boolean not null default false,
   -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
@@ -1160,8 +1164,8 @@ grant select, insert (
   auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
 ) on public.runs to authenticated;
 grant update (
-  status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
-  started_at, finished_at, answer, error, error_code
+  status, fencing_token, consecutive_failures, session_id, waiting_call, handed_over, first_session_id, attached,
+  pages_read, held_at, reserved_usd, started_at, finished_at, answer, error, error_code
 ) on public.runs to authenticated;
 
 -- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
@@ -2364,7 +2368,8 @@ begin
   ) then
     return null;
   end if;
-  delete from public.agent_sessions where org_id = old.org_id and session_id = old.session_id::text;
+  delete from public.agent_sessions
+  where org_id = old.org_id and session_id in (old.session_id::text, old.first_session_id::text);
   return null;
 end $$;
 
@@ -3958,7 +3963,8 @@ begin
   if v_runs <> '{}' then
     delete from public.agent_sessions as s
     using public.runs as r
-    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
+      and s.session_id in (r.session_id::text, r.first_session_id::text);
   end if;
   return cardinality(v_runs);
 end $$;

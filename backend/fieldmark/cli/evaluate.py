@@ -33,6 +33,9 @@ def evaluate(
         Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
     ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
+    models: Annotated[
+        bool, typer.Option("--models", help="Score each of the two models of FIELDMARK_MODELS alone, too.")
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON on standard output.")] = False,
     user: Annotated[UUID, typer.Option(help="On whose behalf; the local user if left out.")] = LOCAL_USER,
@@ -52,7 +55,10 @@ def evaluate(
         cases = None if folder is None else cases_of(folder)
     except (Invalid, OSError) as error:
         stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
-    report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, user))
+    settings = read_settings("warning")
+    if models and settings.models is None:
+        stop("There is one model alone: name two in FIELDMARK_MODELS to compare them.", MISUSED)
+    report = run(_evaluate(settings, cases, wanted, instructions, user, models))
     if save is not None:
         write(json_of(report, indented=True), save)
     if as_json:
@@ -72,6 +78,7 @@ async def _evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     user: UUID,
+    models: bool,
 ) -> dict[str, Any]:
     import fieldmark.evaluation.evaluate as evaluation
     from fieldmark.worker.jobs import working
@@ -85,7 +92,8 @@ async def _evaluate(
                 stop(str(fault), FAILED)
             say_offline(settings)
             async with working(runtime):
-                return await evaluation.evaluate(
+                score = evaluation.compare_models if models else evaluation.evaluate
+                return await score(
                     runtime,
                     scope,
                     found,
@@ -93,6 +101,22 @@ async def _evaluate(
                     instructions=instructions,
                     tell=lambda words: tell(status, plain(words)),
                 )
+
+
+def _show_models(report: dict[str, Any]) -> None:
+    from fieldmark.domain.scoring import MEASURES, Tally
+
+    table = Table(title="The models alone, and together", title_justify="left")
+    table.add_column("model", style="bold", overflow="fold")
+    for name in (*MEASURES, "extra", "failed", "US dollars"):
+        table.add_column(name, justify="right")
+    for name, one in [*report["models"].items(), ("together", report)]:
+        tally, cost = Tally(**one["total"]), one["cost_usd"]
+        rates = [tally.rate(measure) for measure in MEASURES]
+        shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
+        failed = str(len(one["failed"]) or "")
+        table.add_row(plain(name), *shares, str(tally.extra or ""), failed, "" if cost is None else f"{cost:.4f}")
+    out.print(table)
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -110,6 +134,8 @@ def _show(report: dict[str, Any]) -> None:
         shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
         table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
     out.print(table)
+    if "models" in report:
+        _show_models(report)
     for fault in report["faults"][:50]:
         wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
         err.print(

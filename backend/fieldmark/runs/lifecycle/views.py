@@ -12,6 +12,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.runs.lifecycle import decisions
+from fieldmark.stores import usage
 from fieldmark.stores.runs import ListedRun, RunRow
 
 
@@ -23,6 +24,18 @@ class WaitingCall(BaseModel):
     input: dict[str, JsonValue]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
     changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
+
+
+class ModelUsage(BaseModel):
+    """What one model used in a run."""
+
+    model: str
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    cost_usd: float | None
 
 
 class Run(BaseModel):
@@ -47,11 +60,17 @@ class Run(BaseModel):
     error_code: str | None
     cost_usd: float | None
     usage: dict[str, JsonValue] | None
+    handed_over: list[str] | None = Field(
+        description="The paths that a first model left to a second (`FIELDMARK_MODELS`), none of them for everything. "
+        "null where no second was asked."
+    )
+    models: list[ModelUsage] | None = Field(description="What each model used. null in a list of runs.")
 
 
 async def described(conn: Connection, row: RunRow) -> Run:
-    """One run with what it waits for."""
-    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id))
+    """One run with what it waits for, and with what each model used."""
+    used = [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]
+    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id), used)
 
 
 def listed(rows: Sequence[ListedRun]) -> list[Run]:
@@ -70,7 +89,7 @@ def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
     )
 
 
-def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
+def _described(row: RunRow, call: decisions.PendingCall | None, used: list[ModelUsage] | None = None) -> Run:
     return Run(
         id=row.id,
         agent=row.agent,
@@ -91,4 +110,6 @@ def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
         error_code=row.error_code,
         cost_usd=None if row.cost_usd is None else float(row.cost_usd),
         usage=row.usage,
+        handed_over=row.handed_over,
+        models=used,
     )
