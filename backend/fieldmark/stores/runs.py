@@ -67,6 +67,9 @@ class RunRow:
     waiting_call: str | None
     # The paths that a first model left to a second, by name, and none for all; None while the first is at work.
     handed_over: list[str] | None
+    # Whether corrections are shown to it as examples, None as the organisation says; and which were.
+    with_examples: bool | None
+    examples: list[dict[str, str]] | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -163,6 +166,7 @@ async def add(
     max_cost_usd: Decimal | None = None,
     max_turns: int | None = None,
     background: bool = False,
+    with_examples: bool | None = None,
     idempotency_key: str | None = None,
     request_hash: str | None = None,
     parent: tuple[UUID, str] | None = None,
@@ -189,6 +193,7 @@ async def add(
         "max_cost_usd": max_cost_usd,
         "max_turns": max_turns,
         "background": background,
+        "with_examples": with_examples,
         "idempotency_key": idempotency_key,
         "request_hash": request_hash,
     }
@@ -420,6 +425,11 @@ async def hand_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None
            where id = %(id)s and handed_over is null""",
         {"left": list(left), "id": run_id},
     )
+
+
+async def record_examples(conn: Connection, run_id: UUID, shown: Sequence[Mapping[str, str]]) -> None:
+    """Record which corrections a run is shown as examples."""
+    await conn.execute("update public.runs set examples = %s where id = %s", (Jsonb([*map(dict, shown)]), run_id))
 
 
 async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: int) -> None:

@@ -31,6 +31,7 @@ from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.services import examples
 from fieldmark.services.turns import without_turn
 from fieldmark.services.unsettled import open_fields, pages_of
 from fieldmark.stores import documents, extractions
@@ -131,7 +132,11 @@ async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], 
     schema = await extractions.schema_of(conn, context.deps.extraction_id)
     # What many runs have in common comes first, and the document last.
     common = EXTRACTION.text("extract", schema=_schema_text(schema))
-    return common.strip(), _instructions_text(given) + await _document(conn, context)
+    shown = await examples.choose(conn, context.scope, context.run, context.deps.document_id, schema)
+    corrected = examples.as_text(shown)
+    boundary, text = await first_part(conn, context, context.deps.document_id, corrected)
+    told = EXTRACTION.text("examples", examples=boundary.around("examples", corrected)) if shown else ""
+    return common.strip(), _instructions_text(given) + told + await _document(conn, context, boundary, text)
 
 
 async def _brief_settling(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
@@ -186,14 +191,10 @@ async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], 
     ).strip()
 
 
-async def _document(
-    conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary | None = None, text: str = ""
-) -> str:
+async def _document(conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary, text: str) -> str:
     document = await documents.get(conn, context.deps.document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    if boundary is None:
-        boundary, text = await first_part(conn, context, document.id)
     return EXTRACTION.text(
         "document",
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.

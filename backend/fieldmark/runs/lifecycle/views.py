@@ -26,6 +26,13 @@ class WaitingCall(BaseModel):
     changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
 
 
+class ShownExample(BaseModel):
+    """A correction that was shown as an example: `DELETE /api/extractions/{id}/examples?path=…` takes it out."""
+
+    extraction_id: UUID
+    path: str
+
+
 class ModelUsage(BaseModel):
     """What one model used in a run."""
 
@@ -63,6 +70,9 @@ class Run(BaseModel):
     handed_over: list[str] | None = Field(
         description="The paths that a first model left to a second (`FIELDMARK_MODELS`), none of them for everything. "
         "null where no second was asked."
+    )
+    examples: list[ShownExample] | None = Field(
+        description="The corrections that it was shown as examples. null where none were looked for."
     )
     models: list[ModelUsage] | None = Field(description="What each model used. null in a list of runs.")
 
@@ -111,5 +121,6 @@ def _described(row: RunRow, call: decisions.PendingCall | None, used: list[Model
         cost_usd=None if row.cost_usd is None else float(row.cost_usd),
         usage=row.usage,
         handed_over=row.handed_over,
+        examples=None if row.examples is None else [ShownExample.model_validate(one) for one in row.examples],
         models=used,
     )
