@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -17,6 +18,7 @@ from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.runs.lifecycle.views import described
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script, endless, http_error
+from kept import kept
 
 pytestmark = pytest.mark.anyio
 
@@ -186,6 +188,15 @@ async def test_with_one_turn_the_first_ends_what_it_can(desk):
     assert asked(worked) == [SMALL] and worked.state["status"] == "completed"
 
 
+async def test_the_turns_of_both_are_counted_together(desk):
+    first = [IDENTIFY, save({"vendor": "Acme AG"}), complete()]
+    endlessly = [endless([call("search_document", {"query": "x"})])]
+    worked = await desk.work(both([first], endlessly), models=MODELS, max_turns=3)
+    assert worked.state["error_code"] == "max_turns" and worked.state["handed_over"] == ["vendor"]
+    (charged,) = desk.sql("select count(*) as messages from public.usage where run_id = %s", worked.run_id)
+    assert charged["messages"] <= 4  # the one that was begun in vain is paid for, too
+
+
 async def test_a_run_that_is_broken_off_goes_on_with_the_model_whose_turn_it_is(desk):
     begun = asyncio.Event()
 
@@ -195,7 +206,10 @@ async def test_a_run_that_is_broken_off_goes_on_with_the_model_whose_turn_it_is(
 
     run_id = await desk.run()
     first = [IDENTIFY, save({"vendor": "Acme AG"}), complete()]
-    second = [[save({"vendor": "Acme GmbH"}), complete("Put right.")]]
+
+    async def second(body):
+        return [save({"vendor": "Acme GmbH"}), complete("Put right.")]
+
     async with OfflineModel(both([first], silent)) as model:
         working = asyncio.create_task(desk.runner(model, models=MODELS).execute(run_id))
         await until(lambda: begun.is_set() or working.done())
@@ -203,7 +217,7 @@ async def test_a_run_that_is_broken_off_goes_on_with_the_model_whose_turn_it_is(
         await asyncio.wait({working})
     assert desk.state(run_id)["status"] == "queued" and desk.state(run_id)["handed_over"] == ["vendor"]
     worked = await desk.work(both([], second), run_id, models=MODELS)
-    assert asked(worked) == [LARGE] and "Vendor: Acme GmbH" in first_message(worked.requests[0])
+    assert set(asked(worked)) == {LARGE} and "Vendor: Acme GmbH" in first_message(worked.requests[0])
     assert worked.state["status"] == "completed" and desk.extraction()["extracted_fields"] == {"vendor": "Acme GmbH"}
 
 
@@ -244,10 +258,8 @@ async def test_where_a_person_decides_they_are_not_asked_to_hand_over(desk):
         await decide(desk.database, desk.scope, run_id, Decision(call_id=worked.state["waiting_call"], approved=True))
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Put right.")
     assert worked.state["handed_over"] == ["total"] and models == [SMALL] * 3 + [LARGE] * 3
-    ended = [(row["tool"], row["status"]) for row in desk.ledger(run_id) if row["status"] == "refused"]
-    assert ended == [
-        ("complete_extraction", "refused"),
-    ]
+    refused = [row["tool"] for row in desk.ledger(run_id) if row["status"] == "refused"]
+    assert refused == ["complete_extraction", "extract_fields"]
     decided = [row["tool"] for row in desk.ledger(run_id) if row["decided_by"] is not None]
     assert decided == ["extract_fields", "identify_document", "extract_fields", "complete_extraction"]
     assert desk.extraction()["extracted_fields"] == {"vendor": "Acme AG", "total": 10.0}
@@ -283,6 +295,16 @@ async def test_with_the_run_go_both_conversations(desk):
     assert desk.sql(kept) == [{"kept": 2}]
     desk.sql("delete from public.runs where id = %s", worked.run_id)
     assert desk.sql(kept) == [{"kept": 0}]
+
+
+async def test_the_clis_of_both_serve_the_next_run(desk):
+    first = [IDENTIFY, save({"vendor": "Acme AG"}), complete()]
+    async with kept(both([first], [[complete()]])) as warm:
+        warm = replace(warm, limits=replace(warm.limits, model=SMALL, second=LARGE))
+        for _ in range(2):
+            worked = await warm.work(await desk.beside())
+            assert asked(worked) == [SMALL, LARGE] and worked.state["status"] == "completed"
+        assert warm.counted()["clis_taken_total", "used_before"] == 2
 
 
 async def test_the_offline_rules_do_both(desk):

@@ -324,7 +324,8 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     another model has said it."""
     if unseen := invisible_character(document_type, "document_type"):
         raise Invisible(unseen)
-    _refuse_settled_type(await get(conn, extraction_id), author)
+    if author.only is not None:
+        _refuse_settled_type(await get(conn, extraction_id), author)
     if author.message is not None:
         row = await get(conn, extraction_id)
         speaks = spoken_words.Speech(author.message, row.extracted_fields).speaks_for_type(document_type)

@@ -15,6 +15,8 @@ from fieldmark.stores.rows import cursor_of
 
 MOST_EXTRACTIONS: Final = 30
 MOST_OF_ONE: Final = 20
+MOST_ENTRIES: Final = 500
+"""Of an extraction's journal, the newest: that of one with thousands of rows is not looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,15 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
            ) as e
            join public.documents as d on d.id = e.document_id
            cross join lateral (
-             select * from public.extraction_journal as said
-             where said.extraction_id = e.id and said.actor = 'user' and said.old is not null and said.new is not null
-               and said.new = e.extracted_fields #> said.path
-               and exists (
-                 select from public.extraction_journal as before
-                 where before.extraction_id = e.id and before.id < said.id and before.actor = 'agent'
-                   and before.path = said.path and before.steps = said.steps and before.new = said.old)
+             select * from (
+               select *, lag(actor) over (partition by path, steps order by id) as actor_before
+               from (
+                 select * from public.extraction_journal
+                 where extraction_id = e.id order by version desc, id desc limit %(entries)s
+               ) as newest
+             ) as said
+             where said.actor = 'user' and said.actor_before = 'agent' and said.old is not null
+               and said.new is not null and said.new = e.extracted_fields #> said.path
              order by said.id desc limit %(of_one)s
            ) as j
            order by e.updated_at desc, j.id desc""",
@@ -69,6 +73,7 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
             "but": but_document_id,
             "most": MOST_EXTRACTIONS,
             "of_one": MOST_OF_ONE,
+            "entries": MOST_ENTRIES,
         },
     )
     return await cursor.fetchall()

@@ -287,9 +287,11 @@ async def unsettled(conn: Connection, context: Context) -> list[str] | None:
     all is None, and everything an empty list."""
     if await _asks_for_pages(conn, context):
         return None
-    with _as_refusals():
+    try:
         row = await extractions.get(conn, context.deps.extraction_id)
         left = [one.path for one in await open_fields(row)]
+    except (Invalid, NotFound):  # a schema that cannot be used, say: completing says so
+        return None
     if not left:
         return None
     return [] if () in left else [paths.name(path) for path in left]

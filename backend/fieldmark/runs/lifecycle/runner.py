@@ -288,7 +288,8 @@ class Runner:
             agent=AGENTS[run.agent],
             policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
             model=limits.model_of(run),
-            turns=turns,
+            # The meter counts those of a second model alone, so that its CLI can be one that was kept.
+            turns=limits.max_turns if run.handed_over is not None and run.max_turns is None else turns,
             # The first of two leaves the second half of them.
             messages=(turns + 1) // 2 if hands_over else turns,
             hands_over=hands_over,
