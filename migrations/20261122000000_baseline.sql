@@ -113,11 +113,13 @@ create table public.organisations (
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
   -- Whether somebody else than who started a run decides its calls. Then every run asks: see private.fill_run.
   second_person boolean not null default false,
+  -- Whether corrections that people made are shown to the agent as examples: see examples.sql.
+  examples boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person, examples) on public.organisations to authenticated;
 
 -- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
 create table public.memberships (
@@ -1126,6 +1128,14 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for or was resumed for.
   session_id uuid,
   waiting_call text,
+  -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
+  -- second, and none for all of them. With that the conversation that the first was led in.
+  handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
+  first_session_id uuid,
+  -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
+  -- [{extraction_id, path}].
+  with_examples boolean,
+  examples jsonb check (jsonb_typeof(examples) = 'array' and pg_column_size(examples) <= 20000),
   -- While it waits for a person or for child runs: whether a worker's CLI is still there.
   attached boolean not null default false,
   -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
@@ -1171,11 +1181,11 @@ select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
+  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
 ) on public.runs to authenticated;
 grant update (
-  status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
-  started_at, finished_at, answer, error, error_code
+  status, fencing_token, consecutive_failures, session_id, waiting_call, handed_over, first_session_id, attached,
+  pages_read, held_at, reserved_usd, started_at, finished_at, answer, error, error_code, examples
 ) on public.runs to authenticated;
 
 -- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
@@ -1189,7 +1199,7 @@ create policy "members start runs of their own, and the service their parts" on 
   for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
-    and (parent_run_id is null or (select private.is_service()))
+    and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
 create policy "the service records the course of runs" on public.runs
   for update to authenticated
@@ -2407,7 +2417,8 @@ begin
   ) then
     return null;
   end if;
-  delete from public.agent_sessions where org_id = old.org_id and session_id = old.session_id::text;
+  delete from public.agent_sessions
+  where org_id = old.org_id and session_id in (old.session_id::text, old.first_session_id::text);
   return null;
 end $$;
 
@@ -3911,6 +3922,33 @@ create trigger check_extraction before insert or update on public.extractions
 
 revoke execute on all functions in schema private from public;
 
+-- examples.sql
+
+-- Examples: corrections that people made in documents of the same schema, as the agent is shown them.
+
+-- What a person took out: the correction at a path of an extraction, by its name. It is never shown again.
+create table public.withdrawn_examples (
+  org_id uuid not null,
+  extraction_id uuid not null,
+  name text not null check (char_length(name) between 1 and 2000),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (extraction_id, name),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index withdrawn_examples_org_id on public.withdrawn_examples (org_id);
+select private.protect_table('public.withdrawn_examples');
+grant select, insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
+
+create policy "members see what their organisations took out" on public.withdrawn_examples
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "members take examples out" on public.withdrawn_examples
+  for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and not (select private.is_agent()));
+
+create index extractions_of_schema on public.extractions (org_id, md5(schema::text), updated_at desc)
+  where schema is not null and locks <> '{}';
+
 -- retention.sql
 
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
@@ -4058,7 +4096,8 @@ begin
   if v_runs <> '{}' then
     delete from public.agent_sessions as s
     using public.runs as r
-    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id and s.session_id = r.session_id::text;
+    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
+      and s.session_id in (r.session_id::text, r.first_session_id::text);
   end if;
   return cardinality(v_runs);
 end $$;

@@ -136,17 +136,31 @@ class Desk:
         return events(self.owner_url, run_id)
 
     async def work(
-        self, answer: Any, run_id: UUID | None = None, *, seconds: int = 300, max_turns: int = 50, **columns: Any
+        self,
+        answer: Any,
+        run_id: UUID | None = None,
+        *,
+        seconds: int = 300,
+        max_turns: int = 50,
+        models: tuple[str, str | None] = ("claude-sonnet-5", None),
+        **columns: Any,
     ) -> Worked:
         """A run from its queueing to its end, with the real CLI; `answer` speaks for the model."""
         run_id = run_id or await self.run(**columns)
         async with OfflineModel(answer) as model:
-            await self.runner(model, seconds=seconds, max_turns=max_turns).execute(run_id)
+            await self.runner(model, seconds=seconds, max_turns=max_turns, models=models).execute(run_id)
         return Worked(self, run_id, model.requests)
 
-    def runner(self, model: OfflineModel, *, seconds: int = 300, max_turns: int = 50) -> Runner:
+    def runner(
+        self,
+        model: OfflineModel,
+        *,
+        seconds: int = 300,
+        max_turns: int = 50,
+        models: tuple[str, str | None] = ("claude-sonnet-5", None),
+    ) -> Runner:
         service = ModelService(model.base_url, "test-key", None)
-        limits = Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
+        limits = Limits(model=models[0], max_turns=max_turns, seconds=seconds, second=models[1])
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
         of_the_cli = CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
         return Runner(self.database, service, limits, pool=of_the_cli)

@@ -33,6 +33,22 @@ def test_an_empty_variable_is_none(monkeypatch):
     assert settings.embedded_database and settings.offline
 
 
+@pytest.mark.parametrize("names", ["claude-sonnet-5", "a,b,c", "a,a", "a, a", "a,", ","])
+def test_two_models_are_two(monkeypatch, names):
+    monkeypatch.setenv("FIELDMARK_MODELS", names)
+    with pytest.raises(ValidationError, match="two different models"):
+        Settings(_env_file=None)
+
+
+def test_two_models_take_the_place_of_one(monkeypatch):
+    monkeypatch.setenv("FIELDMARK_MODELS", "claude-haiku-5-5, claude-sonnet-5")
+    settings = Settings(_env_file=None)
+    assert (settings.first_model, settings.second_model) == ("claude-haiku-5-5", "claude-sonnet-5")
+    monkeypatch.delenv("FIELDMARK_MODELS")
+    alone = Settings(_env_file=None)
+    assert (alone.first_model, alone.second_model) == (alone.model, None)
+
+
 def test_all_that_is_wrong_is_told_at_once_and_no_value_is(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FIELDMARK_TEST_POSTGRES", raising=False)

@@ -36,6 +36,7 @@ FieldmarkError
 │   ├── Invisible        422  a value or a key holds characters that nobody sees
 │   ├── KeyReused        422  the idempotency key was used for another request
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
+│   ├── Settled          422  a second model's write touches what the first has settled
 │   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
 │   ├── Damaged          422  it is damaged, cut off, or not what it says it is
@@ -224,6 +225,10 @@ class AtPaths(Invalid):
 
 class QuoteNotPrinted(AtPaths):
     code, title = "quote_not_printed", "The quote is not printed"
+
+
+class Settled(AtPaths):
+    code, title = "settled", "The field is settled"
 
 
 class SchemaViolation(AtPaths):

@@ -66,6 +66,15 @@ def _list(said: Any) -> Any:
         raise ValueError('it is no JSON: write a list, as in ["https://example.com"]') from None
 
 
+def _two(said: Any) -> Any:
+    if not isinstance(said, str):
+        return said
+    names = [name.strip() for name in said.split(",")]
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise ValueError("name two different models, as in claude-haiku-5-5,claude-sonnet-5")
+    return tuple(names)
+
+
 class Settings(BaseSettings):
     """Everything that can be set from outside, read once from the environment and from `.env`."""
 
@@ -101,6 +110,8 @@ class Settings(BaseSettings):
         default=None, validation_alias=_env("ANTHROPIC_BASE_URL")
     )
     model: str = "claude-sonnet-5"
+    # Two in its place: the first reads, and the second goes on with what that has not settled.
+    models: Annotated[tuple[str, str] | None, NoDecode, BeforeValidator(_two)] = None
 
     # Runs
     max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=agents_that_fit)
@@ -163,6 +174,16 @@ class Settings(BaseSettings):
 
     # The person's own, for changing what an agent proposes.
     editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))
+
+    @property
+    def first_model(self) -> str:
+        """The model that runs begin with, where they do not ask for another."""
+        return self.model if self.models is None else self.models[0]
+
+    @property
+    def second_model(self) -> str | None:
+        """The model that goes on with what the first has not settled."""
+        return None if self.models is None else self.models[1]
 
     @property
     def offline(self) -> bool:

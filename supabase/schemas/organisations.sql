@@ -9,11 +9,13 @@ create table public.organisations (
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
   -- Whether somebody else than who started a run decides its calls. Then every run asks: see private.fill_run.
   second_person boolean not null default false,
+  -- Whether corrections that people made are shown to the agent as examples: see examples.sql.
+  examples boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person, examples) on public.organisations to authenticated;
 
 -- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
 create table public.memberships (

@@ -47,6 +47,14 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for or was resumed for.
   session_id uuid,
   waiting_call text,
+  -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
+  -- second, and none for all of them. With that the conversation that the first was led in.
+  handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
+  first_session_id uuid,
+  -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
+  -- [{extraction_id, path}].
+  with_examples boolean,
+  examples jsonb check (jsonb_typeof(examples) = 'array' and pg_column_size(examples) <= 20000),
   -- While it waits for a person or for child runs: whether a worker's CLI is still there.
   attached boolean not null default false,
   -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
@@ -92,11 +100,11 @@ select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
+  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
 ) on public.runs to authenticated;
 grant update (
-  status, fencing_token, consecutive_failures, session_id, waiting_call, attached, pages_read, held_at, reserved_usd,
-  started_at, finished_at, answer, error, error_code
+  status, fencing_token, consecutive_failures, session_id, waiting_call, handed_over, first_session_id, attached,
+  pages_read, held_at, reserved_usd, started_at, finished_at, answer, error, error_code, examples
 ) on public.runs to authenticated;
 
 -- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
@@ -110,7 +118,7 @@ create policy "members start runs of their own, and the service their parts" on 
   for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
-    and (parent_run_id is null or (select private.is_service()))
+    and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
 create policy "the service records the course of runs" on public.runs
   for update to authenticated

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from command import SAMPLES, said_at_once
 from psycopg.types.json import Jsonb
 
 from fieldmark.cli.process import LOCAL_USER
+from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,78 @@ async def test_a_folder_is_scored_compared_and_leaves_nothing(fieldmark, folder)
     worse = await fieldmark.run("eval", "cases", "--baseline", "report.json")
     assert worse.code == 1 and "total: exact 100.0% before, 0.0% now" in worse.err
     assert (await fieldmark.run("eval", "cases", "--baseline", "report.json", "--tolerance", "1")).code == 0
+
+
+async def test_two_models_are_scored_alone_and_together(commands, folder):
+    async with commands(
+        Script([]), ANTHROPIC_API_KEY="", FIELDMARK_MODELS="claude-haiku-5-5,claude-sonnet-5"
+    ) as fieldmark:
+        done = await fieldmark.run("eval", "cases", "--models", "--json")
+        assert done.code == 0, done.err
+        report = json.loads(done.out)
+        assert list(report["models"]) == ["claude-haiku-5-5", "claude-sonnet-5"]
+        assert all(one["total"] == report["total"] for one in report["models"].values())
+        shown = await fieldmark.run("eval", "cases", "--models")
+        assert "together" in shown.out and "claude-haiku-5-5" in shown.out
+
+
+async def test_examples_that_make_it_worse_are_dropped(commands, quick_path):
+    folder, schema = quick_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
+    folder.mkdir()
+    (folder / "one.txt").write_text("Number: 1\n")
+    (folder / "one.gold.json").write_text('{"number": "1"}')
+    (quick_path / "schema.json").write_text(json.dumps(schema))
+
+    async def led_astray(body):
+        shown = " examples begins]" in json.dumps(body["messages"])
+        fields = {"fields": {"number": "7" if shown else "1"}, "confidences": {"number": 0.9}}
+        return [call("extract_fields", fields), call("complete_extraction", {"summary": "Done."})]
+
+    async with commands(led_astray) as fieldmark:
+        asked = ("eval", "cases", "--schema", "schema.json", "--examples", "--json")
+        done = await fieldmark.run(*asked)
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["examples"]["worse"] == []
+        # A correction of another document, and the organisation wants it shown.
+        (org,) = fieldmark.sql("update public.organisations set examples = true returning id")
+        corrected(fieldmark, org["id"], schema)
+        worse = await fieldmark.run(*asked)
+        assert worse.code == 1 and "no more" in worse.err
+        told = json.loads(worse.out)["examples"]
+        assert told["dropped"] and told["worse"] and told["total"]["exact"] == 1
+        assert fieldmark.sql("select examples from public.organisations") == [{"examples": False}]
+
+
+def corrected(fieldmark: Commands, org: UUID, schema: dict) -> None:
+    """A document in which a person has put right what an agent had read."""
+    with psycopg.connect(fieldmark.clone.owner_url) as conn:
+        document, extraction = uuid4(), uuid4()
+        conn.execute(
+            "insert into public.documents (id, org_id, filename, storage_path) values (%s, %s, 'a', %s)",
+            (document, org, f"{org}/{document}/a"),
+        )
+        conn.execute("set local session_replication_role = replica")
+        conn.execute(
+            """insert into public.extractions (id, org_id, document_id, schema, extracted_fields, locks, version)
+               values (%s, %s, %s, %s, '{"number": "7"}', '{"number": {}}', 2)""",
+            (extraction, org, document, Jsonb(schema)),
+        )
+        conn.execute(
+            """insert into public.extraction_journal (org_id, extraction_id, version, path, steps, old, new, actor)
+               values (%(org)s, %(id)s, 1, '{number}', 'k', null, '"l"', 'agent'),
+                 (%(org)s, %(id)s, 2, '{number}', 'k', '"l"', '"7"', 'user')""",
+            {"org": org, "id": extraction},
+        )
+
+
+async def test_a_second_model_that_nobody_knows_is_refused_at_the_start(commands, folder):
+    for names, said in (
+        ("claude-haiku-5-5,gpt-nothing", "gpt-nothing"),
+        ("claude-haiku-5-5,anthropic/claude-haiku-5-5", "same model"),
+    ):
+        async with commands(Script([]), ANTHROPIC_API_KEY="", FIELDMARK_MODELS=names) as fieldmark:
+            done = await fieldmark.run("eval", "cases")
+            assert done.code != 0 and "FIELDMARK_MODELS" in done.err and said in done.err
 
 
 async def test_a_document_that_cannot_be_read_counts_as_nothing_found(fieldmark, folder):

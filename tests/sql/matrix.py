@@ -427,6 +427,32 @@ CASES = [
         NOBODY,
     ),
     Case("extraction_proposals", "delete", "theirs", "delete from extraction_proposals", NOBODY),
+    # withdrawn_examples
+    Case(
+        "withdrawn_examples",
+        "select",
+        "theirs",
+        "select from withdrawn_examples where extraction_id = %(extraction)s",
+        READERS,
+    ),
+    Case(
+        "withdrawn_examples",
+        "insert",
+        "one of theirs",
+        "insert into withdrawn_examples (org_id, extraction_id, name) values (%(org)s, %(extraction)s, 'vendor.name')",
+        MEMBERS,
+    ),
+    Case("withdrawn_examples", "update", "back", "update withdrawn_examples set name = 'other'", NOBODY),
+    Case("withdrawn_examples", "delete", "back", "delete from withdrawn_examples", NOBODY),
+    # Whether examples are shown is the organisation's to say; only an evaluation says otherwise.
+    Case(
+        "runs",
+        "insert",
+        "with examples",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, with_examples) "
+        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, true)",
+        SERVED,
+    ),
     # threads
     Case("threads", "select", "their own", "select from threads where id = %(thread)s", OWNERS),
     Case("threads", "select", "a shared one", "select from threads where id = %(shared_thread)s", READERS),

@@ -259,7 +259,7 @@ def test_policies_are_for_signed_in_users_and_never_restrict_nobody(doors: Doors
 
 # What a signed-in user may name in a statement, whatever policies then say; `True` is the whole table.
 RIGHTS = {
-    "organisations": {"select": True, "update": "name approvers second_person"},
+    "organisations": {"select": True, "update": "name approvers second_person examples"},
     "memberships": {"select": True, "update": "role"},
     # All but what they are known by.
     "api_keys": {
@@ -288,12 +288,14 @@ RIGHTS = {
     },
     "extraction_journal": {"select": True},
     "extraction_proposals": {"select": True},
+    "withdrawn_examples": {"select": True, "insert": "org_id extraction_id name"},
     "runs": {
         "select": True,
         "insert": "id org_id agent task input thread_id document_id extraction_id parent_run_id parent_call_id "
-        "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns",
-        "update": "status fencing_token consecutive_failures session_id waiting_call attached pages_read held_at "
-        "reserved_usd started_at finished_at answer error error_code",
+        "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns "
+        "with_examples",
+        "update": "status fencing_token consecutive_failures session_id waiting_call handed_over first_session_id "
+        "attached pages_read held_at reserved_usd started_at finished_at answer error error_code examples",
     },
     "threads": {
         "select": True,

@@ -41,6 +41,10 @@ class Task(Generic[Request, TaskInput, Deps]):
     A caller gives a `request`; `check` refuses a bad one before any transaction, `begin` answers in one what the run is
     about and what is kept as its `input`. `briefing` makes the run's first message from that. `message` gives the
     person's own words, where the task lets the agent speak for the person: a correction.
+
+    Two models can share a task that has `unsettled` and `settling`. When the first is about to end the run, `unsettled`
+    says what is left for the second: None for nothing, path names, or an empty list for all. `settling` makes the
+    second's first message where it was left some of it.
     """
 
     name: str
@@ -51,6 +55,8 @@ class Task(Generic[Request, TaskInput, Deps]):
     briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
+    unsettled: Callable[[Connection, RunContext[Deps]], Awaitable[Sequence[str] | None]] | None = None
+    settling: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]] | None = None
 
     def parse(self, run: RunRow) -> TaskInput:
         """The run's input. Raises Invalid for one that a front end has put there and that is none."""

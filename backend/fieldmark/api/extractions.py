@@ -23,7 +23,7 @@ from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
-from fieldmark.services import extractions
+from fieldmark.services import examples, extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores.extractions import ExtractionFilter
@@ -462,6 +462,14 @@ async def unlock_field(
     return await _change(
         runtime, scope, extraction_id, if_match, lambda conn: extractions.unlock(conn, extraction_id, steps)
     )
+
+
+@router.delete("/{extraction_id}/examples", status_code=204, responses=responses(401, 404, 422))
+async def withdraw_example(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> None:
+    """Take the correction at a path out of the examples that the agent is shown (`examples` of a run has them). It is
+    not shown again; the field stays as it is."""
+    async with runtime.database.as_user(scope) as conn:
+        await examples.withdraw(conn, scope, extraction_id, paths.parse(path))
 
 
 @router.post("/{extraction_id}/proposals", response_model=ChangedExtraction, responses=_CHANGES)

@@ -49,4 +49,6 @@ async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
     worker: asyncio.Task[None] | None = request.app.state.worker
     if worker is not None and worker.done():
         raise Unavailable("The worker has stopped; the service's log says why.")
-    return Health(status="ready", model=OFFLINE if runtime.settings.offline else runtime.settings.model)
+    settings = runtime.settings
+    named = OFFLINE if settings.offline else ", ".join(settings.models or [settings.model])
+    return Health(status="ready", model=named)

@@ -41,6 +41,9 @@ class Organisation(BaseModel):
     second_person: bool = Field(
         description="Whether somebody else than who started a run decides its calls. All its runs then ask."
     )
+    examples: bool = Field(
+        description="Whether the agent is shown a few corrections that people made in documents of the same schema."
+    )
     created_at: datetime
 
 
@@ -85,6 +88,7 @@ class OrganisationChange(BaseModel):
     name: Name | None = None
     approvers: Approvers | None = None
     second_person: bool | None = None
+    examples: bool | None = None
 
 
 class Member(BaseModel):

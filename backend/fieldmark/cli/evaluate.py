@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,17 @@ def evaluate(
         Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
     ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
+    models: Annotated[
+        bool, typer.Option("--models", help="Score each of the two models of FIELDMARK_MODELS alone, too.")
+    ] = False,
+    examples: Annotated[
+        bool,
+        typer.Option(
+            "--examples",
+            help="Read without examples and with them. Where these make it worse the exit code is 1, and the "
+            "organisation has them no more.",
+        ),
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
 ) -> None:
     """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
@@ -52,17 +64,27 @@ def evaluate(
         cases = None if folder is None else cases_of(folder)
     except (Invalid, OSError) as error:
         stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
-    report = run(_evaluate(read_settings("warning"), cases, wanted, instructions, target))
+    settings = read_settings("warning")
+    if models and examples:
+        stop("Compare the models or the examples, one at a time.", MISUSED)
+    if models and settings.models is None:
+        stop("There is one model alone: name two in FIELDMARK_MODELS to compare them.", MISUSED)
+    report = run(_evaluate(settings, cases, wanted, instructions, target, models, tolerance if examples else None))
     if save is not None:
         write(json_of(report, indented=True), save)
     if target.as_json:
         write(json_of(report, indented=True), None)
     else:
         _show(report)
+    compared: dict[str, Any] = report.get("examples", {})
+    for sentence in compared.get("worse", []):
+        err.print(f"[red]Worse with examples: {plain(sentence)}[/red]")
+    if compared.get("dropped"):
+        err.print("[red]The organisation has examples no more.[/red]")
     worse = [] if before is None else regressions(before, report, tolerance)
     for sentence in worse:
         err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
-    if worse or report["failed"]:
+    if worse or compared.get("worse") or report["failed"]:
         raise typer.Exit(FAILED)
 
 
@@ -72,6 +94,8 @@ async def _evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     target: Target,
+    models: bool,
+    examples_tolerance: float | None,
 ) -> dict[str, Any]:
     import fieldmark.evaluation.evaluate as evaluation
     from fieldmark.worker.jobs import working
@@ -85,7 +109,10 @@ async def _evaluate(
                 stop(str(fault), FAILED)
             say_offline(settings)
             async with working(runtime):
-                return await evaluation.evaluate(
+                score = evaluation.compare_models if models else evaluation.evaluate
+                if examples_tolerance is not None:
+                    score = partial(evaluation.compare_examples, tolerance=examples_tolerance)
+                return await score(
                     runtime,
                     scope,
                     found,
@@ -93,6 +120,22 @@ async def _evaluate(
                     instructions=instructions,
                     tell=lambda words: tell(status, plain(words)),
                 )
+
+
+def _compare(title: str, ways: dict[str, dict[str, Any]]) -> None:
+    from fieldmark.domain.scoring import MEASURES, Tally
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("read", style="bold", no_wrap=True)
+    for name in (*MEASURES, "extra", "failed", "US dollars"):
+        table.add_column(name, justify="right")
+    for name, one in ways.items():
+        tally, cost = Tally(**one["total"]), one["cost_usd"]
+        rates = [tally.rate(measure) for measure in MEASURES]
+        shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
+        failed = str(len(one["failed"]) or "")
+        table.add_row(plain(name), *shares, str(tally.extra or ""), failed, "" if cost is None else f"{cost:.4f}")
+    out.print(table)
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -110,6 +153,10 @@ def _show(report: dict[str, Any]) -> None:
         shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
         table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
     out.print(table)
+    if "models" in report:
+        _compare("The models alone, and together", {**report["models"], "together": report})
+    if "examples" in report:
+        _compare("Without examples, and with them", {"without": report["examples"], "with": report})
     for fault in report["faults"][:50]:
         wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
         err.print(

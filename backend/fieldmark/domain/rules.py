@@ -65,6 +65,13 @@ class _Rule:
     tolerance: Decimal
     condition: tuple[Path, JsonValue] | None
 
+    def looked_at(self) -> Iterator[Path]:
+        """What it compares, each path up to its first star."""
+        named = [*self.paths, *([self.equals] if isinstance(self.equals, tuple) else [])]
+        named += [self.condition[0]] if self.condition else []
+        for path in named:
+            yield path[: path.index(_EACH)] if _EACH in path else path
+
 
 def check_rules(schema: JsonObject) -> None:
     """Raise Invalid with the place of the first rule that cannot be used."""
@@ -86,7 +93,9 @@ def broken_rules(schema: JsonObject, fields: JsonObject) -> list[Violation]:
         for rule in _read(schema):
             check = _CHECKS[rule.kind]
             for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
-                found.extend(Violation(place, rule.kind, said) for said in check(rule, _At(finder, place, item)))
+                about = tuple(place + path for path in rule.looked_at())
+                said_of_it = check(rule, _At(finder, place, item))
+                found.extend(Violation(place, rule.kind, said, about=about) for said in said_of_it)
                 if len(found) >= MAX_BROKEN:
                     return found[:MAX_BROKEN]
     return found

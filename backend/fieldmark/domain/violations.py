@@ -13,10 +13,12 @@ class Violation:
 
     `code` is what says so: a keyword of JSON Schema (`required`, `type`, …), a rule (`sum`, `date_order`, …),
     `grounded` for what is on no page, `unusable_schema`, or `more` for those that are left out. `message` is a sentence
-    with the path in it. `rule` is the place in the schema, where it has one.
+    with the path in it. `rule` is the place in the schema, where it has one. `about` has the places that a rule
+    has looked at, each list as a whole.
     """
 
     path: Path
     code: str
     message: str
     rule: tuple[str | int, ...] = ()
+    about: tuple[Path, ...] = ()

@@ -23,6 +23,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
+from fieldmark.services import organisations
 from fieldmark.stores import extractions, runs
 
 TASK = "extract"
@@ -92,8 +93,12 @@ async def evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     tell: Callable[[str], None],
+    model: str | None = None,
+    with_examples: bool | None = None,
 ) -> dict[str, Any]:
-    """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage."""
+    """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage. `model` is
+    asked alone, in the place of the model or the two that the settings name; `with_examples` is said in the place of
+    what the organisation says."""
     scored: list[Scored] = []
     cost: float | None = 0.0
     async with _tidied(runtime, scope) as (documents, begun):
@@ -112,7 +117,9 @@ async def evaluate(
                     TASK,
                     wanted,
                     prices=runtime.prices,
-                    options=launch.RunOptions(approval="auto", background=True),
+                    options=launch.RunOptions(
+                        approval="auto", background=True, model=model, with_examples=with_examples
+                    ),
                 )
             except (Unavailable, Misconfigured):
                 raise
@@ -135,8 +142,63 @@ async def evaluate(
                 continue
             result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
             scored.append(Scored(case.name, result))
-    model = "offline rules" if runtime.settings.offline else runtime.settings.model
-    return report(scored, cost=cost, model=model, schema=schema, instructions=instructions)
+    settings = runtime.settings
+    named = "offline rules" if settings.offline else model or ", ".join(settings.models or [settings.model])
+    return report(scored, cost=cost, model=named, schema=schema, instructions=instructions)
+
+
+async def compare_models(
+    runtime: Runtime,
+    scope: Scope,
+    cases: Sequence[Case],
+    *,
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """As `evaluate`, of the two models together; `models` in the report says how each went alone. Raises Invalid where
+    the settings do not name two."""
+    if runtime.settings.models is None:
+        raise Invalid("There is one model alone: name two in FIELDMARK_MODELS to compare them.")
+    alone: dict[str, dict[str, Any]] = {}
+    for model in runtime.settings.models:
+        one = await evaluate(runtime, scope, cases, schema=schema, instructions=instructions, tell=tell, model=model)
+        alone[model] = _outline(one)
+    both = await evaluate(runtime, scope, cases, schema=schema, instructions=instructions, tell=tell)
+    return {**both, "models": alone}
+
+
+async def compare_examples(
+    runtime: Runtime,
+    scope: Scope,
+    cases: Sequence[Case],
+    *,
+    schema: dict[str, Any] | None,
+    instructions: str | None,
+    tell: Callable[[str], None],
+    tolerance: float = 0,
+) -> dict[str, Any]:
+    """As `evaluate`, with examples; `examples` in the report says how it went without, in what it is `worse` with them,
+    and whether that has switched them off for the organisation (`dropped`)."""
+
+    async def once(with_examples: bool) -> dict[str, Any]:
+        return await evaluate(
+            runtime, scope, cases, schema=schema, instructions=instructions, tell=tell, with_examples=with_examples
+        )
+
+    without, shown = await once(False), await once(True)
+    worse = regressions(without, shown, tolerance)
+    dropped = False
+    if worse:
+        async with runtime.database.as_user(scope) as conn:
+            if (await organisations.get(conn, scope.org_id)).examples:
+                await organisations.update(conn, scope.org_id, {"examples": False})
+                dropped = True
+    return {**shown, "examples": {**_outline(without), "worse": worse, "dropped": dropped}}
+
+
+def _outline(one: dict[str, Any]) -> dict[str, Any]:
+    return {key: one[key] for key in ("cost_usd", "total", "failed")}
 
 
 def report(

@@ -27,13 +27,14 @@ from fieldmark.domain.schema import violations, violations_of_write, violations_
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.values import canonical, invisible_character, problem_with
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Conflict, Invalid, Invisible, NotFound, QuoteNotPrinted, SchemaViolation, Stale
+from fieldmark.errors import Conflict, Invalid, Invisible, NotFound, QuoteNotPrinted, SchemaViolation, Settled, Stale
 from fieldmark.grounding import Claim, DocumentIndex
 from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
 from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
+from fieldmark.services.unsettled import covers
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import ExtractionFilter, Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
@@ -52,10 +53,11 @@ _judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
 @dataclass(frozen=True, slots=True)
 class Author:
     """Who writes: a person, or an agent. `message` is what the person said whose correction the agent makes, where its
-    task lets it speak for them."""
+    task lets it speak for them. `only`: the places that were left to it, where another model has settled the rest."""
 
     is_person: bool
     message: str | None = None
+    only: tuple[Path, ...] | None = None
 
 
 PERSON: Final = Author(is_person=True)
@@ -278,10 +280,11 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
     """Write what was prepared.
 
     Raises NotFound; Stale if the extraction changed meanwhile in what the evidence hangs on; Invalid where the database
-    refuses the path; SchemaViolation where an agent's write can never come to follow the schema, with the transaction
-    to be undone.
+    refuses the path; Settled where it was not left to its author; SchemaViolation where an agent's write can never come
+    to follow the schema, with the transaction to be undone.
     """
     row = await _as_it_stands(conn, prepared)
+    await _refuse_settled(row, prepared.write, prepared.author)
     write, shown = prepared.write, await _news(prepared, row)
     if prepared.author.message is not None:
         await extractions.speak_for(conn, prepared.spoken)
@@ -333,11 +336,12 @@ async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> 
     return await extractions.update_fields(conn, row.id, changes, confidences, evidence)
 
 
-async def preview(conn: Connection, extraction_id: UUID, write: Write) -> Preview:
+async def preview(conn: Connection, extraction_id: UUID, write: Write, author: Author = PERSON) -> Preview:
     """What a write would change as the extraction stands now, and what must still stand when it is done: the old values
     and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
-    NotFound."""
+    NotFound, and Settled as `apply` does."""
     row = await get_locked(conn, extraction_id)
+    await _refuse_settled(row, write, author)
     return await without_turn(preview_of, row, write)
 
 
@@ -360,9 +364,12 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
 
 
 async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
-    """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid."""
+    """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid, and Settled where
+    another model has said it."""
     if unseen := invisible_character(document_type, "document_type"):
         raise Invisible(unseen)
+    if author.only is not None:
+        _refuse_settled_type(await get(conn, extraction_id), author)
     if author.message is not None:
         row = await get(conn, extraction_id)
         speaks = spoken_words.Speech(author.message, row.extracted_fields).speaks_for_type(document_type)
@@ -370,9 +377,10 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     return await extractions.identify(conn, extraction_id, document_type)
 
 
-async def preview_type(conn: Connection, extraction_id: UUID, document_type: str) -> Preview:
-    """What naming the document's type would change. Raises NotFound."""
+async def preview_type(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Preview:
+    """What naming the document's type would change. Raises NotFound, and Settled as `identify` does."""
     row = await get_locked(conn, extraction_id)
+    _refuse_settled_type(row, author)
     changes = [Change(spoken_words.DOCUMENT_TYPE, row.document_type, document_type, added=row.document_type is None)]
     return Preview(changes if row.document_type != document_type else [], row.document_type, row.version)
 
@@ -587,6 +595,28 @@ async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> Non
             "Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one.message}" for one in found),
             names_of(found),
         )
+
+
+async def _refuse_settled(row: ExtractionRow, write: Write, author: Author) -> None:
+    """Raise Settled for a write that changes anything but what was left to its author. What breaks the schema or a rule
+    as the fields stand now is left to it too: nobody else could mend it."""
+    if author.only is None:
+        return
+    old, new = await without_turn(_touched, row.extracted_fields, write)
+    outside = [path for path in {**old, **new} if not covers(author.only, path)]
+    if outside and row.schema is not None:
+        now = {path for one in await incomplete(row) for path in one.about or (one.path,)}
+        outside = [path for path in outside if not covers(now - {()}, path)]
+    if outside:
+        names = [paths.name(path) for path in outside[:20]]
+        raise Settled(
+            f"Nothing was stored: {', '.join(names[:5])[:500]} is settled. Write only what was left to you.", names
+        )
+
+
+def _refuse_settled_type(row: ExtractionRow, author: Author) -> None:
+    if author.only is not None and row.document_type is not None:
+        raise Settled("The document's type is settled. Write only what was left to you.")
 
 
 def _no_such() -> NotFound:

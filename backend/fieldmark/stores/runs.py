@@ -66,6 +66,11 @@ class RunRow:
     session_id: UUID | None
     # The call that the run waits for, or went on from.
     waiting_call: str | None
+    # The paths that a first model left to a second, by name, and none for all; None while the first is at work.
+    handed_over: list[str] | None
+    # Whether corrections are shown to it as examples, None as the organisation says; and which were.
+    with_examples: bool | None
+    examples: list[dict[str, str]] | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -162,6 +167,7 @@ async def add(
     max_cost_usd: Decimal | None = None,
     max_turns: int | None = None,
     background: bool = False,
+    with_examples: bool | None = None,
     idempotency_key: str | None = None,
     request_hash: str | None = None,
     parent: tuple[UUID, str] | None = None,
@@ -188,6 +194,7 @@ async def add(
         "max_cost_usd": max_cost_usd,
         "max_turns": max_turns,
         "background": background,
+        "with_examples": with_examples,
         "idempotency_key": idempotency_key,
         "request_hash": request_hash,
     }
@@ -438,6 +445,23 @@ async def tell_watchers(conn: Connection, run_id: UUID, fencing_token: int, piec
 async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:
     """The conversation that a run is in, from where it is gone on with if it is broken off."""
     await conn.execute("update public.runs set session_id = %s where id = %s", (session_id, run_id))
+
+
+async def hand_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None:
+    """Record that a second model goes on, with a conversation of its own: with what stands at the paths named, or with
+    all. Where it is all, the pages that the first has read do not count as read."""
+    await conn.execute(
+        """update public.runs set handed_over = %(left)s::text[], first_session_id = session_id,
+               session_id = gen_random_uuid(), waiting_call = null,
+               pages_read = case when %(left)s::text[] = '{}' then '{}' else pages_read end
+           where id = %(id)s and handed_over is null""",
+        {"left": list(left), "id": run_id},
+    )
+
+
+async def record_examples(conn: Connection, run_id: UUID, shown: Sequence[Mapping[str, str]]) -> None:
+    """Record which corrections a run is shown as examples."""
+    await conn.execute("update public.runs set examples = %s where id = %s", (Jsonb([*map(dict, shown)]), run_id))
 
 
 async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: int) -> None:

@@ -71,6 +71,20 @@ async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
     return await cursor.fetchone()
 
 
+async def by_model(conn: AsyncConnection[Row], run_id: UUID) -> list[Row]:
+    """What each model used in a run of its own messages, in the order of their first."""
+    cursor = await conn.execute(
+        """select model, count(*) as turns, sum(input_tokens)::bigint as input_tokens,
+               sum(output_tokens)::bigint as output_tokens,
+               sum(cache_write_5m_tokens + cache_write_1h_tokens)::bigint as cache_creation_input_tokens,
+               sum(cache_read_tokens)::bigint as cache_read_input_tokens,
+               case when count(*) = count(cost_usd) then sum(cost_usd) end as cost_usd
+           from public.usage where run_id = %s group by model order by min(created_at), model""",
+        (run_id,),
+    )
+    return await cursor.fetchall()
+
+
 async def by_day(conn: AsyncConnection[Row], org_id: UUID, since: date, until: date) -> list[Row]:
     """What an organisation used on the days (UTC) from `since` to `until`, both included, by day, agent and model."""
     cursor = await conn.execute(

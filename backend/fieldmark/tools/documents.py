@@ -119,33 +119,56 @@ async def _get_document_text(conn: Connection, context: Context, args: GetDocume
 
 
 async def first_part(
-    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str
+    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str, pages: Sequence[int] | None = None
 ) -> tuple[Boundary, str]:
-    """The document's text for the run's first message, as far as that may hold it, and the boundary around it. Its
-    pages count as read. Of `foreign` text nothing can forge the boundary either."""
+    """The document's text for the run's first message, as far as that may hold it, and the boundary around it: that of
+    all its pages, or of some. What is shown counts as read. Of `foreign` text nothing can forge the boundary either."""
     document = await documents.get(conn, document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    pages, room = document.page_count or 0, context.first_part_bytes
+    count, room = document.page_count or 0, context.first_part_bytes
     warnings = await documents.warnings(conn, document.id)
-    found = await _excerpt(conn, document.id, 1, pages if room else 0, 0, room, warnings)
-    await _record(conn, context, found)
+    found = _Excerpt([], [])
+    for first, last in [(1, count)] if pages is None else _runs_of(pages):
+        part = await _excerpt(conn, document.id, first, last if room else 0, 0, room, warnings)
+        await _record(conn, context, part)
+        found = _Excerpt([*found.pages, *part.pages], [*found.whole, *part.whole], part.more)
+        if part.more is not None:
+            break
+        room -= sum(len(page.text.encode()) + _ROOM_OF_A_MARK for page in part.pages)
     boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
     told = _by_page(warnings, boundary.line)
     text = boundary.around(
         "document",
         "".join(
-            boundary.line(f"page {page.number} of {pages}" + (", for machines" if page.is_for_machines else ""))
+            boundary.line(f"page {page.number} of {count}" + (", for machines" if page.is_for_machines else ""))
             + "\n"
             + told.get(page.number, "")
             + page.text
             for page in found.pages
         ),
     )
-    more: Mapping[str, JsonValue] | None = {"pages": "1-"} if not found.pages and pages else found.more
+    more: Mapping[str, JsonValue] | None = {"pages": "1-"} if not found.pages and count else found.more
     if more is not None:
         text += "\n" + boundary.line(f"the document goes on: {_how_to_go_on(more)}")
+    elif pages is not None and len(found.pages) < count:
+        text += "\n" + boundary.line("the document has other pages: get_document_text shows them")
     return boundary, text
+
+
+def _runs_of(pages: Sequence[int]) -> list[tuple[int, int]]:
+    """Numbers as first and last of those that follow each other.
+
+    >>> _runs_of([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    found: list[tuple[int, int]] = []
+    for page in pages:
+        if found and found[-1][1] == page - 1:
+            found[-1] = (found[-1][0], page)
+        else:
+            found.append((page, page))
+    return found
 
 
 async def _excerpt(

@@ -88,7 +88,7 @@ def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
             idle_seconds=settings.warm_idle_seconds,
             max_mb=settings.warm_max_mb,
         ),
-        first=(next(iter(AGENTS.values())), settings.model),
+        first=(next(iter(AGENTS.values())), settings.first_model),
         most_at_work=settings.max_live_agents,
         metrics=runtime.metrics,
     )
@@ -100,7 +100,8 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
         runtime.database,
         model,
         Limits(
-            model=settings.model,
+            model=settings.first_model,
+            second=settings.second_model,
             max_turns=settings.max_turns,
             seconds=settings.run_seconds,
             prices=runtime.prices,

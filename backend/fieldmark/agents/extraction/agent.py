@@ -19,22 +19,30 @@ from fieldmark.agents.extraction.tools import (
     REMOVE_FIELD,
     UPDATE_FIELD,
     current_extraction,
+    unsettled,
 )
 from fieldmark.agents.spec import AgentSpec, Prompt, Task
 from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.paths import Path as FieldPath
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.services import examples
 from fieldmark.services.turns import without_turn
+from fieldmark.services.unsettled import open_fields, pages_of
 from fieldmark.stores import documents, extractions
+from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, first_part
 from fieldmark.tools.toolset import Toolset
 
 _MAX_WORDS = 20_000
+_MOST_SHOWN = 500
 
 
 _EXTRACT: dict[str, JsonValue] = {
@@ -135,13 +143,49 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
 
 async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
     schema = await extractions.schema_of(conn, context.deps.extraction_id)
-    instructions = (given.instructions or "").strip()
     # What many runs have in common comes first, and the document last.
-    common = EXTRACTION.text(
-        "extract", schema=f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
-    )
-    said = f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
-    return common.strip(), said + await _document(conn, context)
+    common = EXTRACTION.text("extract", schema=_schema_text(schema))
+    shown = await examples.choose(conn, context.scope, context.run, context.deps.document_id, schema)
+    corrected = examples.as_text(shown)
+    boundary, text = await first_part(conn, context, context.deps.document_id, corrected)
+    told = EXTRACTION.text("examples", examples=boundary.around("examples", corrected)) if shown else ""
+    return common.strip(), _instructions_text(given) + told + await _document(conn, context, boundary, text)
+
+
+async def _brief_settling(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
+    row = await extractions.get(conn, context.deps.extraction_id)
+    if row is None:
+        raise Fenced("The extraction is gone.")
+    why = {paths.name(one.path): one.why for one in await open_fields(row)}
+    left = [paths.parse(name) for name in context.run.handed_over or ()]
+    listed = json.dumps([_left(row, path, why) for path in left], ensure_ascii=False, indent=1)
+    pages = await pages_of(conn, context.deps.document_id, row, left)
+    boundary, text = await first_part(conn, context, context.deps.document_id, listed, pages=pages)
+    return EXTRACTION.text("settle", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
+        "settle_document",
+        instructions=_instructions_text(given),
+        left=boundary.around("left", listed),
+        document=await _document(conn, context, boundary, text),
+    ).strip()
+
+
+def _left(row: ExtractionRow, path: FieldPath, why: dict[str, str]) -> dict[str, Any]:
+    """A place that was left to a second model, with why and with what stands there."""
+    name, stands = paths.name(path), value_at(row.extracted_fields, path)
+    told: dict[str, Any] = {"path": name, "why": why.get(name, "settled meanwhile")}
+    if not isinstance(stands, Nothing):
+        text = json.dumps(stands, ensure_ascii=False)
+        told["value"] = stands if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} (shortened)"
+    return told
+
+
+def _schema_text(schema: dict[str, Any] | None) -> str:
+    return f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
+
+
+def _instructions_text(given: ExtractInput) -> str:
+    instructions = (given.instructions or "").strip()
+    return f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
 
 
 async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], given: CorrectInput) -> Prompt:
@@ -160,14 +204,10 @@ async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], 
     ).strip()
 
 
-async def _document(
-    conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary | None = None, text: str = ""
-) -> str:
+async def _document(conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary, text: str) -> str:
     document = await documents.get(conn, context.deps.document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    if boundary is None:
-        boundary, text = await first_part(conn, context, document.id)
     return EXTRACTION.text(
         "document",
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.
@@ -192,6 +232,8 @@ EXTRACT = Task(
     check=_check_extract,
     begin=_begin_extract,
     briefing=_brief_extract,
+    unsettled=unsettled,
+    settling=_brief_settling,
 )
 CORRECT = Task(
     name="correct",

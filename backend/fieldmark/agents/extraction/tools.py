@@ -30,6 +30,7 @@ from fieldmark.services.extractions import (
     Write,
     WrittenFields,
 )
+from fieldmark.services.unsettled import open_fields
 from fieldmark.stores import documents, tool_calls
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
@@ -181,7 +182,7 @@ async def _identify_document(conn: Connection, context: Context, args: IdentifyD
 
 async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
     with _as_refusals():
-        return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type)
+        return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, _author(context))
 
 
 def _fields_write(args: ExtractFields) -> FieldsWrite:
@@ -279,9 +280,7 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
     with _as_refusals():
         row = await extractions.get_locked(conn, context.deps.extraction_id)
         found = await extractions.incomplete(row)
-    # A correction changes what the person names, and is not asked to read.
-    unread = await documents.unread_pages(conn, context.run_id) if context.message is None else []
-    if unread and not await tool_calls.has_code(conn, context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"):
+    if unread := await _asks_for_pages(conn, context):
         data: dict[str, JsonValue] = {"pages": list(unread)}
         data |= {"paths": list(extractions.names_of(found))} if found else {}
         raise ModelRetry(
@@ -303,6 +302,29 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
     return ToolResult(text, "completed", {"version": stored.version, **data})
 
 
+async def unsettled(conn: Connection, context: Context) -> list[str] | None:
+    """What a second model is to go on with, by path name, where this one would complete the extraction now: nothing at
+    all is None, and everything an empty list."""
+    if await _asks_for_pages(conn, context):
+        return None
+    try:
+        row = await extractions.get(conn, context.deps.extraction_id)
+        left = [one.path for one in await open_fields(row)]
+    except (Invalid, NotFound):  # a schema that cannot be used, say: completing says so
+        return None
+    if not left:
+        return None
+    return [] if () in left else [paths.name(path) for path in left]
+
+
+async def _asks_for_pages(conn: Connection, context: Context) -> list[int]:
+    """The pages for whose sake a completion is refused, once: those never read. A correction changes what the person
+    names, and is not asked to read."""
+    unread = await documents.unread_pages(conn, context.run_id) if context.message is None else []
+    asked = unread and await tool_calls.has_code(conn, context.run_id, COMPLETE_EXTRACTION.name, "unread_pages")
+    return [] if asked else unread
+
+
 async def _preview_completion(conn: Connection, context: Context, args: CompleteExtraction) -> Preview:
     with _as_refusals():
         return await extractions.preview_completion(conn, context.deps.extraction_id)
@@ -312,7 +334,9 @@ async def _preview_completion(conn: Connection, context: Context, args: Complete
 
 
 def _author(context: Context) -> Author:
-    return Author(is_person=False, message=context.message)
+    left = context.run.handed_over
+    only = tuple(paths.parse(name) for name in left) if left else None
+    return Author(is_person=False, message=context.message, only=only)
 
 
 async def _prepared(context: Context, write: Write) -> PreparedWrite:
@@ -354,7 +378,7 @@ async def _foreseen(
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
     with _as_refusals():
-        return await extractions.preview(conn, context.deps.extraction_id, write)
+        return await extractions.preview(conn, context.deps.extraction_id, write, _author(context))
 
 
 async def _refuse_once_completed(conn: Connection, context: Context) -> None:

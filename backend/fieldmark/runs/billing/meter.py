@@ -86,7 +86,8 @@ class Meter:
         self._asked = asked
         self._turns = turns
         self._now: _Message | None = None
-        self._messages = 0
+        # Not from 0: where two models share a run, one attempt follows the other under one fencing token.
+        self._messages = context.run.turns
         # What the service called the answer that came last in pieces, and the one that has come since without.
         self._in_pieces: set[str | None] = set()
         self._at_once: set[str | None] = set()

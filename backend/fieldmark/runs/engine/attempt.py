@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -45,7 +45,9 @@ _KILLED = {-signal.SIGKILL} | {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an attempt is made with. `waiting_call` is the call that the run waited for, whatever has become of it."""
+    """What an attempt is made with. `waiting_call` is the call that the run waited for, whatever has become of it.
+    `messages`: how many the model may say, where that is fewer than the turns that are left. `hands_over`: it is the
+    first of two models."""
 
     context: RunContext[Any]
     agent: AgentSpec[Any]
@@ -58,6 +60,21 @@ class Attempt:
     waiting: Waiting
     deltas: DeltaBuffer
     telemetry: RunTelemetry
+    messages: int
+    hands_over: bool = False
+
+    async def hand_over(self) -> Sequence[str] | None:
+        """Leave to a second model what is not settled: its paths by name, none for everything, or None where nothing is
+        left. From then on the run is the second's. Raises Fenced."""
+        context = self.context
+        unsettled = self.agent.tasks[context.run.task].unsettled
+        assert unsettled is not None
+        async with context.database.as_user(context.scope) as conn:
+            await runs.fence(conn, context.run_id, context.fencing_token)
+            left = await unsettled(conn, context)
+            if left is not None:
+                await runs.hand_over(conn, context.run_id, left)
+        return left
 
 
 async def attempt(
@@ -105,7 +122,7 @@ async def _converse(
     context, toolset, telemetry = made.context, made.agent.toolset, made.telemetry
     expected = start.call_id if isinstance(start, AfterDecision) else None
     calls = MessageCalls()
-    meter = Meter(context, made.agent.name, made.prices, made.model, made.turns, paid=expected)
+    meter = Meter(context, made.agent.name, made.prices, made.model, made.messages, paid=expected)
     previews = CallPreviews(toolset, context, made.deltas)
     async with EventWriter(context, made.deltas) as events, meter, previews:
 
@@ -123,6 +140,7 @@ async def _converse(
             calls=calls,
             waiting=made.waiting,
             before=before,
+            hand_over=made.hand_over if made.hands_over else None,
         )
         executor = ToolExecutor(hook, toolset, context, before=before, on_tool_outcome=telemetry.called)
         mapper = EventMapper(toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided))

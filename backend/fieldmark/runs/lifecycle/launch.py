@@ -35,6 +35,7 @@ class RunOptions:
     max_turns: int | None = None
     auto_approved_tools: tuple[str, ...] = ()
     background: bool = False
+    with_examples: bool | None = None
     idempotency_key: str | None = None
 
 
@@ -81,6 +82,7 @@ async def start(
                 max_cost_usd=options.max_cost_usd,
                 max_turns=options.max_turns,
                 background=options.background,
+                with_examples=options.with_examples,
                 idempotency_key=options.idempotency_key,
                 request_hash=request_hash,
             )
@@ -131,6 +133,7 @@ async def start_child(
         approval=context.run.approval,
         model=context.run.model,
         background=context.run.background,
+        with_examples=context.run.with_examples,
         parent=(context.run_id, context.call_id),
     )
 

@@ -43,6 +43,13 @@ log = structlog.get_logger()
 MAX_CONSECUTIVE_FAILURES = 10
 """How often in a row a run may be broken off, by whatever death, without a single call done. Workers die for reasons of
 their own, several runs at a time; a run that is the reason comes to nothing each time."""
+_OF_THE_MODEL = frozenset(
+    {
+        *(RunError.MODEL_REFUSED_REQUEST, RunError.MODEL_BUSY, RunError.MODEL_UNAVAILABLE, RunError.MODEL_DECLINED),
+        *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG, RunError.AGENT_STOPPED, RunError.MAX_TURNS),
+    }
+)
+"""Failures of one model that another need not have."""
 MAX_CLAIMS = 1000
 """Ends a run that gets a call done each time before it takes its worker down."""
 
@@ -51,7 +58,8 @@ MAX_CLAIMS = 1000
 class Limits:
     """How long and how far a run may go where it does not say so itself, and what that costs. `approval_wait_seconds`:
     how long a CLI stays for a person's decision, while no other run wants its place. `first_part_bytes`: how much of a
-    document's text a run's first message may hold."""
+    document's text a run's first message may hold. `second`: the model that goes on with what `model` has not settled;
+    what two cannot share is wholly its."""
 
     model: str
     max_turns: int
@@ -59,6 +67,20 @@ class Limits:
     prices: Prices = field(default_factory=Prices)
     first_part_bytes: int = FIRST_PART_BYTES
     approval_wait_seconds: float = 0
+    second: str | None = None
+
+    def model_of(self, run: RunRow) -> str:
+        """The model whose turn it is in a run, as the run's row tells."""
+        if run.model is not None or self.second is None:
+            return run.model or self.model
+        return self.model if self.hands_over(run) else self.second
+
+    def hands_over(self, run: RunRow) -> bool:
+        """Whether the first of two models is at work on a run."""
+        if run.model is not None or self.second is None or run.handed_over is not None or run.agent not in AGENTS:
+            return False
+        task = AGENTS[run.agent].tasks.get(run.task)
+        return task is not None and task.unsettled is not None
 
 
 class Runner:
@@ -96,7 +118,7 @@ class Runner:
             run = await self._claim(scope, run_id)
             if run is None:
                 return
-            with run_telemetry(self._metrics, run, run.model or self._limits.model) as telemetry:
+            with run_telemetry(self._metrics, run, self._limits.model_of(run)) as telemetry:
                 await self._execute(scope, run, telemetry)
 
     async def _execute(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> None:
@@ -149,7 +171,7 @@ class Runner:
     async def _find_room(self, conn: Connection, run_id: UUID) -> str | None:
         """What the organisation's limits say to a run that is to be claimed in this transaction."""
         run = await runs.get(conn, run_id)
-        price = self._limits.prices.of(run.model or self._limits.model) if run is not None else None
+        price = self._limits.prices.of(self._limits.model_of(run)) if run is not None else None
         return await usage.reserve(conn, run_id, None if price is None else price.of_next())
 
     async def _status_or_abandon(self, context: RunContext[Any]) -> RunStatus | None:
@@ -212,22 +234,68 @@ class Runner:
     async def _attempt(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
     ) -> Outcome:
-        run, limits = context.run, self._limits
-        turns = min(run.max_turns or limits.max_turns, limits.max_turns) - run.turns
-        if turns < 1:
+        if self._turns_left(context.run) < 1:
             return NO_TURNS_LEFT
         if (waits := await self._settle_waiting_call(context)) is not None:
             return waits
         if (ended := await self._ended_by_call(context)) is not None:
             return ended
+        limits = self._limits
+        try:
+            async with asyncio.timeout(limits.seconds) as deadline:
+                watch.deadline = deadline
+                outcome = await self._lead(context, telemetry, deltas, watch)
+                if (second := await self._second(context, outcome)) is not None:
+                    outcome = await self._lead(second, telemetry, deltas, watch)
+                return outcome
+        except TimeoutError:
+            return Outcome(
+                "failed", error=f"The run took longer than {limits.seconds} seconds.", code=RunError.DEADLINE
+            )
+
+    async def _second(self, context: RunContext[Any], outcome: Outcome) -> RunContext[Any] | None:
+        """The run as a second model goes on with it; None where none does. The first has left it some of the work, or
+        all where it came to no end of its own."""
+        if not self._limits.hands_over(context.run):
+            return None
+        if outcome.status != RunStatus.COMPLETED and outcome.code not in _OF_THE_MODEL:
+            return None
+        ending = AGENTS[context.run.agent].toolset.ending
+        async with self._database.as_user(context.scope) as conn:
+            run = await runs.get(conn, context.run_id)
+            if run is None or self._turns_left(run) < 1:
+                return None
+            if run.handed_over is None and await tool_calls.done_of(conn, run.id, ending) is None:
+                await runs.fence(conn, run.id, context.fencing_token)
+                await runs.hand_over(conn, run.id, [])
+                run = await runs.get(conn, run.id)
+        if run is None or run.handed_over is None:
+            return None
+        log.info("a second model goes on", left=len(run.handed_over) or "all")
+        return replace(context, run=replace(run, fencing_token=context.fencing_token))
+
+    def _turns_left(self, run: RunRow) -> int:
+        most = self._limits.max_turns
+        return min(run.max_turns or most, most) - run.turns
+
+    async def _lead(
+        self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
+    ) -> Outcome:
+        """One model's conversation, to its end."""
+        run, limits, turns = context.run, self._limits, self._turns_left(context.run)
+        hands_over = turns > 1 and limits.hands_over(run)  # with the last of its turns a model ends what it can
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
         start, told, stale_call = await self._start(context, sessions)
         wanted = Attempt(
             context=context,
             agent=AGENTS[run.agent],
             policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
-            model=run.model or limits.model,
-            turns=turns,
+            model=limits.model_of(run),
+            # The meter counts those of a second model alone, so that its CLI can be one that was kept.
+            turns=limits.max_turns if run.handed_over is not None and run.max_turns is None else turns,
+            # The first of two leaves the second half of them.
+            messages=(turns + 1) // 2 if hands_over else turns,
+            hands_over=hands_over,
             prices=limits.prices,
             sessions=sessions,
             waiting_call=run.waiting_call,
@@ -237,17 +305,10 @@ class Runner:
         )
         assert run.session_id is not None
         try:
-            async with asyncio.timeout(limits.seconds) as deadline:
-                watch.deadline = deadline
-                try:
-                    return await attempt(self._pool, wanted, start, run.session_id, told, stale_call)
-                except NotResumed:
-                    log.warning("the CLI did not go on where its conversation stopped; a new one begins")
-                    return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
-        except TimeoutError:
-            return Outcome(
-                "failed", error=f"The run took longer than {limits.seconds} seconds.", code=RunError.DEADLINE
-            )
+            return await attempt(self._pool, wanted, start, run.session_id, told, stale_call)
+        except NotResumed:
+            log.warning("the CLI did not go on where its conversation stopped; a new one begins")
+            return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
 
     async def _settle_waiting_call(self, context: RunContext[Any]) -> Outcome | None:
         """See to it that the call which the run waited for is done, whatever the CLI will make of it: one that a person
@@ -293,7 +354,8 @@ class Runner:
         which an earlier run of the thread has stopped: it was never decided, and never will be."""
         run = context.run
         assert run.session_id is not None
-        is_first = run.fencing_token == 1
+        # (A second model that was left all is told that there was another.)
+        is_first = run.fencing_token == 1 and run.handed_over != []
         # Before its first attempt a run has a conversation only where its thread has one.
         has_begun = (run.thread_id is not None or not is_first) and await sessions.has(run.session_id)
         told: frozenset[str] = frozenset({run.waiting_call} if run.waiting_call is not None else ())
@@ -314,8 +376,10 @@ class Runner:
 
     async def _briefing(self, context: RunContext[Any]) -> Prompt:
         task = AGENTS[context.run.agent].tasks[context.run.task]
+        # What was left to a second model, unless that is all.
+        briefing = task.settling if context.run.handed_over and task.settling is not None else task.briefing
         async with self._database.as_user(context.scope) as conn:
-            return await task.briefing(conn, context, task.parse(context.run))
+            return await briefing(conn, context, task.parse(context.run))
 
     async def _anew(self, context: RunContext[Any]) -> Prompt:
         """The first message of a conversation that begins again: an attempt that left none may have written all the

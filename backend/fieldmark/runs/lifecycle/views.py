@@ -12,6 +12,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import ShownChange, TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle import decisions
+from fieldmark.stores import usage
 from fieldmark.stores.runs import ListedRun, RunRow
 
 
@@ -23,6 +24,25 @@ class WaitingCall(BaseModel):
     input: dict[str, JsonValue]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
     changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
+
+
+class ShownExample(BaseModel):
+    """A correction that was shown as an example: `DELETE /api/extractions/{id}/examples?path=…` takes it out."""
+
+    extraction_id: UUID
+    path: str
+
+
+class ModelUsage(BaseModel):
+    """What one model used in a run."""
+
+    model: str
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    cost_usd: float | None
 
 
 class Run(BaseModel):
@@ -47,11 +67,20 @@ class Run(BaseModel):
     error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
     cost_usd: float | None
     usage: TokensUsed
+    handed_over: list[str] | None = Field(
+        description="The paths that a first model left to a second (`FIELDMARK_MODELS`), none of them for everything. "
+        "null where no second was asked."
+    )
+    examples: list[ShownExample] | None = Field(
+        description="The corrections that it was shown as examples. null where none were looked for."
+    )
+    models: list[ModelUsage] | None = Field(description="What each model used. null in a list of runs.")
 
 
 async def described(conn: Connection, row: RunRow) -> Run:
-    """One run with what it waits for."""
-    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id))
+    """One run with what it waits for, and with what each model used."""
+    used = [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]
+    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id), used)
 
 
 def listed(rows: Sequence[ListedRun]) -> list[Run]:
@@ -70,7 +99,7 @@ def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
     )
 
 
-def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
+def _described(row: RunRow, call: decisions.PendingCall | None, used: list[ModelUsage] | None = None) -> Run:
     return Run(
         id=row.id,
         agent=row.agent,
@@ -91,4 +120,7 @@ def _described(row: RunRow, call: decisions.PendingCall | None) -> Run:
         error_code=None if row.error_code is None else RunError(row.error_code),
         cost_usd=None if row.cost_usd is None else float(row.cost_usd),
         usage=TokensUsed.model_validate(row.usage),
+        handed_over=row.handed_over,
+        examples=None if row.examples is None else [ShownExample.model_validate(one) for one in row.examples],
+        models=used,
     )

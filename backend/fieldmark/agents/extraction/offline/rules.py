@@ -143,7 +143,8 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     if not reads:
         return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
     steps: list[Block] = []
-    if "identify_document" in offered and _open(done, "identify_document"):
+    left = [paths.parse(str(one.get("path"))) for one in items({"left": json.loads(given.get("left", "[]"))}, "left")]
+    if "identify_document" in offered and not left and _open(done, "identify_document"):
         name, sure = document_type("\n".join(printed) or "\n".join(reads))
         steps.append(
             call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})
@@ -154,6 +155,8 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
     named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
     found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
+    if left:  # the rest is settled
+        found = {path: field for path, field in found.items() if any(field.keys[: len(one)] == one for one in left)}
     if found and _open(done, "extract_fields"):
         nested: JsonObject = {}
         for field in found.values():
