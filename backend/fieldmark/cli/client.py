@@ -95,9 +95,11 @@ class Client:
 
     @asynccontextmanager
     async def events(self, run_id: str, after: int = 0) -> AsyncGenerator[AsyncIterator[tuple[int, dict[str, Any]]]]:
-        """A run's events behind `after`, with their numbers, until it has ended or waits for a person."""
+        """A run's events behind `after`, with their numbers, until it has ended or waits for a person. What is
+        told while the model still says it has the number of the event before it."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
-        async with self._stream("GET", f"/api/runs/{run_id}/events", headers=headers) as answer:
+        path = f"/api/runs/{run_id}/events"
+        async with self._stream("GET", path, headers=headers, params={"deltas": True}) as answer:
             yield _events(answer)
 
     async def decide(self, run_id: str, decision: Mapping[str, object]) -> None:

@@ -19,6 +19,8 @@ from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
 from fieldmark.services.exports.shape import Leaf, leaves_of
 
+MOST_SHOWN = 100
+"""Characters of a field that is being written, beside the spinner."""
 MOST_BREAKS = 30
 """How often in a row a connection may break before a run is not watched any longer. A second lies in between."""
 
@@ -106,6 +108,9 @@ def _show_event(event: Mapping[str, Any], status: Status) -> None:
             err.print(f"  [red]✗ {plain(failure)}[/red]")
         case "reading":
             status.update(f"Reading the document: page {event['pages_read']} of {event['page_count']}…")
+        case "preview":
+            shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
+            status.update(plain(shown[:MOST_SHOWN]) + "…")
         case "thinking":
             status.update("Thinking…")
         case _:
