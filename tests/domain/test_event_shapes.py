@@ -25,6 +25,7 @@ from fieldmark.domain.events import (
     TokensUsed,
     ToolEvent,
 )
+from fieldmark.domain.statuses import RunError
 
 RUN = UUID(int=1)
 USED = TokensUsed(
@@ -83,8 +84,8 @@ UNKNOWN = {"path": "a", "value": None, "confidence": None, "evidence": None}
             {"type": "complete", "complete": True, "cost_usd": None, "usage": USED.model_dump()},
         ),
         (
-            ErrorEvent(error="No.", code="no", run_id=RUN),
-            {"type": "error", "error": "No.", "code": "no", "run_id": str(RUN)},
+            ErrorEvent(error="No.", code=RunError.INTERNAL, run_id=RUN),
+            {"type": "error", "error": "No.", "code": "internal", "run_id": str(RUN)},
         ),
     ],
 )  # fmt: skip

@@ -35,7 +35,7 @@ async def test_no_acknowledged_write_is_lost(drawn, clone):
 BROKEN = {
     "lost": """create or replace function private.written(
         p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-        p_removed text[] default null, p_set text[] default null) returns public.extractions
+        p_removed text[] default null, p_set jsonb default null) returns public.extractions
         language sql as 'select p_was'""",
     "unexplained": "drop trigger keep_journal_of_update on public.extractions",
     "unlocked": """create or replace function private.binding(p_locks jsonb) returns text[]

@@ -465,7 +465,7 @@ async def unlock_field(
 
 
 @router.delete("/{extraction_id}/examples", status_code=204, responses=responses(401, 404, 422))
-async def withdraw_example(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> None:
+async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> None:
     """Take the correction at a path out of the examples that the agent is shown (`examples` of a run has them). It is
     not shown again; the field stays as it is."""
     async with runtime.database.as_user(scope) as conn:
