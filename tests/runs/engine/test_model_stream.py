@@ -189,6 +189,21 @@ async def test_each_observer_has_done_with_a_part_before_the_next_is_shown_it():
 
 
 @anyio
+async def test_an_answer_that_does_not_stream_is_a_new_message_once_the_last_one_s_calls_were_answered():
+    """The CLI asks again without streaming where a stream failed: then nothing says that a message begins."""
+    calls = MessageCalls()
+    first, second = (ToolCall(id_, "update_field", {}) for id_ in "ab")
+    calls.on_part(AssistantSaid((first,)))
+    assert await calls.ahead_of("a") == []
+    calls.on_part(AssistantSaid((second,)))  # the same answer: none of it was answered
+    assert await calls.ahead_of("b") == ["a"]
+    calls.on_part(ToolReturned("a", "Stored.", False))
+    calls.on_part(ToolReturned("b", "Refused.", True))
+    calls.on_part(AssistantSaid((ToolCall("c", "update_field", {}),)))
+    assert await calls.ahead_of("c") == []
+
+
+@anyio
 async def test_a_message_s_calls_are_known_once_it_is_whole():
     calls = MessageCalls()
     for part in (MessageStarted(None, None), BlockStarted(), BlockStarted("a"), BlockStarted("b")):
