@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from fieldmark.errors import Conflict, NotFound, Unavailable
 from fieldmark.files.stored_path import StoredPath, parse_stored_path
@@ -20,6 +21,10 @@ from fieldmark.files.stored_path import StoredPath, parse_stored_path
 _INCOMING = ".incoming"
 _ABANDONED_AFTER_S = 24 * 3600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NONE_HERE: Final = (
+    "The original of this document is not on the machine that was to read it. Fieldmark on several machines needs "
+    "Supabase Storage (SUPABASE_SECRET_KEY), or FIELDMARK_HOME/files on a disk they share."
+)
 
 
 class LocalFiles:
@@ -43,14 +48,17 @@ class LocalFiles:
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
-        """The original itself, to be read and left as it is. Raises `NotFound` if there is none."""
+        """The original itself, to be read and left as it is. Raises `NotFound` if there is none, or none any more when
+        it is opened."""
         where = parse_stored_path(path)
         if await asyncio.to_thread(self._size, where) is None:
-            raise NotFound(
-                "The original of this document is not on the machine that was to read it. Fieldmark on several "
-                "machines needs Supabase Storage (SUPABASE_SECRET_KEY), or FIELDMARK_HOME/files on a disk they share."
-            )
-        yield self._root / str(where)
+            raise NotFound(_NONE_HERE)
+        try:
+            yield self._root / str(where)
+        except FileNotFoundError:
+            if await asyncio.to_thread(self._size, where) is None:
+                raise NotFound(_NONE_HERE) from None
+            raise
 
     async def size(self, path: str) -> int | None:
         """The original's size in bytes, or None if there is no original."""
