@@ -68,7 +68,9 @@ def _is_reader(process: psutil.Process) -> bool:
 
 def clis(pid: int | None = None) -> list[psutil.Process]:
     """The agents' CLIs that a process, or this one, has started and that go on, those that are just starting too."""
-    return [process for process in children(pid) if "fieldmark-agent-" in str(environment_of(process))]
+    # What readers are forked from is closed: nobody but root sees its environment.
+    others = [process for process in children(pid) if "reading import forkserver" not in command_line(process)]
+    return [process for process in others if "fieldmark-agent-" in str(environment_of(process))]
 
 
 def is_launched(cli: psutil.Process) -> bool:
