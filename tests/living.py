@@ -10,6 +10,8 @@ from typing import Final
 import psutil
 
 _DYING_SECONDS: Final = 10
+# The service, and what its readers are forked from: nobody but root sees their environment.
+_CLOSED: Final = ("fieldmark.cli import main", "reading import forkserver")
 
 # What sealed-cli.sh becomes before it becomes the CLI. The command lines of all of them end as the CLI's own.
 _LAUNCHERS = {"sh", "dash", "bash", "setpriv", "setsid", "env"}
@@ -68,9 +70,12 @@ def _is_reader(process: psutil.Process) -> bool:
 
 def clis(pid: int | None = None) -> list[psutil.Process]:
     """The agents' CLIs that a process, or this one, has started and that go on, those that are just starting too."""
-    # What readers are forked from is closed: nobody but root sees its environment.
-    others = [process for process in children(pid) if "reading import forkserver" not in command_line(process)]
-    return [process for process in others if "fieldmark-agent-" in str(environment_of(process))]
+    return [
+        process
+        for process in children(pid)
+        if not any(part in command_line(process) for part in _CLOSED)
+        and "fieldmark-agent-" in str(environment_of(process))
+    ]
 
 
 def is_launched(cli: psutil.Process) -> bool:
