@@ -30,8 +30,8 @@ START: Final = (
 )
 # Libraries would otherwise start a thread, with its own share of address space, for each core.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
-# The models' tensors are large and come and go: given back to the system each time, they cost a reader of one page a
-# sixth more. It ends with the page, and what it may take is limited all the same.
+# The models' tensors are large and come and go: given back to the system each time, they cost a reader of one page
+# 7 % more (docs/performance.md). It ends with the page, and what it may take is limited all the same.
 _ENVIRONMENT_OF_MODELS = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
     "MALLOC_TRIM_THRESHOLD_": str(512 * 1024 * 1024),
