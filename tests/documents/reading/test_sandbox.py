@@ -20,7 +20,7 @@ from fieldmark.documents.reading import sandbox, sniff
 from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.reading.sandbox import _checked_page, read_file
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.errors import OverLimit, Unreadable
+from fieldmark.errors import OverLimit, Unavailable, Unreadable
 from fieldmark.isolation import users
 from living import forkservers, is_alive, readers_of
 from receipt import receipt, together
@@ -305,25 +305,50 @@ async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     assert not is_alive(child)
 
 
-async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = picture(["Invoice No: 4711", "Total  19.50"])
-    data = encoded(page, "TIFF", save_all=True, append_images=[page] * 2)
-    path = saved(tmp_path, "three.tiff", data)
+    # It dies more often than a reader is replaced in vain, and each time takes every reader with it.
+    number = sandbox.MOST_LOST + 2
+    data = encoded(page, "TIFF", save_all=True, append_images=[page] * (number - 1))
+    path = saved(tmp_path, "many.tiff", data)
     killed: list[psutil.Process] = []
 
     def kill(done: int, total: int) -> None:
-        if done < 3:
+        if done < total:
             killed.extend(forkservers())
             for process in forkservers():
                 process.kill()
 
-    pages = (await read_file(path, "three.tiff", LENIENT, kill)).pages
-    assert [("4711" in page.text, page.number) for page in pages] == [(True, 1), (True, 2), (True, 3)]
-    assert len({process.pid for process in killed}) >= 2 and not any(map(is_alive, killed))
+    monkeypatch.setattr(sandbox, "CORES", 2)
+    pages = (await read_file(path, "many.tiff", LENIENT, kill)).pages
+    assert [("4711" in page.text, page.number) for page in pages] == [(True, n + 1) for n in range(number)]
+    assert len({process.pid for process in killed}) > sandbox.MOST_LOST and not any(map(is_alive, killed))
     for process in forkservers():  # while there is nothing to read, too
         process.kill()
     assert (await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", Limits())).pages[0].text == TEXT
     assert readers() == []
+
+
+async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -> None:
+    killed = set[int]()
+
+    async def kill() -> None:
+        while True:
+            for process in forkservers():
+                killed.add(process.pid)
+                process.kill()
+            await asyncio.sleep(0.005)
+
+    killing = asyncio.create_task(kill())
+    try:
+        with pytest.raises(Unavailable):
+            await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", LENIENT)
+    finally:
+        killing.cancel()
+    assert len(killed) >= sandbox.MOST_LOST and readers() == []
+    assert (await read_file(tmp_path / "a.txt", "a.txt", LENIENT)).pages[0].text == TEXT
 
 
 async def test_pages_of_one_document_are_shared_by_the_cores_that_nobody_else_needs(

@@ -182,6 +182,7 @@ class Forkserver:
     def _ensure(self) -> socket.socket:
         if self._control is not None and self._of == os.getpid() and self.pid is not None:
             return self._control
+        self._reap()
         control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -197,6 +198,12 @@ class Forkserver:
             self._control.close()
         self._control, self._of = control, os.getpid()
         return control
+
+    def _reap(self) -> None:
+        """Be done with the process before this one, which took no more wishes: it has ended, or is about to."""
+        if self._process is not None and self._of == os.getpid():
+            self._process.kill()
+            self._process.wait()
 
     def _forget(self, control: socket.socket) -> None:
         with self._lock:

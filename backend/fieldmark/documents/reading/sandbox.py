@@ -43,7 +43,7 @@ MAX_PAGE_WARNINGS = 10
 NO_MESSAGE: Final[dict[str, Any]] = {}
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 MOST_LOST: Final = 3
-"""How often a reader that was lost without its own doing is replaced."""
+"""How often a reader that was lost without its own doing is replaced while nothing new is read."""
 
 # What the child may say happened; any other word of it is no more than that the file is unreadable.
 _ERRORS: dict[str, type[FieldmarkError]] = {
@@ -97,16 +97,16 @@ class _Reading:
         self.media_type = ""
         self.cpu_seconds: list[float] = []
         self._left: deque[int] = deque()
-        self._lost = 0
 
     async def read(self, deadline: _Deadline) -> None:
+        losses = _Losses()
         while True:
             try:
                 with _at_work():
                     scans = await self._read_text(deadline)
                 break
             except ReaderLost:
-                self._count_lost()
+                losses.add(len(self.pages))
         if not scans:
             return
         self._left.extend(scans)
@@ -148,6 +148,7 @@ class _Reading:
     async def _recognise(self, job: ReadJob, group: asyncio.TaskGroup, helper: bool = False) -> None:
         """Read pages by OCR until none is left. A helper gives way as soon as all cores have something to do without
         it: so one long document has all that nobody else needs."""
+        losses = _Losses()
         with _at_work():
             while self._left:
                 try:
@@ -155,7 +156,7 @@ class _Reading:
                     if helper:
                         return
                 except ReaderLost:
-                    self._count_lost()
+                    losses.add(len(self.pages))
 
     async def _recognise_with(self, job: ReadJob, group: asyncio.TaskGroup, helper: bool) -> None:
         async with _subprocess(self._path, job, self._limits, self.cpu_seconds) as reader:
@@ -184,9 +185,20 @@ class _Reading:
         if self._on_page and inspect.isawaitable(pending := self._on_page(len(self.pages), self.total)):
             await pending
 
-    def _count_lost(self) -> None:
-        self._lost += 1
-        if self._lost > MOST_LOST:
+
+class _Losses:
+    """The readers that one task has lost in a row. A page that was read since, by anybody, begins a new row, so a long
+    document outlives any number of deaths. A death that takes the readers of several tasks is one for each of them."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._pages = 0
+
+    def add(self, pages: int) -> None:
+        """Count one, given how many pages are read by now. Raises Unavailable where there were too many."""
+        self._number = self._number + 1 if pages == self._pages else 1
+        self._pages = pages
+        if self._number > MOST_LOST:
             raise Unavailable("The readers of files end again and again: see why on this machine.")
 
 
@@ -210,12 +222,12 @@ async def _unlocked(path: Path, password: str, limits: Limits, target: Path) -> 
 
 async def _unless_lost(do: Callable[[], Awaitable[T]]) -> T:
     """What it answers, tried again where its reader was lost without its own doing."""
-    for _ in range(MOST_LOST):
+    losses = _Losses()
+    while True:
         try:
             return await do()
         except ReaderLost:
-            continue
-    raise Unavailable("The readers of files end again and again: see why on this machine.")
+            losses.add(0)
 
 
 async def draw_pages(
