@@ -173,12 +173,18 @@ def test_what_a_route_does_not_take_is_refused_before_it_comes(server: Serving):
         ("/api/agent/extract", form, 413),
         ("/api/agent/extract", "Content-Type: application/json", 413),
         ("/api/documents", "Content-Type: application/json", 413),
-        ("/healthz", form, 413),
         ("/api/documents", form, 100),  # the one route that takes it
     ):
         with connected(server) as connection:
             connection.sendall(head(path, token, kind, long, "Expect: 100-continue"))
             assert first_line(connection).split()[1] == str(status), (path, kind)
+
+
+def test_an_address_that_asks_for_no_token_takes_no_body(server: Serving):
+    for length, status in (("Content-Length: 1", 413), ("Content-Length: 0", 200)):
+        with connected(server) as connection:
+            connection.sendall(head("/healthz", length, method="GET"))
+            assert first_line(connection).split()[1] == str(status)
 
 
 def test_a_body_that_comes_too_slowly_is_not_waited_for(server: Serving):

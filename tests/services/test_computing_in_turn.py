@@ -13,7 +13,7 @@ from fieldmark.db.aside import aside
 from fieldmark.errors import TooManyAtOnce
 from fieldmark.grounding import Claim, DocumentIndex, PageWords
 from fieldmark.services.evidence import find, quotes_elsewhere
-from fieldmark.services.turns import AT_ONCE, DRAWING, MOST_WAITING, in_turn, in_turn_at_last, without_turn
+from fieldmark.services.turns import AT_ONCE, DRAWING, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +46,23 @@ async def test_one_organisation_has_one_turn_at_a_time():
     assert await asyncio.wait_for(in_turn(uuid4(), int), 10) == 0
     go.set()
     await asyncio.gather(*asked)
+
+
+async def test_all_organisations_together_have_so_many_turns_and_no_more():
+    go, taken = asyncio.Event(), []
+    turns = Turns(2)
+
+    async def take() -> None:
+        async with turns.of(uuid4()):
+            taken.append(1)
+            await go.wait()
+
+    asked = [asyncio.create_task(take()) for _ in range(5)]
+    await asyncio.sleep(0.1)
+    assert len(taken) == 2
+    go.set()
+    await asyncio.gather(*asked)
+    assert len(taken) == 5
 
 
 async def test_too_many_are_refused_and_nobody_else():
