@@ -75,6 +75,13 @@ async def test_every_command_works_elsewhere_and_says_what_it_says_here(serve, c
             refused = await fieldmark.run(command, str(uuid4()))
             assert (refused.code, refused.out) == (1, "") and "[not_found]" in refused.err
 
+        # A run, then an extraction, and what is not there any more is said for each by itself.
+        run_id = str(here.sql("select id from public.runs order by created_at desc limit 1")[0]["id"])
+        for kind, one in (("run", run_id), ("extraction", identity)):
+            deleted = await there.run("delete", kind, one, str(uuid4()), "--yes", "--json")
+            assert deleted.code == 1 and json.loads(deleted.out) == {"id": one, "deleted": True}, deleted.err
+            assert deleted.err.count("[not_found]") == 1
+            assert here.sql(f"select id from public.{kind}s where id = '{one}'") == []
         deleted = await there.run("delete", "document", extraction["document_id"], "--yes")
         assert deleted.code == 0 and here.sql("select id from public.documents") == []
         again = await there.run("delete", "document", extraction["document_id"], "--yes")
