@@ -542,6 +542,7 @@ def test_restores_a_long_list_in_its_order(caller: Caller) -> None:
     [
         ("save_extraction_fields", [Jsonb({"total": 1})]),
         ("update_extraction_field", [["total"], Jsonb(1), None]),
+        ("update_extraction_fields", [Jsonb([{"path": ["total"], "value": 1}])]),
         ("restore_extraction", [0]),
     ],
     ids=str,

@@ -1,0 +1,91 @@
+"""Refusals of functions that nothing behind them would give in their place: each beside what is not refused."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from doors import Doors, House, become
+from ledger import Ledger
+
+MANY_KEYS = 200
+
+
+def claims(user: UUID, house: House) -> dict[str, str]:
+    return {"role": "authenticated", "sub": str(user), "org_id": str(house.org)}
+
+
+def refusal(connection: psycopg.Connection, statement: str, **given: Any) -> tuple[str | None, str | None]:
+    """The code and the detail with which it is refused."""
+    with pytest.raises(psycopg.Error) as refused, connection.transaction():
+        connection.execute(statement, given)
+    return refused.value.sqlstate, refused.value.diag.message_detail
+
+
+def new_key(connection: psycopg.Connection, house: House, *scopes: str | None) -> UUID:
+    row = connection.execute(
+        "select create_api_key(%s, 'k', %s) ->> 'id'", [house.org, list(scopes or ["documents:read"])]
+    ).fetchone()
+    assert row is not None
+    return UUID(row[0])
+
+
+def test_only_a_person_makes_organisations_and_joins_them(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", claims(house.owner, house))
+        assert connection.execute("select create_organisation('One more')").fetchone() is not None
+        key = new_key(connection, house)
+        become(connection, "authenticated", claims(key, house))
+        for statement in (
+            "select create_organisation('One more')",
+            "select accept_invitation('fmi_x')",
+            "select enter()",
+        ):
+            assert refusal(connection, statement) == ("PT403", "person_needed"), statement
+
+
+def test_a_key_has_scopes_that_there_are(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", claims(house.owner, house))
+        assert new_key(connection, house, "documents:read", "usage:read")
+        for scopes in (["documents:read", "documents:all"], [None]):
+            statement = "select create_api_key(%(org)s, 'k', %(scopes)s::text[])"
+            assert refusal(connection, statement, org=house.org, scopes=scopes)[0] == "PT422"
+
+
+def test_an_organisation_has_so_many_keys_and_no_more(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", claims(house.owner, house))
+        key = new_key(connection, house)
+        found = connection.execute("select count(*) from api_keys where revoked_at is null").fetchone()
+        assert found is not None
+        for _ in range(MANY_KEYS - found[0]):
+            new_key(connection, house)
+        statement = "select create_api_key(%(org)s, 'k', '{documents:read}')"
+        assert refusal(connection, statement, org=house.org) == ("PT409", "too_many")
+        connection.execute("select revoke_api_key(%s)", [key])
+        assert new_key(connection, house)
+
+
+@pytest.mark.parametrize("role", ["admin", "", None])
+def test_who_is_invited_becomes_what_there_is(doors: Doors, house: House, role: str | None) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        statement = "select invite(%(org)s, %(role)s)"
+        assert refusal(connection, statement, org=house.org, role=role)[0] == "PT422"
+        assert connection.execute(statement, {"org": house.org, "role": "viewer"}).fetchone() is not None
+
+
+def test_a_run_is_deleted_by_itself_once_it_has_ended_and_is_no_part_of_another(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", claims(house.owner, house))
+        ledger = Ledger(connection, house)
+        whole, open_one = ledger.run(), ledger.run()
+        part = ledger.child(whole)
+        connection.execute("update runs set status = 'completed' where id = any(%s)", [[part, whole]])
+        for run in (part, open_one):
+            assert refusal(connection, "select delete_run(%(run)s)", run=run)[0] == "PT409"
+            assert ledger.row(run, "id") is not None
+        connection.execute("select delete_run(%s)", [whole])
+        assert ledger.row(part, "id") is None
