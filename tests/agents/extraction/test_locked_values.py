@@ -65,3 +65,14 @@ async def test_that_persons_correction_writes(by_hand):
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acme Limited", confidence=1.0)
     assert (answer.code, answer.data) == ("stored", {"version": 3})
     assert by_hand.extraction()["locks"].keys() == {"vendor.name"} and waiting(by_hand) == []
+
+
+async def test_what_that_person_did_not_name_stays_in_their_correction_too(by_hand):
+    context = await by_hand.context(await by_hand.run("correct", instructions="the total is 4"))
+    fields = {"vendor": {"name": "Acne"}, "total": 4}
+    given = {"fields": fields, "confidences": {"vendor.name": 1.0, "total": 1.0}}
+    answer = await by_hand.call(context, "extract_fields", **given)
+    assert (answer.code, answer.data["proposed"]) == ("stored_in_part", ["vendor.name"])
+    stored = by_hand.extraction()
+    assert stored["extracted_fields"]["vendor"]["name"] == "Acme Ltd" and stored["extracted_fields"]["total"] == 4
+    assert stored["locks"].keys() == {"vendor.name", "total"}

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import docx
@@ -369,6 +370,18 @@ async def test_pages_of_one_document_are_shared_by_the_cores_that_nobody_else_ne
     with sandbox._at_work():  # somebody else's reader: both cores have something to do
         await read_file(path, "many.tiff", LENIENT, look)
     assert most == 1
+    # Somebody who comes in the middle is given the second core.
+    later: list[int] = []
+    with ExitStack() as others:
+
+        def come(done: int, total: int) -> None:
+            if done == 2:
+                others.enter_context(sandbox._at_work())
+            elif done >= 5:
+                later.append(len(readers()))
+
+        await read_file(path, "many.tiff", LENIENT, come)
+    assert later == [1] * 4
 
 
 @pytest.mark.parametrize(
