@@ -108,6 +108,19 @@ async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
     await asyncio.gather(*asked)
 
 
+async def test_what_cannot_wait_for_a_turn_and_what_has_one_keep_each_other_from_nothing():
+    turns = [partial(in_turn, uuid4()) for _ in range(AT_ONCE)]
+    for blocking, other in ((turns, without_turn), ([without_turn] * AT_ONCE, partial(in_turn, uuid4()))):
+        go = threading.Event()
+        asked = [asyncio.create_task(how(go.wait)) for how in blocking]
+        await asyncio.sleep(0.05)
+        try:
+            assert await asyncio.wait_for(other(int), 10) == 0
+        finally:
+            go.set()
+            await asyncio.gather(*asked)
+
+
 class _Watched(DocumentIndex):
     """Remembers in which threads it was asked."""
 
