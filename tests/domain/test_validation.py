@@ -302,6 +302,13 @@ def test_a_schema_that_would_take_ages_is_given_up(schema, fields):
             check(schema, fields)
 
 
+def test_comparing_lists_in_lists_ends_too():
+    compared = {"properties": {"a": {"enum": [[[number]] for number in range(1, 1001)]}}}
+    assert validate(compared, {"a": [[0] * 10]})
+    with pytest.raises(Invalid, match="takes too long"):
+        validate(compared, {"a": [[0] * 1000]})
+
+
 def test_a_reference_to_the_root_does_not_lead_to_patterns_without_end():
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from living import all_gone, is_alive
+from standing import PATIENCE
 
 BACKEND = Path(__file__).parents[3] / "backend"
 START = f"""
@@ -25,7 +26,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can preve
 
 
 def run(body: str, *how: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-I", "-c", START + body, *how], capture_output=True, text=True, cwd="/")
+    return subprocess.run(
+        [sys.executable, "-I", "-c", START + body, *how], capture_output=True, text=True, cwd="/", timeout=PATIENCE
+    )
 
 
 def test_a_locked_down_process_can_still_answer() -> None:
