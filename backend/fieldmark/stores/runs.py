@@ -210,13 +210,21 @@ async def add(
         raise NotFound("What the run is to be about does not exist, or not any more.") from error
     if row is not None:
         return row["id"]
-    assert idempotency_key is not None
+    earlier = None if idempotency_key is None else await started_before(conn, scope, idempotency_key, request_hash)
+    assert earlier is not None
+    return earlier
+
+
+async def started_before(conn: Connection, scope: Scope, idempotency_key: str, request_hash: str | None) -> UUID | None:
+    """The id of the run that this user started with an idempotency key. Raises KeyReused where it was asked for
+    otherwise."""
     cursor = await conn.execute(
         "select id, request_hash from public.runs where org_id = %s and created_by = %s and idempotency_key = %s",
         (scope.org_id, scope.user_id, idempotency_key),
     )
     earlier = await cursor.fetchone()
-    assert earlier is not None
+    if earlier is None:
+        return None
     if earlier["request_hash"] != request_hash:
         raise KeyReused(
             "This Idempotency-Key has started a run with another request. Give a new request a key of its own."
