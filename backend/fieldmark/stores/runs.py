@@ -467,6 +467,18 @@ async def hand_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None
     )
 
 
+async def left_over(conn: Connection, run_id: UUID) -> list[str] | None:
+    """What a first model has left to a second, by path name, as it stands now."""
+    cursor = await conn.execute("select handed_over from public.runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    return None if row is None else row["handed_over"]
+
+
+async def move_left_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None:
+    """Record where what was left to a second model stands now."""
+    await conn.execute("update public.runs set handed_over = %s where id = %s", (list(left), run_id))
+
+
 async def record_examples(conn: Connection, run_id: UUID, shown: Sequence[Mapping[str, str]]) -> None:
     """Record which corrections a run is shown as examples."""
     await conn.execute("update public.runs set examples = %s where id = %s", (Jsonb([*map(dict, shown)]), run_id))
