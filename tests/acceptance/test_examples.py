@@ -147,6 +147,31 @@ async def test_what_a_person_has_only_confirmed_or_written_alone_is_none(desk):
         assert (await shown(desk))[1] == []
 
 
+LISTED = {"type": "object", "properties": {"vendor": {"type": "string"}, "items": {"type": "array"}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "expected"),
+    [
+        ("select public.remove_extraction_field(%s, %s)", None, ["vendor"]),
+        ("select public.update_extraction_field(%s, %s, %s)", [{"n": "Zero"}, {"n": "Ghost"}, {"n": "B"}], ["vendor"]),
+        ("select public.update_extraction_field(%s, %s, %s)", [{"n": "Geist"}, {"n": "B"}], ["items[0].n", "vendor"]),
+    ],
+    ids=["a row goes", "a row comes", "the same rows"],
+)
+async def test_a_row_that_moves_up_or_down_is_no_correction(desk, change, value, expected):
+    """What an agent read stands in another row then: nobody has said that it was wrong."""
+    give(desk, LISTED)
+    switch(desk)
+    read = {"vendor": "ACME", "items": [{"n": "Ghost"}, {"n": "B"}]}
+    async with corrected(desk, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
+        path, given = (["items", "0"], ()) if value is None else (["items"], (Jsonb(value),))
+        async with desk.database.as_user(desk.scope) as conn:
+            await conn.execute(change.encode(), (other.extraction_id, path, *given))
+        _, kept = await shown(desk)
+        assert kept == [named(other, one) for one in expected]
+
+
 async def test_whatever_stands_in_one_stays_between_its_lines(desk):
     give(desk, SCHEMA)
     switch(desk)
