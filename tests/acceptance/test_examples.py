@@ -96,6 +96,18 @@ async def test_only_of_the_same_schema_and_of_another_document(desk):
         assert "Worldwide" not in told and kept == []
 
 
+async def test_none_of_the_same_file_that_was_uploaded_again(desk):
+    """A folder that is evaluated is taken in anew: its answers may stand in the organisation already."""
+    give(desk, SCHEMA)
+    switch(desk)
+    same = "update public.documents set content_sha256 = %s where id = %s"
+    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
+        desk.sql(same, "a" * 64, other.document_id)
+        assert (await shown(desk))[1] == [named(other, "vendor")]
+        desk.sql(same, "a" * 64, desk.document_id)
+        assert (await shown(desk))[1] == []
+
+
 async def test_none_of_another_organisation(desk, make_user):
     give(desk, SCHEMA)
     switch(desk)

@@ -41,8 +41,8 @@ async def is_on(conn: Connection, org_id: UUID) -> bool:
 
 async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_document_id: UUID) -> list[CorrectionRow]:
     """The corrections that stand, in extractions of other documents with the same schema that the caller sees: newest
-    extraction first, its newest correction first. Where a change brings items of a list or takes some away, what stands
-    in the others may only have moved, and is none."""
+    extraction first, its newest correction first. A document of the same bytes is no other. Where a change brings items
+    of a list or takes some away, what stands in the others may only have moved, and is none."""
     cursor = await cursor_of(
         conn,
         CorrectionRow,
@@ -54,7 +54,8 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
                and schema is not null and locks <> '{}' and document_id <> %(but)s
              order by updated_at desc limit %(most)s
            ) as e
-           join public.documents as d on d.id = e.document_id
+           join public.documents as d on d.id = e.document_id and not exists (
+             select from public.documents as own where own.id = %(but)s and own.content_sha256 = d.content_sha256)
            cross join lateral (
              select * from (
                select *, lag(actor) over (partition by path, steps order by id) as actor_before,
