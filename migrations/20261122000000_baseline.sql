@@ -453,8 +453,9 @@ begin
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key with those that it has made: whoever made it, or an owner. Nothing happens to one that is revoked already.
-create function public.revoke_api_key(p_key_id uuid) returns void
+-- Revokes a key with those that it has made: whoever made it, or an owner. Answers when it was revoked; nothing happens to
+-- one that is revoked already. (A key that ends itself does not see its row any more.)
+create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -472,6 +473,7 @@ begin
   )
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
   where id in (select id from family) and revoked_at is null;
+  return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
 -- The key of a hash, with what it may do now. `refusal` says why it may do nothing: key_revoked (or whoever made it is no
@@ -618,6 +620,11 @@ begin
   perform from public.organisations where id = v_row.org_id for no key update;
   if exists (select from private.departing_organisations where org_id = v_row.org_id) then
     raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
+  end if;
+  -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
+  if private.role_of(v_row.org_id, v_row.created_by) is distinct from 'owner' then
+    raise exception 'Whoever sent this invitation owns the organisation no longer: ask for another.'
+      using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)

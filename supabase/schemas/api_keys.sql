@@ -59,8 +59,9 @@ begin
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key with those that it has made: whoever made it, or an owner. Nothing happens to one that is revoked already.
-create function public.revoke_api_key(p_key_id uuid) returns void
+-- Revokes a key with those that it has made: whoever made it, or an owner. Answers when it was revoked; nothing happens to
+-- one that is revoked already. (A key that ends itself does not see its row any more.)
+create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -78,6 +79,7 @@ begin
   )
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
   where id in (select id from family) and revoked_at is null;
+  return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
 -- The key of a hash, with what it may do now. `refusal` says why it may do nothing: key_revoked (or whoever made it is no

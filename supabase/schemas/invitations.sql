@@ -111,6 +111,11 @@ begin
   if exists (select from private.departing_organisations where org_id = v_row.org_id) then
     raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
+  -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
+  if private.role_of(v_row.org_id, v_row.created_by) is distinct from 'owner' then
+    raise exception 'Whoever sent this invitation owns the organisation no longer: ask for another.'
+      using errcode = 'PT410', detail = 'invitation_revoked';
+  end if;
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)

@@ -96,6 +96,18 @@ async def test_only_of_the_same_schema_and_of_another_document(desk):
         assert "Worldwide" not in told and kept == []
 
 
+async def test_none_of_the_same_file_that_was_uploaded_again(desk):
+    """A folder that is evaluated is taken in anew: its answers may stand in the organisation already."""
+    give(desk, SCHEMA)
+    switch(desk)
+    same = "update public.documents set content_sha256 = %s where id = %s"
+    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
+        desk.sql(same, "a" * 64, other.document_id)
+        assert (await shown(desk))[1] == [named(other, "vendor")]
+        desk.sql(same, "a" * 64, desk.document_id)
+        assert (await shown(desk))[1] == []
+
+
 async def test_none_of_another_organisation(desk, make_user):
     give(desk, SCHEMA)
     switch(desk)
@@ -145,6 +157,31 @@ async def test_what_a_person_has_only_confirmed_or_written_alone_is_none(desk):
     switch(desk)
     async with corrected(desk, {"vendor": "ACME"}, {"vendor": "ACME", "total": 12}):
         assert (await shown(desk))[1] == []
+
+
+LISTED = {"type": "object", "properties": {"vendor": {"type": "string"}, "items": {"type": "array"}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "expected"),
+    [
+        ("select public.remove_extraction_field(%s, %s)", None, ["vendor"]),
+        ("select public.update_extraction_field(%s, %s, %s)", [{"n": "Zero"}, {"n": "Ghost"}, {"n": "B"}], ["vendor"]),
+        ("select public.update_extraction_field(%s, %s, %s)", [{"n": "Geist"}, {"n": "B"}], ["items[0].n", "vendor"]),
+    ],
+    ids=["a row goes", "a row comes", "the same rows"],
+)
+async def test_a_row_that_moves_up_or_down_is_no_correction(desk, change, value, expected):
+    """What an agent read stands in another row then: nobody has said that it was wrong."""
+    give(desk, LISTED)
+    switch(desk)
+    read = {"vendor": "ACME", "items": [{"n": "Ghost"}, {"n": "B"}]}
+    async with corrected(desk, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
+        path, given = (["items", "0"], ()) if value is None else (["items"], (Jsonb(value),))
+        async with desk.database.as_user(desk.scope) as conn:
+            await conn.execute(change.encode(), (other.extraction_id, path, *given))
+        _, kept = await shown(desk)
+        assert kept == [named(other, one) for one in expected]
 
 
 async def test_whatever_stands_in_one_stays_between_its_lines(desk):

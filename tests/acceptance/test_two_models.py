@@ -113,6 +113,32 @@ async def test_the_second_cannot_touch_what_is_settled(desk, touching):
     assert stored["status"] == "completed"
 
 
+def remove(path: str):
+    return call("remove_field", {"path": path})
+
+
+async def test_what_is_settled_moves_up_in_its_list_and_stays_settled(database, clone, make_user):
+    """An item that the second takes away must not open the one that takes its place, nor close one that was open."""
+    pages = ["Alpha\nBeta\nGamma\nDelta"]
+    async with laid_out(database, clone.owner_url, await make_user(), pages) as desk:
+        names = ["Alpha", "Ghost", "Beta", "Phantom", "Gamma"]
+        first = [IDENTIFY, save({"items": [{"name": name} for name in names]}), complete()]
+        second = [
+            [remove("items[1]")],
+            [remove("items[3]")],  # where Phantom stood, and where Gamma stands now
+            [remove("items[1]")],  # where Ghost stood, and where Beta stands now
+            [call("update_field", {"path": "items[2].name", "value": "Delta", "confidence": 0.9}), complete()],
+        ]
+        worked = await desk.work(both([first], second), models=MODELS)
+        settled = [said for request in worked.requests[3:5] for said, failed in tool_results(request)[-1:] if failed]
+        assert len(settled) == 2 and all('"code":"settled"' in said for said in settled)
+        stored = desk.extraction()
+        assert [item["name"] for item in stored["extracted_fields"]["items"]] == ["Alpha", "Beta", "Delta", "Gamma"]
+        assert stored["status"] == "completed"
+        # What was taken away may be written anew, at the end of its list.
+        assert worked.state["handed_over"] == ["items[4].name", "items[2].name"]
+
+
 async def test_what_is_required_and_what_breaks_a_rule_is_left_to_the_second(desk):
     schema = {
         "type": "object",

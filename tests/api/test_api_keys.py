@@ -205,6 +205,16 @@ async def test_who_sees_and_ends_a_key(serve):
             problem(await stranger.delete(f"/api/keys/{owners['id']}"), 404)
 
 
+async def test_a_key_ends_itself_and_hears_so(serve):
+    async with serve() as served:
+        key = await made(served.http, "keys:write", "documents:read")
+        async with served.bearing(key["key"]) as robot:
+            ended = await robot.delete(f"/api/keys/{key['id']}")
+            assert ended.status_code == 200, ended.text
+            assert ended.json()["id"] == key["id"] and ended.json()["revoked_at"]
+            problem(await robot.get("/api/documents"), 401, "key_revoked")
+
+
 async def test_a_key_that_a_key_has_made_does_no_more_and_ends_with_it(serve):
     async with serve() as served:
         parent = await made(served.http, "keys:write", "documents:read")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from answers import events, problem
+from answers import as_owner, events, problem
 
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
@@ -51,6 +51,21 @@ async def test_the_same_key_is_answered_with_the_same_run_whether_one_waits_or_n
         other = {**body, "instructions": "Amounts are net."}
         problem(await served.http.post("/api/agent/extract", json=other, headers=key), 422, "idempotency_key_reused")
         assert len((await served.http.get("/api/runs")).json()["items"]) == 1
+
+
+async def test_the_same_key_is_answered_though_it_could_not_be_started_anew(serve, clone):
+    async with serve(Script([[text("Done.")]])) as served:
+        document_id = str(await served.document())
+        body, key = {"document_id": document_id, "wait": False}, {"idempotency-key": "once"}
+        first = await served.http.post("/api/agent/extract", json=body, headers=key)
+        failed = "update public.documents set status = 'failed', error = 'x', error_code = 'damaged' where id = %s"
+        await as_owner(clone, failed, document_id)
+        again = await served.http.post("/api/agent/extract", json=body, headers=key)
+        assert (first.status_code, again.status_code) == (202, 202), again.text
+        assert again.json()["run_id"] == first.json()["run_id"]
+        other = {**body, "instructions": "Amounts are net."}
+        problem(await served.http.post("/api/agent/extract", json=other, headers=key), 422, "idempotency_key_reused")
+        problem(await served.http.post("/api/agent/extract", json=body), 409, "document_failed")
 
 
 @pytest.mark.parametrize("headers", [{"prefer": "respond-asynchronously"}, {"prefer": "respond-async", **SSE}])

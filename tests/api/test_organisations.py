@@ -166,6 +166,35 @@ async def test_an_invitation_of_an_address_is_for_whose_token_names_it(serve):
             assert answer.status_code == 200 and answer.json()["role"] == "member"
 
 
+@pytest.mark.parametrize("end", ["removed", "no owner any more", "key revoked", "still an owner"])
+async def test_an_invitation_holds_while_who_made_it_owns_the_organisation(serve, end):
+    """Whoever was an owner for an hour does not come back by a link that they kept."""
+    async with serve() as served:
+        org = await org_of(served.http)
+        place = f"/api/organisations/{org}"
+        async with joined(served, org, "owner") as (other, user), served.client() as guest:
+            if end == "key revoked":
+                wanted = {"name": "robot", "scopes": ["members:write"]}
+                key = (await other.post("/api/keys", json=wanted)).json()
+                async with served.bearing(key["key"]) as robot:
+                    invitation = await invited(robot, org, role="owner")
+                assert (await served.http.delete(f"/api/keys/{key['id']}", headers={"x-org-id": org})).is_success
+            else:
+                invitation = await invited(other, org, role="owner")
+            if end == "removed":
+                assert (await served.http.delete(f"{place}/members/{user}")).is_success
+            elif end == "no owner any more":
+                assert (await served.http.patch(f"{place}/members/{user}", json={"role": "member"})).is_success
+            answer = await guest.post("/api/invitations/accept", json={"token": invitation["token"]})
+            if end == "still an owner":
+                assert answer.status_code == 200 and answer.json()["role"] == "owner"
+            else:
+                problem(answer, 410, "invitation_revoked")
+                assert len((await served.http.get(f"{place}/members")).json()["items"]) == (
+                    1 if end == "removed" else 2
+                )
+
+
 async def test_a_viewer_is_refused_by_every_route_that_writes(serve, openapi):
     """Told by the description: a route that is new is asked, too."""
     async with serve() as served:

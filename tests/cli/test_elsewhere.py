@@ -96,7 +96,10 @@ async def test_a_run_elsewhere_is_decided_and_cancelled_from_here(serve, command
         assert waits.code == 4 and "nothing → 10" in waits.err
         run_id = str(there.only_run()["id"])
         assert f"fieldmark approve {run_id}" in waits.err
-        decided = await there.run("approve", run_id, stdin="a\n")
+        # Whoever only decides sees no documents: what is shown then is shown without the file's name.
+        decider = elsewhere(fieldmark, served, await key_of(served, "runs:read", "runs:approve", "extractions:read"))
+        decided = await decider.run("approve", run_id, stdin="a\n")
+        assert "scope_missing" not in decided.err and "total" in decided.out
         assert decided.code == 4 and there.fields() == {"total": 10}  # the agent did not complete it
         assert (await there.run("approve", run_id)).code == 1
         ended = await there.run("cancel", run_id, "--json")

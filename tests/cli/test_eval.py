@@ -98,6 +98,15 @@ async def test_examples_that_make_it_worse_are_dropped(commands, quick_path):
         told = json.loads(worse.out)["examples"]
         assert told["dropped"] and told["worse"] and told["total"]["exact"] == 1
         assert fieldmark.sql("select examples from public.organisations") == [{"examples": False}]
+        # Whoever may not switch them off is told all the same: what was scored is paid for.
+        (team,) = fieldmark.sql("insert into public.organisations (name, examples) values ('T', true) returning id")
+        joining = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member') returning role"
+        fieldmark.sql(joining, team["id"], LOCAL_USER)
+        corrected(fieldmark, team["id"], schema)
+        of_team = await fieldmark.run(*asked, "--org", str(team["id"]))
+        assert of_team.code == 1, of_team.err
+        told = json.loads(of_team.out)["examples"]
+        assert told["worse"] and not told["dropped"]
 
 
 def corrected(fieldmark: Commands, org: UUID, schema: dict) -> None:

@@ -102,6 +102,8 @@ def test_a_generated_client_does_all_of_it(client: Path, home: Home):
         run_id = httpx.get(f"{server.url}/api/runs", headers=headers, timeout=PATIENCE).json()["items"][0]["id"]
         # Its events once more, by a line that is lost again and again.
         again = json.loads(run(client, "node", "dist/tests/lost.js", run_id, **environment))
+        # Another person decides the same calls, and is faster.
+        together = json.loads(run(client, "node", "dist/tests/together.js", str(INVOICE), **environment))
     lines = said.strip().splitlines()
     assert lines[0] == "signed in with the key story"
     told = json.loads(lines[-1])
@@ -110,6 +112,7 @@ def test_a_generated_client_does_all_of_it(client: Path, home: Home):
     assert (told["fields"]["reviewed_by"], told["fields"]["note"]) == ("Grace", "paid")
     assert again == {"lost": 4, "numbers": list(range(1, told["events"] + 1)), "beyond": [], "refusal": "404 not_found"}
     assert "INV/2023/03/0008" in (client / "extraction.csv").read_text()
+    assert together["answers"] and set(together["answers"]) == {409} and together["last"] == "complete"
 
 
 def test_the_story_is_short():

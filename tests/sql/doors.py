@@ -115,8 +115,8 @@ insert into memberships (org_id, user_id, role, created_by) values
 insert into api_keys (id, org_id, created_by, name, prefix, hash, scopes) values
   (%(key)s, %(org)s, %(owner)s, 'Mine', 'fm_00000001', sha256('key'), '{documents:read,keys:write}'),
   (%(member_key)s, %(org)s, %(member)s, 'Theirs', 'fm_00000002', sha256('member_key'), '{runs:write}');
-insert into invitations (id, org_id, role, hash, expires_at) values
-  (%(invitation)s, %(org)s, 'member', sha256('invitation'), now() + interval '1 day');
+insert into invitations (id, org_id, created_by, role, hash, expires_at) values
+  (%(invitation)s, %(org)s, %(owner)s, 'member', sha256('invitation'), now() + interval '1 day');
 insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
 insert into queue_limits (org_id) values (%(org)s), (%(other_org)s);
 insert into storage.buckets (id, name) values ('another', 'another');

@@ -319,6 +319,23 @@ def test_two_who_accept_one_invitation_at_once(pair: Pair) -> None:
     assert rows == [(pair.house.newcomer,)]
 
 
+def test_nobody_joins_by_an_invitation_whose_maker_is_removed_meanwhile(pair: Pair) -> None:
+    org, owner, maker = pair.house.second_org, pair.house.owner, pair.house.colleague
+    pair.watch.execute(
+        """insert into invitations (org_id, created_by, role, hash, expires_at)
+           values (%s, %s, 'owner', sha256('kept'), now() + interval '1 day')""",
+        [org, maker],
+    )
+
+    def joins(connection: psycopg.Connection) -> None:
+        become(connection, "authenticated", {"sub": str(pair.house.newcomer)})
+        connection.execute("select accept_invitation('kept')")
+
+    with pytest.raises(psycopg.DatabaseError) as refused:
+        pair.meanwhile(of_second(pair, owner, "select remove_member(%s, %s)", org, maker), joins)
+    assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT410", "invitation_revoked")
+
+
 def test_nobody_joins_an_organisation_that_is_given_up_meanwhile(pair: Pair) -> None:
     def joins(connection: psycopg.Connection) -> None:
         become(connection, "authenticated", {"sub": str(pair.house.newcomer)})

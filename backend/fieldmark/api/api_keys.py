@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -89,11 +90,11 @@ async def create_key(body: NewKey, scope: TheScope, runtime: TheRuntime) -> KeyM
 async def revoke_key(key_id: UUID, scope: TheScope, runtime: TheRuntime) -> Key:
     """End a key of yours, and those that it has made; an owner ends any. It is refused at once, on every server."""
     async with runtime.database.as_user(scope) as conn:
-        await api_keys.revoke(conn, key_id)
-        row = await api_keys.get(conn, key_id)
+        row = await api_keys.get(conn, key_id)  # before: a key that ends itself sees nothing afterwards
+        revoked_at = await api_keys.revoke(conn, key_id)
     if row is None:
         raise NotFound("There is no such key that you may revoke.")
-    return _key(row)
+    return _key(replace(row, revoked_at=revoked_at))
 
 
 def _key(row: api_keys.ApiKeyRow) -> Key:

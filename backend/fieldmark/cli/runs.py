@@ -103,13 +103,17 @@ def cancel(target: Target, run_id: RunId) -> None:
 async def _list(client: Client, status: RunStatus | None, limit: int) -> list[tuple[dict[str, Any], str]]:
     """Runs, each with the name of its document."""
     found = (await client.get("/api/runs", status=status, limit=limit))["items"]
-    names: dict[str, str] = {}
-    for document_id in {one["document_id"] for one in found if one["document_id"]}:
-        try:
-            names[document_id] = (await client.get(f"/api/documents/{document_id}"))["filename"]
-        except Refused:  # the key may not read documents, or it is gone since
-            names[document_id] = ""
+    named = {one["document_id"] for one in found if one["document_id"]}
+    names = {document_id: await _name_of(client, document_id) for document_id in named}
     return [(one, names.get(one["document_id"], "")) for one in found]
+
+
+async def _name_of(client: Client, document_id: str) -> str:
+    """The name of a document's file, empty where the key may not read documents, or it is gone since."""
+    try:
+        return (await client.get(f"/api/documents/{document_id}"))["filename"]
+    except Refused:
+        return ""
 
 
 async def _approve(client: Client, run_id: str, wanted: Wanted, *, as_json: bool) -> int:
@@ -134,8 +138,7 @@ async def _approve(client: Client, run_id: str, wanted: Wanted, *, as_json: bool
             if as_json:
                 write(json_of(seen.extraction, indented=True), None)
             else:
-                document = await client.get(f"/api/documents/{seen.extraction['document_id']}")
-                show_extraction(seen.extraction, document["filename"])
+                show_extraction(seen.extraction, await _name_of(client, seen.extraction["document_id"]))
     return seen.exit_code
 
 

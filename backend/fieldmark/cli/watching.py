@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ MOST_SHOWN = 100
 """Characters of a field that is being written, beside the spinner."""
 MOST_BREAKS = 30
 """How often in a row a connection may break before a run is not watched any longer. A second lies in between."""
+PASSING = (429, 502, 503, 504)
+"""What a service, or the proxy before it, answers for a while: as it starts anew, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ async def to_the_end(client: Client, run_id: str, status: Status, person: Person
     """Watch a run behind an event, and let the person decide what it waits for. Answers how it was left."""
     while True:
         after = await _watch(client, run_id, status, after)
-        run = await client.get(f"/api/runs/{run_id}")
+        run = await _in_the_end(lambda: client.get(f"/api/runs/{run_id}"))
         pending = waiting_call(run)
         if pending is not None:
             status.stop()
@@ -64,7 +66,7 @@ async def to_the_end(client: Client, run_id: str, status: Status, person: Person
             await asyncio.sleep(1)
     if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
         return Seen(run)
-    return Seen(run, await client.get(f"/api/extractions/{run['extraction_id']}"))
+    return Seen(run, await _in_the_end(lambda: client.get(f"/api/extractions/{run['extraction_id']}")))
 
 
 def waiting_call(run: Mapping[str, Any]) -> ProposedCall | None:
@@ -83,11 +85,26 @@ async def _watch(client: Client, run_id: str, status: Status, after: int) -> int
                     after = max(after, number)
                     _show_event(event, status)
             return after
-        except Disconnected:
+        except (Disconnected, Refused) as error:
             breaks = breaks + 1 if after == before else 1
-            if breaks > MOST_BREAKS:
-                raise
-            await asyncio.sleep(1)
+            await _may_pass(error, breaks)
+
+
+async def _in_the_end(act: Callable[[], Awaitable[Any]]) -> Any:
+    breaks = 0
+    while True:
+        try:
+            return await act()
+        except (Disconnected, Refused) as error:
+            breaks += 1
+            await _may_pass(error, breaks)
+
+
+async def _may_pass(error: Disconnected | Refused, breaks: int) -> None:
+    """Wait a second for what may pass by itself; raise what does not, or has not for too long."""
+    if breaks > MOST_BREAKS or (isinstance(error, Refused) and error.answered not in PASSING):
+        raise error
+    await asyncio.sleep(1)
 
 
 def _show_event(event: Mapping[str, Any], status: Status) -> None:

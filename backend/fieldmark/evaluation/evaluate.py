@@ -18,7 +18,7 @@ from fieldmark.domain.fields import Nothing
 from fieldmark.domain.scoring import MEASURES, Score, Tally, score, total
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.domain.values import canonical
-from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, NotFound, Unavailable
+from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, NotFound, OwnerNeeded, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import launch
@@ -179,7 +179,7 @@ async def compare_examples(
     tolerance: float = 0,
 ) -> dict[str, Any]:
     """As `evaluate`, with examples; `examples` in the report says how it went without, in what it is `worse` with them,
-    and whether that has switched them off for the organisation (`dropped`)."""
+    and whether that has switched them off for the organisation (`dropped`), as it does where an owner asks."""
 
     async def once(with_examples: bool) -> dict[str, Any]:
         return await evaluate(
@@ -192,8 +192,9 @@ async def compare_examples(
     if worse:
         async with runtime.database.as_user(scope) as conn:
             if (await organisations.get(conn, scope.org_id)).examples:
-                await organisations.update(conn, scope.org_id, {"examples": False})
-                dropped = True
+                with suppress(OwnerNeeded):  # what was scored is told to a member too
+                    await organisations.update(conn, scope.org_id, {"examples": False})
+                    dropped = True
     return {**shown, "examples": {**_outline(without), "worse": worse, "dropped": dropped}}
 
 

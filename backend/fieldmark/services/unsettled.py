@@ -86,6 +86,24 @@ def covers(opened: Iterable[Path], path: Path) -> bool:
     return any(path[: len(one)] == one for one in opened)
 
 
+def closed_up(opened: Iterable[Path], removed: Path, items: int) -> list[Path]:
+    """Open places when an item of a list is gone, which has so many `items` now: those behind it have moved up. What
+    was open in the item itself is open in the next that the list gets.
+
+    >>> closed_up([("a", 1, "b"), ("a", 3), ("c",)], ("a", 1), 4)
+    [('a', 4, 'b'), ('a', 2), ('c',)]
+    """
+    *above, gone = removed
+    depth = len(above)
+    found: list[Path] = []
+    for path in opened:
+        at = path[depth] if len(path) > depth and path[:depth] == tuple(above) else None
+        if isinstance(at, int) and isinstance(gone, int) and at >= gone:
+            path = (*path[:depth], items if at == gone else at - 1, *path[depth + 1 :])
+        found.append(path)
+    return found
+
+
 async def pages_of(conn: Connection, document_id: UUID, row: ExtractionRow, opened: Sequence[Path]) -> list[int] | None:
     """The pages that the values of open places may stand on; None for any page.
 

@@ -86,6 +86,8 @@ async def list_keys(conn: Connection, org_id: UUID, *, limit: int, after: Positi
     return await cursor.fetchall()
 
 
-async def revoke(conn: Connection, key_id: UUID) -> None:
-    """End a key, and those that it has made. Raises NotFound."""
-    await conn.execute("select public.revoke_api_key(%s)", (key_id,))
+async def revoke(conn: Connection, key_id: UUID) -> datetime:
+    """End a key, and those that it has made; answers when it was ended. Raises NotFound."""
+    row = await (await conn.execute("select public.revoke_api_key(%s) as at", (key_id,))).fetchone()
+    assert row is not None
+    return row["at"]

@@ -41,7 +41,8 @@ async def is_on(conn: Connection, org_id: UUID) -> bool:
 
 async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_document_id: UUID) -> list[CorrectionRow]:
     """The corrections that stand, in extractions of other documents with the same schema that the caller sees: newest
-    extraction first, its newest correction first."""
+    extraction first, its newest correction first. A document of the same bytes is no other. Where a change brings items
+    of a list or takes some away, what stands in the others may only have moved, and is none."""
     cursor = await cursor_of(
         conn,
         CorrectionRow,
@@ -53,10 +54,12 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
                and schema is not null and locks <> '{}' and document_id <> %(but)s
              order by updated_at desc limit %(most)s
            ) as e
-           join public.documents as d on d.id = e.document_id
+           join public.documents as d on d.id = e.document_id and not exists (
+             select from public.documents as own where own.id = %(but)s and own.content_sha256 = d.content_sha256)
            cross join lateral (
              select * from (
-               select *, lag(actor) over (partition by path, steps order by id) as actor_before
+               select *, lag(actor) over (partition by path, steps order by id) as actor_before,
+                 bool_or((old is null or new is null) and steps like '%%i%%') over (partition by version) as moves
                from (
                  select * from public.extraction_journal
                  where extraction_id = e.id order by version desc, id desc limit %(entries)s
@@ -64,6 +67,7 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
              ) as said
              where said.actor = 'user' and said.actor_before = 'agent' and said.old is not null
                and said.new is not null and said.new = e.extracted_fields #> said.path
+               and not (said.moves and said.steps like '%%i%%')
              order by said.id desc limit %(of_one)s
            ) as j
            order by e.updated_at desc, j.id desc""",

@@ -210,13 +210,21 @@ async def add(
         raise NotFound("What the run is to be about does not exist, or not any more.") from error
     if row is not None:
         return row["id"]
-    assert idempotency_key is not None
+    earlier = None if idempotency_key is None else await started_before(conn, scope, idempotency_key, request_hash)
+    assert earlier is not None
+    return earlier
+
+
+async def started_before(conn: Connection, scope: Scope, idempotency_key: str, request_hash: str | None) -> UUID | None:
+    """The id of the run that this user started with an idempotency key. Raises KeyReused where it was asked for
+    otherwise."""
     cursor = await conn.execute(
         "select id, request_hash from public.runs where org_id = %s and created_by = %s and idempotency_key = %s",
         (scope.org_id, scope.user_id, idempotency_key),
     )
     earlier = await cursor.fetchone()
-    assert earlier is not None
+    if earlier is None:
+        return None
     if earlier["request_hash"] != request_hash:
         raise KeyReused(
             "This Idempotency-Key has started a run with another request. Give a new request a key of its own."
@@ -457,6 +465,18 @@ async def hand_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None
            where id = %(id)s and handed_over is null""",
         {"left": list(left), "id": run_id},
     )
+
+
+async def left_over(conn: Connection, run_id: UUID) -> list[str] | None:
+    """What a first model has left to a second, by path name, as it stands now."""
+    cursor = await conn.execute("select handed_over from public.runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    return None if row is None else row["handed_over"]
+
+
+async def move_left_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None:
+    """Record where what was left to a second model stands now."""
+    await conn.execute("update public.runs set handed_over = %s where id = %s", (list(left), run_id))
 
 
 async def record_examples(conn: Connection, run_id: UUID, shown: Sequence[Mapping[str, str]]) -> None:

@@ -36,7 +36,8 @@ export interface FollowOptions {
   after?: number;
   /** Also what the model says while it says it. */
   deltas?: boolean;
-  /** Decides the call that the run waits for; then its events go on. Without it they end there. */
+  /** Decides the call that the run waits for; then its events go on. Without it they end there. Asked again where what
+   * the call would change has moved meanwhile; where somebody else has decided, the events go on. */
   decide?: (call: WaitingCall) => Decision | Promise<Decision>;
   signal?: AbortSignal;
 }
@@ -107,7 +108,8 @@ export class Fieldmark {
       try {
         await this.decide(runId, waiting.call_id, decision);
       } catch (error) {
-        await this.#mayTryAgain(error, ++failures, options.signal); // whether it was heard, the run tells
+        // Whether it was heard, or somebody else was faster, or what it would change has moved, the run tells.
+        await this.#mayTryAgain(error, ++failures, options.signal, 409);
       }
       rested = false;
     }
@@ -123,9 +125,9 @@ export class Fieldmark {
   }
 
   /** Waits a little, longer each time. Throws what no second try mends. */
-  async #mayTryAgain(error: unknown, failures: number, signal: AbortSignal | undefined): Promise<void> {
+  async #mayTryAgain(error: unknown, failures: number, signal?: AbortSignal, also = 429): Promise<void> {
     signal?.throwIfAborted();
-    if (error instanceof FieldmarkError && error.status < 500 && error.status !== 429) throw error;
+    if (error instanceof FieldmarkError && error.status < 500 && ![429, also].includes(error.status)) throw error;
     if (failures > MOST_FAILURES) throw error;
     await pause(Math.min(100 * 2 ** failures, 5000));
   }

@@ -30,8 +30,8 @@ from fieldmark.services.extractions import (
     Write,
     WrittenFields,
 )
-from fieldmark.services.unsettled import open_fields
-from fieldmark.stores import documents, tool_calls
+from fieldmark.services.unsettled import closed_up, open_fields
+from fieldmark.stores import documents, runs, tool_calls
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
@@ -176,13 +176,15 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 async def _identify_document(conn: Connection, context: Context, args: IdentifyDocument) -> ToolResult:
     await _refuse_once_completed(conn, context)
     with _as_refusals():
-        stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, _author(context))
+        author = await _author(conn, context)
+        stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, author)
     return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
 
 
 async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
     with _as_refusals():
-        return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, _author(context))
+        author = await _author(conn, context)
+        return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, author)
 
 
 def _fields_write(args: ExtractFields) -> FieldsWrite:
@@ -260,6 +262,8 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
             {"version": stored.version, "proposed": list(stored.proposed)},
             heed=context.message is not None,
         )
+    assert isinstance(prepared.write, FieldRemoval)  # what `_prepare_removal` prepares
+    await _close_up(conn, context, prepared.write.path)
     gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
     event = ChangedEvent(changed=[gone], version=stored.version)
     data: dict[str, JsonValue] = {"version": stored.version}
@@ -291,7 +295,7 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
             _fitting(data),
         )
     with _as_refusals():
-        stored = await extractions.complete(conn, row.id, _author(context), found)
+        stored = await extractions.complete(conn, row.id, await _author(conn, context), found)
     text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
     warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
     if warnings:
@@ -333,10 +337,23 @@ async def _preview_completion(conn: Connection, context: Context, args: Complete
 # What they share ------------------------------------------------------------------------------------------------------
 
 
-def _author(context: Context) -> Author:
-    left = context.run.handed_over
+async def _author(conn: Connection, context: Context) -> Author:
+    # Not as the run's row was when the run was taken up: what was left moves with the items that it is in.
+    left = await runs.left_over(conn, context.run_id) if context.run.handed_over else None
     only = tuple(paths.parse(name) for name in left) if left else None
     return Author(is_person=False, message=context.message, only=only)
+
+
+async def _close_up(conn: Connection, context: Context, removed: paths.Path) -> None:
+    """Where an item of a list is gone, what was left to this model stays what it was: the items behind have moved."""
+    left = await runs.left_over(conn, context.run_id) if context.run.handed_over else None
+    if not left or not isinstance(removed[-1], int):
+        return
+    row = await extractions.get(conn, context.deps.extraction_id)
+    items = value_at(row.extracted_fields, removed[:-1])
+    assert isinstance(items, list)
+    moved = closed_up([paths.parse(name) for name in left], removed, len(items))
+    await runs.move_left_over(conn, context.run_id, [paths.name(path) for path in moved])
 
 
 async def _prepared(context: Context, write: Write) -> PreparedWrite:
@@ -347,14 +364,14 @@ async def _prepared(context: Context, write: Write) -> PreparedWrite:
             context.indexes,
             context.deps.extraction_id,
             write,
-            _author(context),
+            Author(is_person=False, message=context.message),
         )
 
 
 async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) -> WrittenFields:
     await _refuse_once_completed(conn, context)
     with _as_refusals():
-        return await extractions.apply(conn, prepared)
+        return await extractions.apply(conn, replace(prepared, author=await _author(conn, context)))
 
 
 def _below(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[WrittenLeaf]:
@@ -378,7 +395,7 @@ async def _foreseen(
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
     with _as_refusals():
-        return await extractions.preview(conn, context.deps.extraction_id, write, _author(context))
+        return await extractions.preview(conn, context.deps.extraction_id, write, await _author(conn, context))
 
 
 async def _refuse_once_completed(conn: Connection, context: Context) -> None:

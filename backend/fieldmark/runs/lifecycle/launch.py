@@ -64,6 +64,11 @@ async def start(
         await task.check(request)
     try:
         async with database.as_user(scope) as conn:
+            if options.idempotency_key is not None:
+                # First of all: what was started may be asked for again when it could not be begun any more.
+                earlier_id = await runs.started_before(conn, scope, options.idempotency_key, request_hash)
+                if earlier_id is not None:
+                    return earlier_id
             subject, task_input = await task.begin(conn, scope, request)
             if subject.extraction_id is not None or subject.thread_id is not None:
                 await runs.supersede(conn, subject, "A newer run took its place.")
@@ -150,7 +155,7 @@ def _hash_of(task: str, kind: type[BaseModel], request: BaseModel, options: RunO
 
 
 class _StartedBefore(Exception):
-    """The idempotency key was used before: what this transaction has inserted goes, the earlier run is the answer."""
+    """The idempotency key was used meanwhile: what this transaction has inserted goes, and that run is the answer."""
 
     def __init__(self, run_id: UUID) -> None:
         self.run_id = run_id

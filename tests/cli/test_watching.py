@@ -1,0 +1,73 @@
+"""A command that watches a run of a service elsewhere, while that service is not always there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from uuid import uuid4
+
+import httpx
+import pytest
+from rich.console import Console
+
+from fieldmark.cli.client import Client, Refused
+from fieldmark.cli.watching import to_the_end
+from fieldmark.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+RUN = str(uuid4())
+FIRST = 'id: 1\ndata: {"type": "text", "text": "a"}\n\n'
+LAST = 'id: 2\ndata: {"type": "text", "text": "b"}\n\n'
+IS_DONE = {"id": RUN, "status": "completed", "extraction_id": None, "waits_for": None}
+
+
+@contextlib.asynccontextmanager
+async def answering(*answers: httpx.Response | Exception) -> AsyncIterator[tuple[Client, list[str]]]:
+    """A client of a service that answers so, one after the other; and what it was asked."""
+    asked: list[str] = []
+    coming: Iterator[httpx.Response | Exception] = iter(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.url.path} {request.headers.get('Last-Event-ID', '')}".strip())
+        found = next(coming)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://elsewhere") as http:
+        yield Client(http, contextlib.nullcontext, Settings(), ""), asked
+
+
+def stream(text: str) -> httpx.Response:
+    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text=text)
+
+
+def problem(status: int, code: str) -> httpx.Response:
+    return httpx.Response(status, text=json.dumps({"code": code, "detail": "No."}))
+
+
+async def test_a_service_that_starts_anew_behind_its_proxy_is_waited_for():
+    answers = (
+        stream(FIRST),  # it ends, since the service does
+        httpx.ConnectError("refused"),
+        httpx.Response(502, text="<html>Bad Gateway</html>"),
+        httpx.Response(200, json={**IS_DONE, "status": "running"}),
+        problem(503, "unavailable"),
+        stream(LAST),
+        httpx.Response(200, json=IS_DONE),
+    )
+    async with answering(*answers) as (client, asked):
+        seen = await to_the_end(client, RUN, Console(stderr=True).status(""), None)
+    assert seen.run == IS_DONE
+    run = f"/api/runs/{RUN}"
+    assert asked == [f"{run}/events", run, run, run, f"{run}/events 1", f"{run}/events 1", run]
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "not_found"), (410, "gone"), (401, "key_revoked")])
+async def test_what_does_not_pass_ends_it_at_once(status, code):
+    async with answering(problem(status, code)) as (client, asked):
+        with pytest.raises(Refused) as refused:
+            await to_the_end(client, RUN, Console(stderr=True).status(""), None)
+    assert refused.value.reason == code and len(asked) == 1
