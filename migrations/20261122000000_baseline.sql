@@ -706,6 +706,7 @@ create table public.documents (
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 create index documents_status on public.documents (org_id, status, created_at desc, id desc);
+create index documents_media_type on public.documents (org_id, media_type, created_at desc, id desc);
 create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
@@ -1051,6 +1052,8 @@ create table public.extractions (
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
+create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
+create index extractions_unsure on public.extractions (org_id, created_at desc, id desc) where is_unsure;
 -- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
@@ -3388,6 +3391,7 @@ create table public.extraction_proposals (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 );
 create index extraction_proposals_extraction_id on public.extraction_proposals (extraction_id, name);
+create index extraction_proposals_pending on public.extraction_proposals (org_id, extraction_id) where status = 'pending';
 select private.protect_table('public.extraction_proposals');
 grant select on public.extraction_proposals to authenticated;
 

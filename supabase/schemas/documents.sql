@@ -48,6 +48,7 @@ create table public.documents (
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 create index documents_status on public.documents (org_id, status, created_at desc, id desc);
+create index documents_media_type on public.documents (org_id, media_type, created_at desc, id desc);
 create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)

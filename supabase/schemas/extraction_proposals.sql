@@ -25,6 +25,7 @@ create table public.extraction_proposals (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 );
 create index extraction_proposals_extraction_id on public.extraction_proposals (extraction_id, name);
+create index extraction_proposals_pending on public.extraction_proposals (org_id, extraction_id) where status = 'pending';
 select private.protect_table('public.extraction_proposals');
 grant select on public.extraction_proposals to authenticated;
 

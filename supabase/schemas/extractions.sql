@@ -39,6 +39,8 @@ create table public.extractions (
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
+create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
+create index extractions_unsure on public.extractions (org_id, created_at desc, id desc) where is_unsure;
 -- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';

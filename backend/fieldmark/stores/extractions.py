@@ -111,6 +111,27 @@ class ExtractionFilter:
     until: datetime | None = None
 
 
+# All names are looked through once, whatever the planner thinks of how many fit.
+_NAMED: LiteralString = """with named as materialized (
+    select id from public.documents where org_id = %(org)s and position(lower(%(name)s) in lower(filename)) > 0)"""
+_HAS_PROPOSALS: LiteralString = """exists (
+    select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending')"""
+
+
+def _to_check(others: LiteralString) -> LiteralString:
+    """The condition for what a person should look at, where the others hold: the newest of either kind, each by an
+    index of its own. With `or` between them every row of the organisation would be looked at."""
+    newest: LiteralString = "order by created_at desc, id desc limit %(limit)s"
+    return f"""id in (
+        (select id from public.extractions as e where {others} and is_unsure {newest})
+        union all
+        (select id from public.extractions as e
+        where {others} and id in (
+            select p.extraction_id from public.extraction_proposals as p
+            where p.org_id = %(org)s and p.status = 'pending')
+        {newest}))"""
+
+
 async def list_extractions(
     conn: Connection,
     org_id: UUID,
@@ -127,13 +148,7 @@ async def list_extractions(
         "document_id = %(document)s": document_id,
         "status = %(status)s": wanted.status,
         "document_type = %(document_type)s": wanted.document_type,
-        """%(to_check)s = (e.is_unsure or exists (
-            select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending'))
-        """: wanted.to_check,
-        """exists (
-            select from public.documents as d
-            where d.id = e.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
-        """: wanted.name,
+        "document_id in (select id from named)": wanted.name,
         "created_at >= %(since)s": wanted.since,
         "created_at < %(until)s": wanted.until,
     }
@@ -142,10 +157,13 @@ async def list_extractions(
     if behind is not None:
         where.append("(created_at, id) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
+    if wanted.to_check is not None:
+        where.append(_to_check(" and ".join(where)) if wanted.to_check else f"not (is_unsure or {_HAS_PROPOSALS})")
     cursor = await cursor_of(
         conn,
         ExtractionSummaryRow,
-        f"""select id, document_id, document_type, status, version, created_at, updated_at,
+        f"""{_NAMED if wanted.name is not None else ""}
+            select id, document_id, document_type, status, version, created_at, updated_at,
                 schema is not null as has_schema, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
