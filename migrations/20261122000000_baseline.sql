@@ -665,11 +665,14 @@ create table public.documents (
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
-  -- a front end chooses it, and `..` would lead to the files of others.
+  -- a front end chooses it, and `..` would lead to the files of others. The service takes the same names
+  -- (files/stored_path.py): it can read and delete every file that a row names.
   storage_path text not null constraint lies_in_its_own_folder check (
     left(storage_path, 74) = org_id::text || '/' || id::text || '/'
     -- (A constant: an expression made of the row would be compiled anew for each.)
-    and substr(storage_path, 75) ~ '^[^/\\[:cntrl:]]{1,255}$' and substr(storage_path, 75) not in ('.', '..')
+    and substr(storage_path, 75)
+      ~ '^[^/\\%[:cntrl:]\u0080-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+$'
+    and substr(storage_path, 75) !~ '^\.+$' and octet_length(storage_path) <= 329
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
@@ -4164,6 +4167,11 @@ begin
     raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
   end if;
   perform private.this_person();
+  -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
+  if (select count(*) from private.departing_organisations where asked_by = auth.uid()) >= 20 then
+    raise exception 'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.'
+      using errcode = 'PT409', detail = 'too_many';
+  end if;
   -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
   insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;

@@ -7,11 +7,14 @@ create table public.documents (
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
-  -- a front end chooses it, and `..` would lead to the files of others.
+  -- a front end chooses it, and `..` would lead to the files of others. The service takes the same names
+  -- (files/stored_path.py): it can read and delete every file that a row names.
   storage_path text not null constraint lies_in_its_own_folder check (
     left(storage_path, 74) = org_id::text || '/' || id::text || '/'
     -- (A constant: an expression made of the row would be compiled anew for each.)
-    and substr(storage_path, 75) ~ '^[^/\\[:cntrl:]]{1,255}$' and substr(storage_path, 75) not in ('.', '..')
+    and substr(storage_path, 75)
+      ~ '^[^/\\%[:cntrl:]\u0080-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+$'
+    and substr(storage_path, 75) !~ '^\.+$' and octet_length(storage_path) <= 329
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),

@@ -163,6 +163,20 @@ async def test_an_original_goes_with_its_row_whoever_deletes_that(service, files
         assert conn.execute("select count(*) from private.files_to_delete").fetchone() == (0,)
 
 
+async def test_a_path_at_which_nothing_can_lie_holds_up_no_other(service, files, clone, make_user, source):
+    scope = await make_user()
+    document = await service.upload(scope, source(), "a.txt")
+    with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+        conn.execute(
+            "insert into private.files_to_delete (storage_path, org_id, due_at) values (%s, %s, '-infinity')",
+            [f"{scope.org_id}/{uuid4()}/a%2Fb", scope.org_id],
+        )
+        conn.execute("delete from public.documents where id = %s", [document.id])
+        await service.delete_originals()
+        assert kept(files) == []
+        assert conn.execute("select count(*) from private.files_to_delete").fetchone() == (0,)
+
+
 async def test_an_original_whose_store_failed_or_whose_row_is_there_again(
     service, database, files, clone, make_user, source
 ):

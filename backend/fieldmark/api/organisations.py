@@ -215,7 +215,7 @@ async def update_organisation(body: OrganisationChange, scope: TheOrganisation, 
         return _organisation(await service.update(conn, scope.org_id, body.model_dump(exclude_none=True)))
 
 
-@router.delete("/api/organisations/{organisation_id}", status_code=204, responses=responses(401, 403, 404, 422))
+@router.delete("/api/organisations/{organisation_id}", status_code=204, responses=responses(401, 403, 404, 409, 422))
 async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
     """Give it up with all that is in it. It is out of everybody's sight at once. An owner may."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)

@@ -31,7 +31,7 @@ _BEFORE_FORMS = str.maketrans(
 )
 _AFTER_FORMS = str.maketrans(
     {
-        **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃", "-"),
+        **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃➖", "-"),
         **dict.fromkeys("‘’‚‛′ʼ`´", "'"),
         **dict.fromkeys("“”„‟″«»‹›", '"'),
         "٫": ".",  # the Arabic decimal separator has only this meaning, and the thousands separator only its own

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_YES: Final = "yes true ja oui si vero vrai ano tak evet sim はい 是"
+from fieldmark.domain.folding import fold
+
+_YES: Final = """
+yes true ja oui si vero vrai ano tak evet sim はい 是 да так igen ναι نعم כן हाँ 예 네 ใช่ 有
+"""
 _NO: Final = """
 no not none never false nein nicht kein keine keiner keinen non ne pas aucun falso faux nao nie hayir nej nee niet geen
-ei いいえ 否 without ohne sans sin unchecked unpaid
+ei いいえ 否 不 未 無 无 нет не ні nem οχι لا לא नहीं 아니오 아니요 khong tidak ไม่ without ohne sans sin unchecked unpaid
 """
 _TICKED: Final = "☑☒✓✔🗹🗸◉●■▣✅"
 _EMPTY: Final = "☐□○◯❏❑▢"
@@ -17,7 +21,15 @@ _CROSSED: Final = "✗✘❌"  # no beside a tick elsewhere, or itself the mark 
 _NEGATIONS: Final = frozenset(
     ["not", "nicht", "kein", "keine", "keinen", "never", "without", "ohne", "sans", "sin", "ne", "non"]
 )
-_WORDS: Final = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
+_WORDS: Final = {**dict.fromkeys(fold(_YES).split(), True), **dict.fromkeys(fold(_NO).split(), False)}
+# Answers only where they stand alone behind a question: Paid: N.
+_SHORT: Final = {
+    **dict.fromkeys(["y", "j", "o", "s", "1", "t", "da", "co"], True),
+    **dict.fromkeys(["n", "0", "f", "nu"], False),
+}
+_LAST_WORD = re.compile(r"(?:[:?] ?|(?<=[^\W_]) (?=[yn]\W*\Z))(?P<word>[^\W_]+)\W*\Z")
+# Neither yes nor no: a dash, or not applicable.
+_NEITHER = re.compile(r"[:?] ?-+ ?\Z|(?<!\w)n(?:/a|\.a\.?)(?!\w)")
 _TOKEN = re.compile(
     rf"(?P<ticked>[{_TICKED}]|[\[(] ?[x*✓✔✗] ?[\])])|(?P<empty>[{_EMPTY}]|\[ ?_* ?\])|[{_CROSSED}]|[^\W_]+"
 )
@@ -32,6 +44,11 @@ def answers_in(line: str) -> set[bool]:
     marks = [n for n, kind in enumerate(kinds) if kind != "word"]
     said: set[bool] = set()
     if not marks:
+        if _NEITHER.search(line):
+            return {True, False}
+        last = _LAST_WORD.search(line)
+        if last and last["word"] in _SHORT:
+            return {_SHORT[last["word"]]}
         return {_WORDS[one[0]] for one in tokens if one[0] in _WORDS}
     # A mark belongs to the yes or no behind it, or before it if the last of them has none behind.
     options = {n: _WORDS[one[0]] for n, one in enumerate(tokens) if kinds[n] == "word" and one[0] in _WORDS}
@@ -50,7 +67,8 @@ def answers_in(line: str) -> set[bool]:
 def is_answer(word: str) -> bool:
     """Whether a folded word is a yes, a no, a box, or only punctuation."""
     bare = word.strip(":;,.")
-    return bare in _WORDS or not any(character.isalnum() for character in bare) or bare in ("[x]", "(x)")
+    is_word = bare in _WORDS or bare in _SHORT or bare in ("n/a", "n.a", "[x]", "(x)")
+    return is_word or not any(character.isalnum() for character in bare)
 
 
 def is_negation(word: str) -> bool:

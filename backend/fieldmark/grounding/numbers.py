@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
 from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
 from fieldmark.grounding import units
-from fieldmark.grounding.units import CURRENCY_LETTERS, SCALES, SYMBOLS, UNIT_LETTERS, Mark
+from fieldmark.grounding.units import CURRENCY_LETTERS, SCALES, SCALES_BEGIN, SCALES_END, SYMBOLS, UNIT_LETTERS, Mark
 
 _BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _LETTERS_BEFORE = re.compile(r"[^\W\d_]{1,5}\Z")
@@ -25,31 +25,37 @@ _NO_DIGITS = {ord(mark): None for mark in f".,'· \n{HARD_SPACE}"}
 _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
+# Not any word: (page 75) is no loss.
+_CURRENCY_WORD = f"(?:{'|'.join(sorted(CURRENCY_LETTERS, key=len, reverse=True))})"
 _SIGN_BEFORE = re.compile(r"(?:^|[\s(:=*|\"])-[ \n]?\Z")
-_MINUS_WORD = re.compile(r"(?:(?<![^\W_])(?:minus|moins|menos|meno)[ \n]|[△▼][ \n]?)\Z")
+_MINUS_WORD = re.compile(
+    r"(?:(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)[ \n]|(?:[△▼▽⊖負负]|マイナス|(?<!\w)ー|\(-\))[ \n]?)\Z"
+)
+_MINUS_BEHIND = re.compile(rf"[ \n]?(?:[{SYMBOLS}]|{_CURRENCY_WORD}(?!\w))?[ \n]?(?:\(-\)|(?<=\S)-(?!\w))")
 _UNKNOWN_SIGN = re.compile(r"▲[ \n]?\Z")  # a loss in Japanese accounts, a rise elsewhere
 # The dash that belongs to a currency rather than to what stands before it: `EUR- 75,00`.
-_CURRENCY_MINUS = re.compile(
-    rf"(?:[{SYMBOLS}]|(?<![^\W_])(?:{'|'.join(sorted(CURRENCY_LETTERS, key=len, reverse=True))}))-[ \n]\Z"
-)
+_CURRENCY_MINUS = re.compile(rf"(?:[{SYMBOLS}]|(?<![^\W_]){_CURRENCY_WORD})-[ \n]\Z")
 _RANGE_BEFORE = re.compile(r"[\d%)][ \n]-[ \n]\Z")
-_CREDIT = re.compile(r"[ \n]?cr(?![^\W_])")
-_DEBIT = re.compile(r"[ \n]?(?:dr|db)(?![^\W_])")
-_CURRENCY_BEFORE = re.compile(rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|(?<![^\W_])[^\W\d_]{{1,4}}\.?)[ \n]?\Z")
-_CURRENCY_AFTER = re.compile(rf"\A[ \n]?(?:[{SYMBOLS}]|[^\W\d_]{{1,4}}(?![^\W_]))")
+_CREDIT = re.compile(r"[ \n]?(?:\(cr\.?\)|cr(?![^\W_]))")
+_DEBIT = re.compile(r"[ \n]?(?:\((?:dr|db)\.?\)|(?:dr|db)(?![^\W_]))")
+# What makes another number of the digits before it: 7 1/2, 7.5 × 10³, 12⁹⁹, 10³.
+_FRACTION = re.compile(r"[ \n](?P<part>\d{1,2})[/⁄](?P<of>\d{1,2})(?![\d/⁄]|[.,]\d)")
+_POWER_OF_TEN = re.compile(r"[ \n]?[x×*·][ \n]?10(?:\^|[ \n]?[-+]?\d)")
+_RAISED = re.compile(r"-?(?:\^\d)+")
+# At most, at least: then the number itself is not the value.
+_LIMIT_BEFORE = re.compile(r"(?:(?<![^\s(:])<[ \n]?|(?<![^\s(:])>|[≤≥≦≧][ \n]?|±[ \n]?)\Z")
+_CURRENCY_BEFORE = re.compile(rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|(?<![^\W_]){_CURRENCY_WORD}\.?)[ \n]?\Z")
+_CURRENCY_AFTER = re.compile(rf"\A[ \n]?(?:[{SYMBOLS}]|{_CURRENCY_WORD}(?![^\W_]))")
 # Letters that may be glued to a number.
 _GLUED = CURRENCY_LETTERS | UNIT_LETTERS | {"cr"} | {word for word, places in SCALES.items() if places is not None}
 _PERCENT = re.compile(r"\A[ \n]?([%‰])")
 # How the word before and the word behind a number begin that may say more of it than its digits.
-_SPEAKING_BEFORE = frozenset("-(<tkm△▼▲")
-_SPEAKING_AFTER = frozenset("-%‰)>kmtbcdl")
-# How a scale behind a number begins, and how one before it ends: `3 mio`, `teur 3`.
-_SCALES_BEGIN = frozenset("kmtbcl")
-_SCALES_END = frozenset("r€fd")
+_SPEAKING_BEFORE = frozenset("-(<>≤≥≦≧±tkmмマ△▼▽▲⊖ー負负")
+_SPEAKING_AFTER = SCALES_BEGIN | frozenset("-%‰()>cdx×*·")
 _DIGIT = re.compile(r"\d")
 _AROUND: Final = 24  # characters before and behind a number in which its currency or unit stands
 # From a value to how it is printed: in percent, per mille, thousands, lakhs, millions, crores, milliards.
-_MOVES: Final = (2, 3, -3, -5, -6, -7, -9)
+_MOVES: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
 _VALUE = re.compile(r"[^\d]{0,8}\d[\d.,'·\s\x1f]*[^\d]{0,16}[23]?")
 
 
@@ -221,7 +227,14 @@ def readings_at(
     """
     before = text[start - 1] if start else "\n"
     after = text[end] if end < len(text) else "\n"
-    alone = before == "\n" and after == "\n" and text[end + 1 : end + 2] not in _SPEAKING_AFTER
+    behind = text[end + 1 : end + 7].partition("\n")[0]
+    alone = (
+        before == "\n"
+        and after == "\n"
+        and behind[:1] not in _SPEAKING_AFTER
+        and behind[-1:] != "-"
+        and not ("/" in behind or "⁄" in behind)
+    )
     word = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : start]
     if alone and word[:1] not in _SPEAKING_BEFORE and word[-2:-1] != "-":
         return [Number(start, end, values)]
@@ -237,19 +250,26 @@ def readings_at(
     if before.isalpha() and after.isalpha() and before != "x" and after != "x" and before.isascii() and after.isascii():
         return []  # "KR3M" is neither three crowns nor three metres
     outer = _CURRENCY_BEFORE.sub("", head)
-    if _UNKNOWN_SIGN.search(outer):
+    close = "\n" not in tail[:1] or near(end)
+    if _UNKNOWN_SIGN.search(outer) or (_LIMIT_BEFORE.search(outer) and not (outer.endswith("<") and ">" in tail)):
         return []
-    negative = before == "-" or bool(_SIGN_BEFORE.search(outer)) or bool(_MINUS_WORD.search(outer))
+    if _makes_another(text[start:end], tail if close else ""):
+        return []
+    negative = before == "-" or bool(_SIGN_BEFORE.search(outer))
+    negative = negative or any(_MINUS_WORD.search(one) for one in (outer, head))
     beyond = _CURRENCY_AFTER.sub("", tail, count=1) if tail[:1] not in ("-", ")") else tail
-    if tail.startswith("-") or beyond.startswith("-"):
+    if (
+        tail.startswith("-")
+        or (beyond.startswith("-") and "\n" not in tail[:1])
+        or (close and _MINUS_BEHIND.match(tail))
+    ):
         negative = True
         end += 1 if tail.startswith("-") else 0
-    close = "\n" not in tail[:1] or near(end)
     line_before, line_after = _spaced(head), _spaced(tail) if close else ""
     minus = tuple(signed(value, True) for value in values)
     shifted: tuple[str, ...] = ()
     scale = None
-    if line_after.lstrip()[:1] in _SCALES_BEGIN or line_before.rstrip()[-1:] in _SCALES_END:
+    if line_after.lstrip()[:1] in SCALES_BEGIN or line_before.rstrip()[-1:] in SCALES_END:
         scale = units.scale_at(line_before, line_after)
     if scale is None and close and (credit := _CREDIT.match(tail)):
         # A credit: what somebody gets back, on a bill as in a ledger.
@@ -258,6 +278,8 @@ def readings_at(
         return []  # a minus at a bank, a plus in a ledger
     if scale is not None and scale[0] is None:
         return []
+    if scale is not None and "," in text[start:end] and units.is_unspaced_scale(line_after):
+        values = tuple(value for value in values if "." not in value)  # 1,234千円: never a comma of decimals
     if _RANGE_BEFORE.search(head):
         pass  # "10 - 15"
     elif (_CURRENCY_MINUS.search(head) and (before != "\n" or near(start - 1))) or (
@@ -275,12 +297,29 @@ def readings_at(
     letters = _LETTERS_AFTER.match(tail.lstrip())
     year = text[start:end].isdigit() and end - start == 4 and text[start : start + 2] in ("19", "20")
     beyond = _PERCENT.sub("", beyond, count=1) if percent else beyond
+    # ( 75.00 )
+    if close and beyond[:1] in (" ", "\n") and beyond[1:2] == ")":
+        beyond = beyond[1:]
+    if outer[-2:-1] == "(" and outer[-1] in " \n" and near(start - len(head) + len(outer) - 1):
+        outer = outer[:-1]
     for opening, closing in ("()", "<>"):
         if not negative and beyond.startswith(closing) and outer.endswith(opening):
             whole = Number(start - len(head) + len(outer) - 1, end + len(tail) - len(beyond) + 1, minus)
             remark = percent or year or (letters is not None and letters[0] in UNIT_LETTERS - CURRENCY_LETTERS)
             return [Number(start, end, values, shifted), whole] if remark else [whole]
     return [Number(start - 1 if before == "-" else start, end, values, shifted)]
+
+
+def _makes_another(body: str, tail: str) -> bool:
+    """Whether what stands close behind digits makes another number of them, of which they are only the beginning."""
+    if _POWER_OF_TEN.match(tail):
+        return True
+    if not body.isdigit():
+        return False
+    if raised := _RAISED.match(tail):
+        return body == "10" or raised[0].count("^") == 2  # a footnote has one digit, cents have two
+    fraction = _FRACTION.match(tail)
+    return fraction is not None and int(fraction["part"]) < int(fraction["of"]) in (2, 3, 4, 5, 6, 8, 10, 16, 32, 64)
 
 
 def _may_precede(head: str, before: str) -> bool:

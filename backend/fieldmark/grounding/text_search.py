@@ -30,6 +30,9 @@ _LONG: Final = 8
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 # A minus before a number, or the brackets of accounts around one, within a text.
 _MINUS = re.compile(r"(?<=\s)-(?=[$€£¥]?\d)|(?<=\s)\((?=[$€£¥]?\d[\d.,']*[.,]\d)")
+# What a number in a text is a number of, and whether it is only a limit: as much a part of it as its digits.
+_MARKS = re.compile(rf"[{units.SYMBOLS}%‰<>≤≥±]")
+_ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _NUMBER_MARKS = frozenset(".,'·:")
 _LETTERS_END = re.compile(r"[^\W\d_]*\Z")
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
@@ -189,8 +192,15 @@ class TextSearch:
             return True
         if _plus_and_hash_endings(printed) != _plus_and_hash_endings(folded):
             return False
+        if needle.isalpha() and len(needle) <= _SHORT and folded == f"{needle}-" and not printed.endswith("-"):
+            return False  # a rating: AA is not AA-
+        if _ADDRESS.fullmatch(folded) and folded not in printed.replace(" ", ""):
+            return False  # a-b@example.com and ab@example.com are two
         if not any(map(str.isdigit, needle)):
             return True
+        marks = _MARKS.findall(folded)
+        if marks and marks != _MARKS.findall(self._with_marks_around(printed, span)):
+            return False
         if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
             return False
         long = len(needle) >= _LONG
@@ -203,6 +213,16 @@ class TextSearch:
             if b.isspace() and not all(index.are_close(*pair) for pair in pairwise(indexes)):
                 return False
         return True
+
+    def _with_marks_around(self, printed: str, span: Span) -> str:
+        """What a span prints, with the words of marks alone that are next to it on its page: `$ 5`, `5 %`."""
+        index, indexes = self._index, span.indexes()
+        for at, behind in ((indexes[0] - 1, False), (indexes[-1] + 1, True)):
+            if 0 <= at < len(index.words) and index.page_of[at] == index.page_of[indexes[0]]:
+                word = index.folded[at]
+                if word and not _MARKS.sub("", word):
+                    printed = printed + word if behind else word + printed
+        return printed
 
     def _currency(self, folded: str, text: str) -> Candidates | None:
         """The candidates for a currency that is printed in another way than it is written. At a symbol that others

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
+from fieldmark.domain.folding import fold
+
 Codes: TypeAlias = frozenset[str]
 
 _DOLLARS: Final = "USD CAD AUD NZD SGD HKD TWD MXN ARS CLP COP JMD TTD BBD BSD BZD FJD GYD NAD XCD"
@@ -84,16 +86,36 @@ _PRINTINGS: Final = {
     "fcfa": "XAF XOF",
     "dhs": "AED MAD",
     "ksh": "KES",
+    "₾": "GEL",
+    "৳": "BDT",
+    "₼": "AZN",
+    "֏": "AMD",
+    "៛": "KHR",
+    "₭": "LAK",
+    "₿": "BTC",
+    "ден": "MKD",
+    "дин": "RSD",
+    "din": "RSD",
+    "dm": "DEM",
     # A hundredth is another amount.
     "¢": "cent",
     "ct": "cent",
     "cts": "cent",
     "cent": "cent",
     "cents": "cent",
+    "pence": "cent",
+    "rappen": "cent",
+    "centimes": "cent",
+    "groszy": "cent",
+    "коп": "cent",
 }
 _ISO: Final = """
 EUR USD GBP CHF JPY CNY INR MYR SGD HKD TWD KRW AUD NZD CAD MXN BRL ARS CLP COP PEN SEK NOK DKK ISK PLN CZK HUF RON BGN
 RSD RUB UAH TRY ILS AED SAR QAR KWD BHD OMR EGP MAD TND ZAR NGN KES GHS THB VND IDR PHP PKR BDT LKR NPR
+AFN AMD AOA AWG AZN BAM BBD BIF BMD BND BOB BSD BTN BWP BYN BZD CDF CRC CVE DJF DOP DZD ERN ETB FJD FKP GEL GIP GMD GNF
+GTQ GYD HNL HTG IQD IRR JMD JOD KGS KHR KMF KPW KYD KZT LAK LBP LRD LSL LYD MDL MGA MKD MMK MNT MRU MUR MVR MWK MZN NAD
+NIO PAB PGK PYG RWF SBD SCR SDG SHP SLE SRD SSP STN SVC SYP SZL TJS TMT TTD TZS UGX UYU UZS VES VUV WST XAF XCD XOF XPF
+YER ZMW ZWL DEM FRF ITL ESP NLG ATS BEF
 """
 _ISO_CODES: Final = frozenset(_ISO.split())
 _MOST_PLACES: Final = 10_000
@@ -169,16 +191,46 @@ _ORDINARY_WORDS: Final = frozenset(_ORDINARY.split())
 CASED: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
 
 # By how many places a word behind a number moves its point. None: it does, and nobody can tell by how many.
+_SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
+    (3, "k tsd thsd thousand tausend mila mille duizend tusen tusind tuhat tuhatta ezer mie mii tys tis tisic ribu"),
+    (3, "nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
+    (5, "lakh lakhs lac लाख"),
+    (6, "mio mln mn million millions millionen millioner millones milioni millon milion miliony milionow milionu"),
+    (6, "milioane mill milj miljon miljoner miljoen miljoonaa milhao milhoes milyon juta trieu millio"),
+    (6, "млн миллион миллиона миллионов мільйон мільйонів εκατ εκατομμυρια مليون ملايين מיליון"),
+    (7, "crore crores करोड़"),
+    (8, "억"),
+    (9, "mrd mld mlrd mia bn milliard milliards milliarde milliarden milliarder miliardi miliard miliarde miliardow"),
+    (9, "miljard miljarden miljarder miljardia milyar miliar ty bilhao bilhoes млрд миллиард миллиарда миллиардов"),
+    (9, "мільярд мільярдів δισ مليار מיליארד"),
+    (4, "만"),
+    (None, "mm b bil billion billions billionen trillion tn mil md mds bin"),
+)
 SCALES: Final[Mapping[str, int | None]] = {
-    **dict.fromkeys(("k", "tsd", "thsd", "thousand", "tausend", "mila"), 3),
-    **dict.fromkeys(("lakh", "lakhs", "lac"), 5),
-    **dict.fromkeys(("mio", "mln", "mn", "million", "millions", "millionen", "millones", "milioni", "millon"), 6),
-    **dict.fromkeys(("crore", "crores"), 7),
-    **dict.fromkeys(("mrd", "mld", "mlrd", "bn", "milliard", "milliards", "milliarde", "milliarden", "miliardi"), 9),
-    **dict.fromkeys(("mm", "b", "bil", "billion", "billions", "billionen", "trillion", "tn", "mil"), None),
+    fold(word): places for places, words in _SCALE_WORDS for word in words.split()
+}
+# The same in scripts without spaces, where anything may stand behind: `3万円`. More digits there make a longer number.
+_UNSPACED_SCALES: Final[Mapping[str, int | None]] = {
+    fold(word): places
+    for word, places in {
+        **dict.fromkeys(("千", "仟", "พัน"), 3),
+        **dict.fromkeys(("万", "萬", "หมื่น"), 4),
+        **dict.fromkeys(("十万", "แสน"), 5),
+        **dict.fromkeys(("百万", "百萬", "ล้าน"), 6),
+        **dict.fromkeys(("千万", "千萬"), 7),
+        **dict.fromkeys(("億", "亿"), 8),
+        "兆": None,
+    }.items()
 }
 # Before a number, with the currency in one word.
-_SCALED_CURRENCIES: Final = {"teur": 3, "keur": 3, "t€": 3, "k€": 3, "meur": 6, "tchf": 3, "kchf": 3, "tusd": 3}
+_SCALED_CURRENCIES: Final = {
+    **{f"{scale}{money}": 3 for scale in "tk" for money in ("eur", "€", "chf", "usd", "gbp", "sek", "nok", "dkk")},
+    **{f"m{money}": 6 for money in ("eur", "€", "chf", "usd", "gbp", "sek", "nok", "dkk", "kr")},
+    "tkr": 3,
+}
+# How a scale behind a number begins, and how one before it ends: `3 mio`, `teur 3`.
+SCALES_BEGIN: Final = frozenset(word[0] for word in [*SCALES, *_UNSPACED_SCALES, *_SCALED_CURRENCIES])
+SCALES_END: Final = frozenset(word[-1] for word in [*_SCALED_CURRENCIES, *_UNSPACED_SCALES])
 
 CURRENCY_LETTERS: Final = frozenset(
     [*(printing for printing in _CODES if printing.isalpha()), *(one for one in _SCALED_CURRENCIES if one.isalpha())]
@@ -187,7 +239,7 @@ CURRENCY_LETTERS: Final = frozenset(
 UNIT_LETTERS: Final = frozenset(
     spelling for spelling in _UNIT_OF if spelling.isalnum() and (spelling not in "adstvw" and len(spelling) < 6)
 )
-SYMBOLS: Final = "$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮"
+SYMBOLS: Final = "$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮₾৳₼֏៛₭₿"
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -201,10 +253,18 @@ _SCALE_OF_MONEY = rf"(?:{_any_of([*SCALES, 'm', 't'])})"
 _UNIT = rf"(?:{_any_of(_UNIT_OF)})"
 _BEFORE = re.compile(rf"(?<![^\W\d_])(?P<currency>{_CURRENCY})[.:]?(?P<gap> ?)[-+(<]?[ ]?\Z")
 _SCALED_BEFORE = re.compile(rf"(?<![^\W_])(?P<word>{_any_of(_SCALED_CURRENCIES)})[.:]? ?[-(]?\Z")
-_PER = r"(?P<per>/[^\W\d_]{1,5})?"
+_SCALED_AFTER = re.compile(rf"[ ]?(?P<word>{_any_of(_SCALED_CURRENCIES)})(?![^\W_])")
+_UNSPACED_BEFORE = re.compile(rf"\d ?(?:{_any_of(_UNSPACED_SCALES)})\Z")
+_UNSPACED_AFTER = re.compile(rf"[ ]?(?P<scale>{_any_of(_UNSPACED_SCALES)})(?P<more>[ ]?\d)?")
+_PER = r"(?P<per>/[^\W\d_]{1,5}(?:\^?[23])?)?"
+# Behind a unit that is only part of one: mm², kg / m, 5 ft 11 in.
+_MORE_OF_UNIT = (
+    rf"(?![^\W_]|\^|[ ]?/[ ]?(?:{_UNIT})(?![^\W_])"
+    r"|[ ]?\d{1,2}(?:[.,]\d+)?[ ]?(?:oz|in|inch|inches|min|mins|sec|s)(?![^\W_]))"
+)
 _AFTER = re.compile(
     rf"(?P<gap>[ ]?)(?:(?P<scale>{_SCALE_OF_MONEY})(?![^\W\d_])\.?[ ]?(?P<scaled>{_CURRENCY})"
-    rf"|(?:(?:{_SCALE})(?![^\W\d_])\.?[ ]?)?(?P<unit>{_UNIT}){_PER}(?![^\W_])"
+    rf"|(?:(?:{_SCALE})(?![^\W\d_])\.?[ ]?)?(?P<unit>{_UNIT}){_PER}{_MORE_OF_UNIT}"
     rf"|(?P<currency>{_CURRENCY})|(?P<word>{_SCALE_OF_MONEY})(?![^\W_])\.?)?"
 )
 _SCALE_AFTER = re.compile(rf"[ ]?(?P<scale>{_SCALE})(?![^\W_])\.?")
@@ -240,6 +300,12 @@ class Agreement(IntEnum):
     NONE = 2
 
 
+def _per(printed: str | None) -> str:
+    """What a unit is counted by, in one spelling: `/m3` of `/m³`."""
+    one = printed[1:].replace("^", "") if printed else ""
+    return f"/{_UNIT_OF.get(one, one)}" if one else ""
+
+
 def codes_of(printing: str) -> Codes | None:
     """The codes that a folded printing of a currency may mean; None for what is no currency."""
     codes = _CODES.get(printing)
@@ -257,6 +323,14 @@ def scale_at(before: str, after: str) -> tuple[int | None, int] | None:
     found = _SCALED_BEFORE.search(before)
     if found:
         return _SCALED_CURRENCIES[found["word"]], 0
+    if _UNSPACED_BEFORE.search(before):
+        return None, 0  # the 5000 of 3万5000
+    found = _SCALED_AFTER.match(after)
+    if found:
+        return _SCALED_CURRENCIES[found["word"]], found.end()
+    found = _UNSPACED_AFTER.match(after)
+    if found:
+        return None if found["more"] else _UNSPACED_SCALES[found["scale"]], found.end()
     money = _BEFORE.search(before)
     found = (_SCALE_OF_MONEY_AFTER if money else _SCALE_AFTER).match(after)
     if found is None and not money:
@@ -271,6 +345,11 @@ def scale_at(before: str, after: str) -> tuple[int | None, int] | None:
     return SCALES.get(found["scale"]), found.end()
 
 
+def is_unspaced_scale(after: str) -> bool:
+    """Whether what stands behind a number begins with a scale of a script without spaces."""
+    return _UNSPACED_AFTER.match(after) is not None
+
+
 def read(before: str, after: str) -> Mark:
     """The mark of a number on a line, by the folded text before and behind it."""
     left, right = _BEFORE.search(before), _AFTER.match(after)
@@ -280,7 +359,7 @@ def read(before: str, after: str) -> Mark:
         unit = _UNIT_OF[right["unit"]]
         # `ft` and `m`: a unit behind a number, unless a currency stands before it.
         if not (left and right["unit"] in _CODES):
-            return Mark(None, unit + (f"/{_UNIT_OF.get(per[1:], per[1:])}" if per else ""))
+            return Mark(None, unit + _per(per))
     one = codes_of(left["currency"]) if left else None
     behind = right["currency"] or right["scaled"]
     other = codes_of(behind) if behind else None
@@ -344,7 +423,7 @@ def mark_of(before: str, after: str) -> Mark | None:
         if before:
             return None
         per = found["per"]
-        return Mark(None, _UNIT_OF[found["unit"]] + (f"/{_UNIT_OF.get(per[1:], per[1:])}" if per else ""))
+        return Mark(None, _UNIT_OF[found["unit"]] + _per(per))
     printing = found["currency"] or found["scaled"]
     if printing:
         behind = codes_of(printing)

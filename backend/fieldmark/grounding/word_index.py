@@ -126,6 +126,8 @@ class WordIndex:
     def dates(self) -> dict[dates.Day, list[tuple[int, int]]]:
         found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
         for start, end, days in dates.find_dates(self.folded_stream.text):
+            if not self._is_read_together(start, end):
+                continue
             for day in days:
                 found[day].append((start, end))
         return found
@@ -133,6 +135,16 @@ class WordIndex:
     @cached_property
     def times(self) -> list[tuple[int, int, tuple[dates.TimeOfDay, ...]]]:
         return list(dates.find_times(self.folded_stream.text))
+
+    def _is_read_together(self, start: int, end: int) -> bool:
+        """Whether the words of a folded text are next to each other, and not in two cells of a line or on two pages."""
+        printed = self.folded_stream
+        first, last = bisect_right(printed.starts, start) - 1, bisect_right(printed.starts, end - 1) - 1
+        return self.page_of[first] == self.page_of[last] and all(
+            not layout.on_same_line(self.words[at], self.words[at + 1])
+            or layout.are_adjacent(self.words[at], self.words[at + 1], _WIDEST_SPACE_TO_A_UNIT)
+            for at in range(first, last)
+        )
 
     def page_text(self, page: int) -> str:
         """The folded words of a page, with a space between two."""

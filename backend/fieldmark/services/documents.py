@@ -27,6 +27,7 @@ from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import (
     Conflict,
     DocumentFailed,
+    Invalid,
     NotFound,
     PasswordProtected,
     QueueFull,
@@ -303,7 +304,10 @@ class DocumentService:
             async with self._database.as_service() as conn:
                 paths = await documents.files_to_delete(conn, FILES_A_BATCH)
             for path in paths:
-                await self._files.remove(path)
+                try:
+                    await self._files.remove(path)
+                except Invalid:  # nothing lies there; and no path of one organisation holds up those of others
+                    log.warning("a stored path is none", code=Invalid.code)
             async with self._database.as_service() as conn:
                 await documents.files_deleted(conn, paths)
             if len(paths) < FILES_A_BATCH:

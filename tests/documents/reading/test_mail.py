@@ -28,7 +28,7 @@ def attached(source: bytes) -> list[tuple[str, bytes]]:
 
 def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
     mail = message()
-    mail.add_alternative("<p>rich</p>", subtype="html")
+    mail.add_alternative("<p>Guten Tag,<table><tr><td>Total:<td>19,50 €</table>", subtype="html")
     mail.add_attachment(b"0123456789", maintype="application", subtype="pdf", filename="RE-1.pdf")
     assert lines_of(bytes(mail)) == [
         "From: Ann Grün <ann@example.com>",
@@ -45,7 +45,7 @@ def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
 
 def test_a_logo_in_the_text_is_named_and_no_attachment_but_a_photograph_is_one() -> None:
     mail = message()
-    mail.add_alternative("<p>rich <img src='cid:logo'><img src='cid:photo'>", subtype="html")
+    mail.add_alternative("<p>Total <img src='cid:logo'><img src='cid:photo'>", subtype="html")
     rich = mail.get_payload()[1]
     rich.add_related(b"l" * 100, "image", "png", cid="<logo>", filename="logo.png")
     rich.add_related(b"p" * (SMALL_PICTURE + 1), "image", "jpeg", cid="<photo>", filename="photo.jpg")
@@ -80,7 +80,7 @@ Content-Type: multipart/mixed; boundary=i
 --i
 Content-Type: text/html
 
-rich
+<b>plain</b>
 --i
 Content-Type: application/pdf; name=a.pdf
 
@@ -94,6 +94,22 @@ and a footer
 """
     assert lines_of(source)[2:4] == ["plain", "and a footer"]
     assert attached(source) == [("a.pdf", b"%PDF")]
+
+
+def test_the_html_that_a_mail_program_shows_is_read_where_it_says_more() -> None:
+    told = "Your mail program shows no HTML."
+    for shown, more in (
+        (f"<p>{told} <p>Invoice RE-7<table><tr><td>Total<td>19,50</table>", ["Invoice RE-7", "Total   19,50"]),
+        ("<p>Your mail program shows no HTML. 7", ["Your mail program shows no HTML. 7"]),  # only a number more
+        ("<p>Your <b>mail program</b> shows<br>no HTML.", []),
+        ("<p style='display:none'>Total 19,50</p>", []),
+    ):
+        mail = EmailMessage()
+        mail["From"] = "a@example.com"
+        mail.set_content(told)
+        mail.add_alternative(shown, subtype="html")
+        lines = lines_of(bytes(mail))
+        assert lines[2] == told and [line for line in lines[3:] if line and line != told] == more
 
 
 def test_an_html_body_is_read_where_there_is_no_other() -> None:

@@ -14,9 +14,14 @@ from fieldmark.errors import Unreadable
 HEAD: dict[int, str | bytes] = {SENDER: "ann@example.com", SUBJECT: "Rechnung für März"}
 
 
+def test_the_html_that_a_mail_program_shows_is_read_where_it_says_more() -> None:
+    mail = read_msg(msg({**HEAD, BODY: "This mail has HTML.", HTML: b"<p>Total: 19"}, []))
+    assert mail.parts[0][3:] == ["This mail has HTML.", "Total: 19"]
+
+
 def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
     source = msg(
-        {**HEAD, BODY: "Guten Tag,\r\nTotal:\t19,50 €\r\n", HTML: b"<p>rich"},
+        {**HEAD, BODY: "Guten Tag,\r\nTotal:\t19,50 €\r\n", HTML: b"<p>Guten Tag"},
         [{FILE_NAME: "../RE-1.pdf", CONTENT: b"%PDF" * 2000}],
     )
     mail = read_msg(source)

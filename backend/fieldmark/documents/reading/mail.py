@@ -13,7 +13,7 @@ from functools import partial
 from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
-from fieldmark.documents.reading.text import decode
+from fieldmark.documents.reading.text import decode, says_more
 from fieldmark.errors import OverLimit
 
 importlib.import_module("email.generator")  # email does when a mail is written, which is after lockdown
@@ -26,7 +26,7 @@ _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
 def read_mail(data: bytes) -> Container:
-    """The mail: its plain text, or the HTML where there is no other; the names of its attachments; and these."""
+    """The mail: its plain text, and its HTML where that says more; the names of its attachments; and these."""
     message = BytesParser(policy=default).parsebytes(data)
     lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]
     lines.append("")
@@ -60,7 +60,11 @@ def _found(part: EmailMessage) -> _Found:
             return _Found([text for one in inner for text in one.texts], files)
         said = [one.texts for one in inner if _says_something(one.texts)]
         plain = [texts for texts in said if all(text.get_content_type() == "text/plain" for text in texts)]
-        return _Found([*plain, *said, []][0], files)
+        read = [*plain, *said, []][0]
+        # What a mail program shows is the last. The first may be "Your program shows no HTML" and no more.
+        if said and said[-1] is not read and says_more(_body(said[-1]), _body(read)):
+            read = [*read, *said[-1]]
+        return _Found(read, files)
     is_text = kind in ("text/plain", "text/html")
     if is_text and part.get_content_disposition() != "attachment" and not part.get_filename():
         return _Found([part])

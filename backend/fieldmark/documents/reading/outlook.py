@@ -12,18 +12,22 @@ from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.mail import SMALL_PICTURE
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
+from fieldmark.documents.reading.text import says_more
 from fieldmark.errors import Damaged, OverLimit
 
 _CONTENT_ID = 0x3712  # the property by which the HTML of a mail names a picture
 
 
 def read_msg(data: bytes) -> Container:
-    """The mail: its plain text, or the HTML where there is no other; the names of its attachments; and these."""
+    """The mail: its plain text, and its HTML where that says more; the names of its attachments; and these."""
     message = Message.load(data)
     plain, rich = message.body or "", message.html_body or ""
     if not message.subject and not plain and not rich and not message.sender:
         raise Damaged("The file is not an Outlook message: it has neither sender, subject nor text.")
-    body = Part(map(expand_tabs, plain.splitlines())) if plain.strip() else html_lines(rich)
+    body = Part(map(expand_tabs, plain.splitlines()))
+    shown = html_lines(rich) if rich.strip() else Part()
+    if says_more(shown, body):
+        body = Part([*body, *shown], shown.hidden) if plain.strip() else shown
     attached: list[Attachment] = []
     pictures: list[Attachment] = []
     for one in message.attachments:

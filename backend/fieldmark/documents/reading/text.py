@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs
 from fieldmark.documents.reading.sniff import BYTE_ORDER_MARKS
@@ -13,6 +14,8 @@ from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 _DELIMITERS = ",;\t|"
 _SAMPLE = 100_000  # bytes, by which the encoding is judged
 _MOST_ACCENTS = 0.3  # of the letters
+_MOST_MISSING = 0.1  # of the words of one text in another that says the same
+_WORD = re.compile(r"[^\W_]{2,}|\d")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
@@ -27,6 +30,13 @@ def decode(data: bytes, declared: str | None = None) -> str:
         except (LookupError, ValueError):
             continue
     return data.decode("cp1252", "replace")
+
+
+def says_more(one: Iterable[str], other: Iterable[str]) -> bool:
+    """Whether a text has what another lacks: a number, or more than a few of its words."""
+    said, known = [set(_WORD.findall("\n".join(lines).casefold())) for lines in (one, other)]
+    missing = said - known
+    return any(map(str.isdigit, "".join(missing))) or len(missing) > _MOST_MISSING * len(said)
 
 
 def encoding_warnings(data: bytes) -> list[ReadingWarning]:
