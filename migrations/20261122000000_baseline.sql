@@ -414,7 +414,11 @@ declare
 begin
   if auth.uid() is null then
     raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  elsif p_org_id is null or p_org_id not in (select private.my_org_ids()) then
+  end if;
+  -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
+  perform from public.organisations
+  where id = p_org_id and id in (select private.my_org_ids()) for no key update;
+  if p_org_id is null or p_org_id not in (select private.my_org_ids()) then
     raise exception 'There is no such organisation.' using errcode = 'PT404';
   elsif p_org_id not in (select private.my_writable_org_ids()) then
     raise exception 'A viewer makes no keys.' using errcode = 'PT403', detail = 'read_only';
@@ -440,7 +444,6 @@ begin
   elsif found and v_parent.expires_at is not null and coalesce(p_expires_at > v_parent.expires_at, true) then
     raise exception 'A key cannot make one that outlives it.' using errcode = 'PT422';
   end if;
-  perform from public.organisations where id = p_org_id for no key update;
   if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
     raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
       using errcode = 'PT409', detail = 'too_many';

@@ -336,6 +336,19 @@ def test_nobody_joins_by_an_invitation_whose_maker_is_removed_meanwhile(pair: Pa
     assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT410", "invitation_revoked")
 
 
+def test_no_key_is_made_by_whoever_is_removed_meanwhile(pair: Pair) -> None:
+    org, owner, maker = pair.house.second_org, pair.house.owner, pair.house.colleague
+
+    def makes(connection: psycopg.Connection) -> None:
+        become(connection, "authenticated", {"sub": str(maker)})
+        connection.execute("select create_api_key(%s, 'kept', '{documents:read}')", [org])
+
+    with pytest.raises(psycopg.DatabaseError) as refused:
+        pair.meanwhile(of_second(pair, owner, "select remove_member(%s, %s)", org, maker), makes)
+    assert refused.value.sqlstate == "PT404"
+    assert pair.watch.execute("select from api_keys where name = 'kept'").fetchall() == []
+
+
 def test_nobody_joins_an_organisation_that_is_given_up_meanwhile(pair: Pair) -> None:
     def joins(connection: psycopg.Connection) -> None:
         become(connection, "authenticated", {"sub": str(pair.house.newcomer)})
