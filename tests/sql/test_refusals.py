@@ -55,6 +55,57 @@ def test_a_key_has_scopes_that_there_are(doors: Doors, house: House) -> None:
             assert refusal(connection, statement, org=house.org, scopes=scopes)[0] == "PT422"
 
 
+@pytest.mark.parametrize("days", [0, 91, None])
+def test_an_invitation_holds_for_1_to_90_days(doors: Doors, house: House, days: int | None) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        statement = "select invite(%(org)s, 'viewer', null, %(days)s)"
+        assert refusal(connection, statement, org=house.org, days=days)[0] == "PT422"
+        assert connection.execute(statement, {"org": house.org, "days": 90}).fetchone() is not None
+
+
+@pytest.mark.parametrize("name", ["", "n" * 201, None])
+def test_a_key_has_a_name(doors: Doors, house: House, name: str | None) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        statement = "select create_api_key(%(org)s, %(name)s, '{documents:read}')"
+        assert refusal(connection, statement, org=house.org, name=name)[0] == "PT422"
+        assert connection.execute(statement, {"org": house.org, "name": "n" * 200}).fetchone() is not None
+
+
+def test_so_many_invitations_wait_and_no_more(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        connection.execute(
+            """insert into invitations (org_id, created_by, role, hash, expires_at)
+               select %s, %s, 'viewer', sha256(n::text::bytea), now() + interval '1 day'
+               from generate_series(1, 1000 - (
+                 select count(*)::integer from invitations
+                 where org_id = %s and accepted_at is null and revoked_at is null and expires_at > now())) as n""",
+            [house.org, house.owner, house.org],
+        )
+        become(connection, "authenticated", claims(house.owner, house))
+        statement = "select invite(%(org)s, 'viewer')"
+        assert refusal(connection, statement, org=house.org) == ("PT409", "too_many")
+        connection.execute("reset role")
+        connection.execute("update invitations set revoked_at = now() where hash = sha256('1')")
+        become(connection, "authenticated", claims(house.owner, house))
+        assert connection.execute(statement, {"org": house.org}).fetchone() is not None
+
+
+def test_a_user_gives_up_so_many_organisations_at_a_time_and_no_more(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", {"role": "authenticated", "sub": str(house.owner)})
+        for number in range(21):
+            row = connection.execute("select create_organisation(%s)", [f"No. {number}"]).fetchone()
+            assert row is not None
+            if number < 20:
+                connection.execute("select delete_organisation(%s)", [row[0]])
+            else:
+                assert refusal(connection, "select delete_organisation(%(org)s)", org=row[0]) == ("PT409", "too_many")
+        connection.execute("reset role")
+        connection.execute("delete from private.departing_organisations")
+        become(connection, "authenticated", {"role": "authenticated", "sub": str(house.owner)})
+        connection.execute("select delete_organisation(%s)", [row[0]])
+
+
 def test_an_organisation_has_so_many_keys_and_no_more(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         become(connection, "authenticated", claims(house.owner, house))
@@ -89,3 +140,13 @@ def test_a_run_is_deleted_by_itself_once_it_has_ended_and_is_no_part_of_another(
             assert ledger.row(run, "id") is not None
         connection.execute("select delete_run(%s)", [whole])
         assert ledger.row(part, "id") is None
+
+
+@pytest.mark.parametrize("changes", ["{}", "[]", "null", None, str([1] * 1001)])
+def test_many_changes_are_a_list_of_some(doors: Doors, house: House, changes: str | None) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        statement = "select update_extraction_fields(%(extraction)s, %(changes)s)"
+        given = {"extraction": house.extraction, "changes": changes}
+        assert refusal(connection, statement, **given)[0] == "PT422"
+        one = {"extraction": house.extraction, "changes": '[{"path": ["total"], "value": 13}]'}
+        assert connection.execute(statement, one).fetchone() is not None
