@@ -50,6 +50,11 @@ def attributes(span: Span) -> dict:
     return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
 
 
+def spans_of(received: list[bytes]) -> list[Span]:
+    requests = [ExportTraceServiceRequest.FromString(body) for body in received]
+    return [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
+
+
 async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
     environments = []
 
@@ -69,10 +74,9 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
             run = fieldmark.only_run()
 
     assert received and CANARY.encode() not in b"".join(received)
-    requests = [ExportTraceServiceRequest.FromString(body) for body in received]
-    resource = requests[0].resource_spans[0].resource
+    resource = ExportTraceServiceRequest.FromString(received[0]).resource_spans[0].resource
     assert "fieldmark" in [a.value.string_value for a in resource.attributes if a.key == "service.name"]
-    spans = [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
+    spans = spans_of(received)
     by_id = {span.span_id: span for span in spans}
 
     (whole,) = [span for span in spans if span.name == "run"]
@@ -96,6 +100,33 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
     assert environments and all(environment["HOME"] for environment in environments)
     names = {name for environment in environments for name in environment}
     assert not [name for name in names if "TRACE" in name.upper() or name.startswith("OTEL")]
+
+
+async def test_each_model_call_names_its_model(commands):
+    fields, done = {"vendor": CANARY}, {"summary": "Done."}
+    first = [
+        call("identify_document", {"document_type": "invoice", "confidence": 0.9}),
+        call("extract_fields", {"fields": fields, "confidences": {"vendor": 0.1}}),
+        call("complete_extraction", done),
+    ]
+    second = [
+        call("extract_fields", {"fields": fields, "confidences": {"vendor": 0.9}}),
+        call("complete_extraction", done),
+    ]
+    scripts = {"claude-haiku-5-5": Script([first]), "claude-sonnet-5": Script([second])}
+
+    async def answer(body):
+        return await scripts[body["model"]](body)
+
+    received: list[bytes] = []
+    async with (
+        collector(received) as url,
+        commands(answer, OTEL_EXPORTER_OTLP_ENDPOINT=url, FIELDMARK_MODELS=",".join(scripts)) as fieldmark,
+    ):
+        ended = await fieldmark.run("extract", fieldmark.file(f"Vendor: {CANARY}\n"))
+        assert ended.code == 0, ended.err
+    answers = sorted((s for s in spans_of(received) if s.name == "model call"), key=lambda s: s.start_time_unix_nano)
+    assert [attributes(span)["gen_ai.request.model"] for span in answers] == list(scripts)
 
 
 async def test_a_collector_that_is_away_keeps_nobody(commands):

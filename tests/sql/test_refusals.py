@@ -55,6 +55,14 @@ def test_a_key_has_scopes_that_there_are(doors: Doors, house: House) -> None:
             assert refusal(connection, statement, org=house.org, scopes=scopes)[0] == "PT422"
 
 
+@pytest.mark.parametrize("name", ["", "n" * 201, None])
+def test_an_organisation_has_a_name(doors: Doors, house: House, name: str | None) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        statement = "select create_organisation(%(name)s)"
+        assert refusal(connection, statement, name=name)[0] == "PT422"
+        assert connection.execute(statement, {"name": "n" * 200}).fetchone() is not None
+
+
 @pytest.mark.parametrize("days", [0, 91, None])
 def test_an_invitation_holds_for_1_to_90_days(doors: Doors, house: House, days: int | None) -> None:
     with doors.as_front_end(house.owner) as connection:

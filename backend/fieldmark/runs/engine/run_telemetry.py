@@ -31,12 +31,14 @@ def run_telemetry(metrics: Metrics, run: RunRow, model: str) -> Generator[RunTel
 
 
 class RunTelemetry:
-    """An observer of one attempt, which the runner and the permission hook tell the rest of what happens."""
+    """An observer of one attempt, which the runner and the permission hook tell the rest of what happens.
+
+    `model` is the one that is asked from now on."""
 
     def __init__(self, metrics: Metrics, agent: str, model: str, current: Span) -> None:
         self._metrics = metrics
         self._agent = agent
-        self._model = model
+        self.model = model
         self._span = current
         self._begun = time.monotonic()
         self._model_call: _ModelCall | None = None
@@ -47,7 +49,7 @@ class RunTelemetry:
         match part:
             case MessageStarted():
                 self._cut_off()
-                self._model_call = _ModelCall(self._model)
+                self._model_call = _ModelCall(self.model)
                 self._model_call.add(part.counts)
             case MessageChanged() if self._model_call is not None:
                 self._model_call.add(part.counts)

@@ -286,11 +286,12 @@ class Runner:
         hands_over = turns > 1 and limits.hands_over(run)  # with the last of its turns a model ends what it can
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
         start, told, stale_call = await self._start(context, sessions)
+        telemetry.model = limits.model_of(run)
         wanted = Attempt(
             context=context,
             agent=AGENTS[run.agent],
             policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
-            model=limits.model_of(run),
+            model=telemetry.model,
             # The meter counts those of a second model alone, so that its CLI can be one that was kept.
             turns=limits.max_turns if run.handed_over is not None and run.max_turns is None else turns,
             # The first of two leaves the second half of them.
