@@ -652,6 +652,14 @@ CASES = [
         "insert into run_watchers (run_id, channel, org_id, until) values (%(run)s, 'mine', %(org)s, now())",
         READING,
     ),
+    # Without a condition no policy for reading has a say. (The stranger's organisation has one, too.)
+    Case(
+        "run_watchers",
+        "update",
+        "all that there are",
+        "update run_watchers set until = now()",
+        READING | {"service: stranger"},
+    ),
     Case(
         "run_watchers",
         "insert",

@@ -50,7 +50,7 @@ def test_a_key_has_scopes_that_there_are(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         become(connection, "authenticated", claims(house.owner, house))
         assert new_key(connection, house, "documents:read", "usage:read")
-        for scopes in (["documents:read", "documents:all"], [None]):
+        for scopes in (["documents:read", "documents:all"], [None], []):
             statement = "select create_api_key(%(org)s, 'k', %(scopes)s::text[])"
             assert refusal(connection, statement, org=house.org, scopes=scopes)[0] == "PT422"
 
@@ -61,6 +61,14 @@ def test_an_organisation_has_a_name(doors: Doors, house: House, name: str | None
         statement = "select create_organisation(%(name)s)"
         assert refusal(connection, statement, name=name)[0] == "PT422"
         assert connection.execute(statement, {"name": "n" * 200}).fetchone() is not None
+
+
+@pytest.mark.parametrize("email", ["", "ab", "a@b@c", "a b@c", "a@", "a" * 320 + "@b"])
+def test_who_is_invited_by_mail_has_an_address(doors: Doors, house: House, email: str) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        statement = "select invite(%(org)s, 'viewer', %(email)s)"
+        assert refusal(connection, statement, org=house.org, email=email)[0] == "PT422"
+        assert connection.execute(statement, {"org": house.org, "email": "a@b"}).fetchone() is not None
 
 
 @pytest.mark.parametrize("days", [0, 91, None])
