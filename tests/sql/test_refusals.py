@@ -158,7 +158,9 @@ def test_a_run_is_deleted_by_itself_once_it_has_ended_and_is_no_part_of_another(
         assert ledger.row(part, "id") is None
 
 
-@pytest.mark.parametrize("changes", ["{}", "[]", "null", None, str([1] * 1001)])
+@pytest.mark.parametrize(
+    "changes", ["{}", "[]", "null", None, str([1] * 1001), "[1]", '[{"path": ["total"]}]', '[{"value": 1}]']
+)
 def test_many_changes_are_a_list_of_some(doors: Doors, house: House, changes: str | None) -> None:
     with doors.as_front_end(house.owner) as connection:
         statement = "select update_extraction_fields(%(extraction)s, %(changes)s)"
