@@ -72,6 +72,51 @@ async def test_extractions(serve):
         assert await listed(served, at, to_check="true") == []
 
 
+async def test_what_is_to_check_comes_page_by_page_for_either_reason(serve, clone):
+    async with serve() as served:
+        kinds = ["sure", "unsure", "proposed", "both", "rejected"] * 3
+        made = {}
+        for number, kind in enumerate(kinds):
+            fields, scores = '{"a": 1}', json.dumps({"a": 0.1 if kind in ("unsure", "both") else 0.9})
+            row = sql(
+                clone.owner_url,
+                """with document as (
+                     insert into documents (id, org_id, filename, storage_path)
+                     select id, %s, %s, concat_ws('/', %s::text, id, 'a') from (select gen_random_uuid() as id) as one
+                     returning id, org_id)
+                   insert into extractions (org_id, document_id, created_at, extracted_fields, confidence_scores)
+                   select org_id, id, now() + %s * interval '1 s', %s, %s from document returning id""",
+                *(served.scope.org_id, f"{kind} {number % 2}", served.scope.org_id, number, fields, scores),
+            )
+            made[str(row[0]["id"])] = kind
+            for status in {"proposed": ["pending"], "both": ["pending"] * 2, "rejected": ["rejected"]}.get(kind, []):
+                sql(
+                    clone.owner_url,
+                    """insert into extraction_proposals
+                         (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, status)
+                       values (%s, %s, '{a}', 'a', '1', '2', '{}', '{}', %s)""",
+                    *(served.scope.org_id, row[0]["id"], status),
+                )
+
+        async def paged(**asked) -> list[str]:
+            found, before = [], {}
+            while True:
+                given = {"limit": 2, **asked, **before}
+                page = (await served.http.get("/api/extractions", params=given)).json()
+                found += [made[one["id"]] for one in page["items"]]
+                if page["next"] is None:
+                    return found
+                before = {"before": page["next"]}
+
+        newest = kinds[::-1]
+        to_check = ["unsure", "proposed", "both"]
+        assert await paged(to_check="true") == [kind for kind in newest if kind in to_check]
+        assert await paged(to_check="false") == [kind for kind in newest if kind not in to_check]
+        odd = [kind for number, kind in enumerate(kinds) if number % 2][::-1]
+        assert await paged(to_check="true", filename="D 1") == [kind for kind in odd if kind == "proposed"]
+        assert await paged(filename=" 1") == odd
+
+
 async def test_runs_are_filtered_and_deleted_when_they_have_ended(serve, clone):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document(name="one.txt")), "approval": "ask"}

@@ -91,6 +91,7 @@ async def _watch(client: Client, run_id: str, status: Status, after: int) -> int
 
 
 async def _in_the_end(act: Callable[[], Awaitable[Any]]) -> Any:
+    """What it answers, asked again for as long as what keeps it from that may pass."""
     breaks = 0
     while True:
         try:

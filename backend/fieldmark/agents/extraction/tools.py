@@ -338,15 +338,19 @@ async def _preview_completion(conn: Connection, context: Context, args: Complete
 
 
 async def _author(conn: Connection, context: Context) -> Author:
-    # Not as the run's row was when the run was taken up: what was left moves with the items that it is in.
-    left = await runs.left_over(conn, context.run_id) if context.run.handed_over else None
+    left = await _left_over(conn, context)
     only = tuple(paths.parse(name) for name in left) if left else None
     return Author(is_person=False, message=context.message, only=only)
 
 
+async def _left_over(conn: Connection, context: Context) -> list[str] | None:
+    """What a first model has left to this one. Asked anew each time: it moves with the items of lists that it is in."""
+    return await runs.left_over(conn, context.run_id) if context.run.handed_over else None
+
+
 async def _close_up(conn: Connection, context: Context, removed: paths.Path) -> None:
     """Where an item of a list is gone, what was left to this model stays what it was: the items behind have moved."""
-    left = await runs.left_over(conn, context.run_id) if context.run.handed_over else None
+    left = await _left_over(conn, context)
     if not left or not isinstance(removed[-1], int):
         return
     row = await extractions.get(conn, context.deps.extraction_id)
