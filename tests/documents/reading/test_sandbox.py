@@ -306,8 +306,9 @@ async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     assert not is_alive(child)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
     page = picture(["Invoice No: 4711", "Total  19.50"])
     # It dies more often than a reader is replaced in vain, and each time takes every reader with it.
@@ -322,10 +323,12 @@ async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing
             for process in forkservers():
                 process.kill()
 
-    monkeypatch.setattr(sandbox, "CORES", 2)
+    monkeypatch.setattr(sandbox, "CORES", cores)
     pages = (await read_file(path, "many.tiff", LENIENT, kill)).pages
     assert [("4711" in page.text, page.number) for page in pages] == [(True, n + 1) for n in range(number)]
-    assert len({process.pid for process in killed}) > sandbox.MOST_LOST and not any(map(is_alive, killed))
+    # Two readers may be done at the same moment, and then one death is that of both.
+    assert len({process.pid for process in killed}) > sandbox.MOST_LOST / cores
+    await until(lambda: not any(map(is_alive, killed)))
     for process in forkservers():  # while there is nothing to read, too
         process.kill()
     assert (await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", Limits())).pages[0].text == TEXT
