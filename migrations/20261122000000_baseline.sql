@@ -71,6 +71,20 @@ create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
+-- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
+create function private.is_agent() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
+
+-- The run that this transaction's call is of, and the call; null where a person writes.
+create function private.this_run() returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.run_id', true), '')::uuid end $$;
+
+create function private.this_call() returns text
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
+
 -- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
 -- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
 -- nor BYPASSRLS gets a policy, because security definer functions act as the owner.
@@ -98,6 +112,7 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.is_service() to authenticated, fieldmark_app;
+grant execute on function private.is_agent(), private.this_run(), private.this_call() to authenticated;
 grant execute on function private.new_id() to authenticated;
 
 -- organisations.sql
@@ -115,11 +130,13 @@ create table public.organisations (
   second_person boolean not null default false,
   -- Whether corrections that people made are shown to the agent as examples: see examples.sql.
   examples boolean not null default false,
+  -- Whether an agent makes a schema for each document when it is read: see auto_creations.sql.
+  auto_create boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, examples) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person, examples, auto_create) on public.organisations to authenticated;
 
 -- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
 create table public.memberships (
@@ -695,6 +712,8 @@ create table public.documents (
   -- While it is read: how many of how many pages are. Told now and then, to whoever waits.
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
+  -- Whether an agent makes a schema for it when it is read; null as the organisation says. See auto_creations.sql.
+  auto_create boolean,
   -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
   -- number there. It goes with it.
   parent_document_id uuid,
@@ -721,7 +740,8 @@ select private.protect_table('public.documents');
 grant select,
   insert (
     id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-    unlocked_path)
+    unlocked_path,
+    auto_create)
   on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
@@ -933,14 +953,18 @@ create table private.agent_tasks (
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether its input is a person's own words, so that the agent can write in that person's name.
   speaks boolean not null default false,
+  -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
+  when_read boolean not null default false,
   primary key (agent, task)
 );
 grant select on private.agents, private.agent_tasks to authenticated;
 
-insert into private.agents (name, approval) values ('extraction', 'auto');
-insert into private.agent_tasks (agent, task, needs, speaks) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true);
+insert into private.agents (name, approval) values ('extraction', 'auto'), ('document', 'ask');
+insert into private.agent_tasks (agent, task, needs, speaks, when_read) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false, false),
+  ('extraction', 'correct', '{document_id,extraction_id}', true, false),
+  ('document', 'chat', '{document_id,thread_id}', true, false),
+  ('document', 'auto_create', '{document_id}', false, true);
 
 -- threads.sql
 
@@ -1015,6 +1039,543 @@ revoke execute on all functions in schema private from public;
 revoke execute on function public.delete_thread(uuid) from public, anon;
 grant execute on function public.delete_thread(uuid) to authenticated;
 
+-- schemas.sql
+
+-- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
+
+-- Whether a text can name something in a list: nobody sees a line's end, a control or a change of direction in it. The list
+-- is that of domain/invisible.py.
+create function private.is_name(p_text text) returns boolean
+language sql immutable
+return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
+  and p_text !~ ('[[:cntrl:]\u0080-\u009f\u2028\u2029\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f'
+    '\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
+    '\U000e0000-\U000e0fff]');
+
+create table public.schemas (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- That of its latest version.
+  name text not null constraint has_a_name check (private.is_name(name)),
+  -- Hidden: it stands in no list, and in whatever was made with it.
+  deleted_at timestamptz,
+  -- The run at the root of those that made it; null where a person did.
+  run_id uuid,
+  unique (id, org_id)
+);
+create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
+create index schemas_org_id on public.schemas (org_id, created_at desc, id desc);
+create index schemas_run_id on public.schemas (run_id) where run_id is not null;
+select private.protect_table('public.schemas');
+grant select on public.schemas to authenticated;
+
+create policy "members read their schemas" on public.schemas
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+create table public.schema_versions (
+  -- The `schema_revid`.
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  schema_id uuid not null,
+  number integer not null check (number > 0),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null,
+  -- A JSON Schema (Draft 2020-12). The database cannot check that it is one: whoever uses it does.
+  schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
+  -- The run and the call that made it; null where a person did.
+  run_id uuid,
+  call_id text,
+  unique (id, org_id),
+  unique (schema_id, number),
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+);
+create index schema_versions_org_id on public.schema_versions (org_id);
+select private.protect_table('public.schema_versions');
+grant select on public.schema_versions to authenticated;
+
+create policy "members read the versions of their schemas" on public.schema_versions
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- The run at the root of the one that this transaction's call is of; null where a person writes.
+create function private.this_root_run() returns uuid
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (select root_run_id from public.runs where id = private.this_run());
+end $$;
+
+-- Refuses whoever may not write in an organisation, as if there were none.
+create function private.check_writable(p_org_id uuid, p_what text) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id is null or p_org_id not in (select private.my_writable_org_ids()) then
+    raise exception 'There is no such %.', p_what using errcode = 'PT404';
+  end if;
+end $$;
+
+create function private.check_name(p_name text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if private.is_name(p_name) is not true then
+    raise exception 'A name has 1 to 200 characters in one line, and none that nobody sees.' using errcode = 'PT422';
+  end if;
+end $$;
+
+create function private.check_schema_json(p_schema jsonb) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if jsonb_typeof(p_schema) is distinct from 'object' then
+    raise exception 'A schema is a JSON object.' using errcode = 'PT422';
+  end if;
+  perform private.check_json(p_schema, 'A schema');
+  if pg_column_size(p_schema) > 262144 then
+    raise exception 'A schema may not exceed 256 kB.' using errcode = 'PT422';
+  end if;
+end $$;
+
+-- Adds a schema with its first version; answers that version's id, the `schema_revid`.
+-- Security definer, as all that writes here: versions are only ever added, and numbered by themselves.
+create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_schema_id uuid;
+  v_revid uuid;
+begin
+  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
+    private.check_schema_json(p_schema);
+  insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
+  on conflict (org_id, lower(name)) where deleted_at is null do nothing
+  returning id into v_schema_id;
+  if v_schema_id is null then
+    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end if;
+  insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
+  values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Adds a version to a schema, of what is given and else as it is; answers its id, or that of the latest where nothing
+-- changes. `p_revid`: refused where another version than this is the latest.
+create function public.update_schema(
+  p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
+) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_head public.schemas;
+  v_latest public.schema_versions;
+  v_revid uuid;
+begin
+  select * into v_head from public.schemas where id = p_schema_id and deleted_at is null for no key update;
+  perform private.check_writable(v_head.org_id, 'schema');
+  select * into v_latest from public.schema_versions where schema_id = p_schema_id order by number desc limit 1;
+  if p_revid is not null and p_revid <> v_latest.id then
+    raise exception 'The schema has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+  end if;
+  if coalesce(p_name, v_latest.name) = v_latest.name and coalesce(p_schema, v_latest.schema) = v_latest.schema then
+    return v_latest.id;
+  end if;
+  perform private.check_name(coalesce(p_name, v_latest.name)),
+    private.check_schema_json(coalesce(p_schema, v_latest.schema));
+  begin
+    update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
+  exception when unique_violation then
+    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end;
+  insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
+  values (
+    v_head.org_id, p_schema_id, v_latest.number + 1, coalesce(p_name, v_latest.name),
+    coalesce(p_schema, v_latest.schema), private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Hides a schema: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
+-- keeps it. Answers how many prompts and extractions refer to it.
+create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.schemas set deleted_at = now()
+  where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
+  if not found then
+    raise exception 'There is no such schema.' using errcode = 'PT404';
+  end if;
+  return query select * from private.references_to_schema(p_schema_id);
+end $$;
+
+-- Whether the caller may delete what somebody has made in an organisation.
+create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select p_org_id in (select private.my_owned_org_ids())
+    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
+$$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function
+  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
+  from public, anon;
+grant execute on function
+  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
+  to authenticated;
+
+-- tags.sql
+
+-- Tags: words by which an organisation sorts its documents and prompts.
+
+create table public.tags (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null constraint has_a_name check (private.is_name(name)),
+  colour text not null default '#808080' check (colour ~ '^#[0-9a-f]{6}$'),
+  -- Hidden: it stands in no list and on no document.
+  deleted_at timestamptz,
+  -- The run at the root of those that made it; null where a person did.
+  run_id uuid,
+  unique (id, org_id)
+);
+create unique index tags_name on public.tags (org_id, lower(name)) where deleted_at is null;
+create index tags_org_id on public.tags (org_id, created_at desc, id desc);
+create index tags_run_id on public.tags (run_id) where run_id is not null;
+select private.protect_table('public.tags');
+grant select on public.tags to authenticated;
+
+create policy "members read their tags" on public.tags
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+create table public.document_tags (
+  org_id uuid not null,
+  document_id uuid not null,
+  tag_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- The run at the root of those that put it there; null where a person did.
+  run_id uuid,
+  primary key (document_id, tag_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (tag_id, org_id) references public.tags (id, org_id) on delete cascade
+);
+create index document_tags_tag_id on public.document_tags (tag_id, document_id);
+create index document_tags_org_id on public.document_tags (org_id);
+create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
+select private.protect_table('public.document_tags');
+grant select on public.document_tags to authenticated;
+
+create policy "members read the tags of their documents" on public.document_tags
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Adds a tag; answers its id. Its colour is `#` and six digits, 0 to 9 and a to f.
+create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tag_id uuid;
+begin
+  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  insert into public.tags (org_id, name, colour, run_id)
+  values (p_org_id, p_name, lower(p_colour), private.this_root_run())
+  on conflict (org_id, lower(name)) where deleted_at is null do nothing
+  returning id into v_tag_id;
+  if v_tag_id is null then
+    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end if;
+  return v_tag_id;
+end $$;
+
+create function private.check_colour(p_colour text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_colour is null or lower(p_colour) !~ '^#[0-9a-f]{6}$' then
+    raise exception 'A colour is written as #1e90ff.' using errcode = 'PT422';
+  end if;
+end $$;
+
+-- Changes the name or the colour of a tag, or both.
+create function public.update_tag(p_tag_id uuid, p_name text default null, p_colour text default null) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tag public.tags;
+begin
+  select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
+  perform private.check_writable(v_tag.org_id, 'tag');
+  perform private.check_name(coalesce(p_name, v_tag.name)), private.check_colour(coalesce(p_colour, v_tag.colour));
+  begin
+    update public.tags set name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)) where id = p_tag_id;
+  exception when unique_violation then
+    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end;
+end $$;
+
+-- Hides a tag: a member one of their own or of their keys', an owner any of the organisation's. Answers on how many
+-- documents and in how many prompts it was.
+create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.tags set deleted_at = now()
+  where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
+  if not found then
+    raise exception 'There is no such tag.' using errcode = 'PT404';
+  end if;
+  return query select * from private.references_to_tag(p_tag_id);
+end $$;
+
+-- Puts tags on a document and takes others off. A tag that is there already stays, one that is not there is not missed.
+create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
+returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+begin
+  select org_id into v_org from public.documents where id = p_document_id for key share;
+  perform private.check_writable(v_org, 'document');
+  if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
+    raise exception 'At most 100 tags are put on a document or taken off at once.' using errcode = 'PT422';
+  end if;
+  perform from unnest(p_add) as given
+  where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
+  if found then
+    raise exception 'There is no such tag.' using errcode = 'PT404';
+  end if;
+  delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
+  insert into public.document_tags (org_id, document_id, tag_id, run_id)
+  select v_org, p_document_id, given, private.this_root_run() from unnest(p_add) as given
+  on conflict do nothing;
+end $$;
+
+-- Gives a document another name. Its original keeps its own.
+create function public.rename_document(p_document_id uuid, p_filename text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+begin
+  select org_id into v_org from public.documents where id = p_document_id for no key update;
+  perform private.check_writable(v_org, 'document'), private.check_name(p_filename);
+  update public.documents set filename = p_filename where id = p_document_id;
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function
+  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
+  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
+  from public, anon;
+grant execute on function
+  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
+  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
+  to authenticated;
+
+-- prompts.sql
+
+-- Prompts: what an extraction is asked for, in words, with the schema that it follows. Every version is kept.
+
+create table public.prompts (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- That of its latest version.
+  name text not null constraint has_a_name check (private.is_name(name)),
+  -- Hidden: it stands in no list, and in whatever was made with it.
+  deleted_at timestamptz,
+  -- The run at the root of those that made it; null where a person did.
+  run_id uuid,
+  unique (id, org_id)
+);
+create unique index prompts_name on public.prompts (org_id, lower(name)) where deleted_at is null;
+create index prompts_org_id on public.prompts (org_id, created_at desc, id desc);
+create index prompts_run_id on public.prompts (run_id) where run_id is not null;
+select private.protect_table('public.prompts');
+grant select on public.prompts to authenticated;
+
+create policy "members read their prompts" on public.prompts
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+create table public.prompt_versions (
+  -- The `prompt_revid`.
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  prompt_id uuid not null,
+  number integer not null check (number > 0),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null,
+  content text not null check (char_length(content) between 1 and 20000),
+  -- The schema that is followed, in its latest version when the prompt is used.
+  schema_id uuid,
+  -- The model that is asked; null for the service's.
+  model text check (char_length(model) between 1 and 200),
+  -- The documents it is meant for. (Tags are hidden and not deleted, so that these stay true.)
+  tag_ids uuid[] not null default '{}' check (cardinality(tag_ids) <= 50),
+  -- The run and the call that made it; null where a person did.
+  run_id uuid,
+  call_id text,
+  unique (id, org_id),
+  unique (prompt_id, number),
+  foreign key (prompt_id, org_id) references public.prompts (id, org_id) on delete cascade,
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+);
+create index prompt_versions_org_id on public.prompt_versions (org_id);
+create index prompt_versions_schema_id on public.prompt_versions (schema_id);
+select private.protect_table('public.prompt_versions');
+grant select on public.prompt_versions to authenticated;
+
+create policy "members read the versions of their prompts" on public.prompt_versions
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- The latest version of each prompt.
+create view public.latest_prompts with (security_invoker = true) as
+  select p.org_id, p.id as prompt_id, v.id as prompt_revid, v.number, v.name, v.content, v.schema_id, v.model, v.tag_ids,
+    p.created_at, p.created_by, p.run_id, p.deleted_at, v.created_at as updated_at
+  from public.prompts as p
+  cross join lateral (
+    select * from public.prompt_versions where prompt_id = p.id order by number desc limit 1) as v;
+revoke all on public.latest_prompts from anon, authenticated;
+grant select on public.latest_prompts to authenticated;
+
+-- The latest version of each schema.
+create view public.latest_schemas with (security_invoker = true) as
+  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
+    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
+  from public.schemas as s
+  cross join lateral (
+    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
+revoke all on public.latest_schemas from anon, authenticated;
+grant select on public.latest_schemas to authenticated;
+
+-- Refuses what a version of a prompt cannot refer to or hold.
+create function private.check_prompt(
+  p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
+) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.check_name(p_name);
+  if p_content is null or char_length(p_content) not between 1 and 20000 then
+    raise exception 'The words of a prompt have 1 to 20,000 characters.' using errcode = 'PT422';
+  end if;
+  if char_length(p_model) not between 1 and 200 then
+    raise exception 'The name of a model has 1 to 200 characters.' using errcode = 'PT422';
+  end if;
+  if cardinality(p_tag_ids) > 50 then
+    raise exception 'A prompt has at most 50 tags.' using errcode = 'PT422';
+  end if;
+  perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for key share;
+  if p_schema_id is not null and not found then
+    raise exception 'There is no such schema.' using errcode = 'PT404';
+  end if;
+  perform from unnest(p_tag_ids) as given
+  where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
+  if found then
+    raise exception 'There is no such tag.' using errcode = 'PT404';
+  end if;
+end $$;
+
+-- Adds a prompt with its first version; answers that version's id, the `prompt_revid`.
+create function public.create_prompt(
+  p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
+  p_tag_ids uuid[] default '{}'
+) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_prompt_id uuid;
+  v_revid uuid;
+begin
+  perform private.check_writable(p_org_id, 'organisation'),
+    private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
+  insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
+  on conflict (org_id, lower(name)) where deleted_at is null do nothing
+  returning id into v_prompt_id;
+  if v_prompt_id is null then
+    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end if;
+  insert into public.prompt_versions
+    (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
+  values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
+    private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Adds a version to a prompt: all of it is given. Answers its id, or that of the latest where nothing changes. `p_revid`:
+-- refused where another version than this is the latest.
+create function public.update_prompt(
+  p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
+  p_revid uuid default null
+) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_head public.prompts;
+  v_latest public.prompt_versions;
+  v_revid uuid;
+begin
+  select * into v_head from public.prompts where id = p_prompt_id and deleted_at is null for no key update;
+  perform private.check_writable(v_head.org_id, 'prompt');
+  select * into v_latest from public.prompt_versions where prompt_id = p_prompt_id order by number desc limit 1;
+  if p_revid is not null and p_revid <> v_latest.id then
+    raise exception 'The prompt has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+  end if;
+  if (p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}')) is not distinct from
+    (v_latest.name, v_latest.content, v_latest.schema_id, v_latest.model, v_latest.tag_ids) then
+    return v_latest.id;
+  end if;
+  -- What it had before may have been hidden since, and stays.
+  perform private.check_prompt(
+    v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
+    array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
+  begin
+    update public.prompts set name = p_name where id = p_prompt_id;
+  exception when unique_violation then
+    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end;
+  insert into public.prompt_versions
+    (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
+  values (v_head.org_id, p_prompt_id, v_latest.number + 1, p_name, p_content, p_schema_id, p_model,
+    coalesce(p_tag_ids, '{}'), private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Hides a prompt: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
+-- keeps it. Answers how many extractions refer to it.
+create function public.delete_prompt(p_prompt_id uuid) returns table (extractions bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.prompts set deleted_at = now()
+  where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
+  if not found then
+    raise exception 'There is no such prompt.' using errcode = 'PT404';
+  end if;
+  return query select * from private.references_to_prompt(p_prompt_id);
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function
+  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
+  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
+  from public, anon;
+grant execute on function
+  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
+  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
+  to authenticated;
+
 -- extractions.sql
 
 -- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
@@ -1032,6 +1593,9 @@ create table public.extractions (
   status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
   -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
   schema jsonb check (jsonb_typeof(schema) = 'object'),
+  -- The version of a kept schema that this is, and that of the prompt it was made with.
+  schema_revid uuid,
+  prompt_revid uuid,
   -- Nested as the document is.
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
@@ -1053,8 +1617,14 @@ create table public.extractions (
       '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
       '\U000e0000-\U000e0fff]')
   ),
-  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (schema_revid, org_id) references public.schema_versions (id, org_id),
+  foreign key (prompt_revid, org_id) references public.prompt_versions (id, org_id),
+  check (schema_revid is null or schema is not null)
 );
+create index extractions_schema_revid on public.extractions (schema_revid, created_at desc, id desc)
+  where schema_revid is not null;
+create index extractions_prompt_revid on public.extractions (prompt_revid, document_id) where prompt_revid is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
@@ -1064,7 +1634,7 @@ create index extractions_unsure on public.extractions (org_id, created_at desc, 
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions');
-grant select, insert (id, org_id, document_id, schema),
+grant select, insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
 create policy "members read their extractions" on public.extractions
@@ -1075,6 +1645,85 @@ create policy "members begin extractions of their own" on public.extractions
 create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
+
+-- An extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
+-- text. (Named before check_extraction, so that it looks at the text that is stored.)
+create function private.a_fill_extraction() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_prompt public.prompt_versions;
+  v_schema jsonb;
+begin
+  if new.prompt_revid is not null then
+    select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
+    where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
+    if not found then
+      raise exception 'There is no such version of a prompt.' using errcode = 'PT404';
+    end if;
+    if new.schema is null and new.schema_revid is null then
+      new.schema_revid := (
+        select id from public.schema_versions where schema_id = v_prompt.schema_id order by number desc limit 1);
+    end if;
+  end if;
+  if new.schema_revid is not null then
+    select v.schema into v_schema from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+    where v.id = new.schema_revid and v.org_id = new.org_id and (s.deleted_at is null or s.id = v_prompt.schema_id);
+    if not found then
+      raise exception 'There is no such version of a schema.' using errcode = 'PT404';
+    elsif new.schema is not null and new.schema <> v_schema then
+      raise exception 'The schema is another than the version that is named.' using errcode = 'PT422';
+    end if;
+    new.schema := v_schema;
+  end if;
+  return new;
+end $$;
+
+create trigger a_fill_extraction before insert on public.extractions
+  for each row execute function private.a_fill_extraction();
+
+-- Lets an extraction follow another version of a schema, of whose values somebody has seen to it that they fit, or that
+-- they are read again. It is in progress again.
+create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_schema jsonb;
+begin
+  select v.schema into v_schema
+  from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
+  where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
+  if not found then
+    raise exception 'There is no such extraction, or no such version of a schema.' using errcode = 'PT404';
+  end if;
+  update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
+  where id = p_extraction_id;
+end $$;
+
+-- How much of what is in sight refers to a schema, a prompt, a tag.
+create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select (select count(*) from public.latest_prompts where schema_id = p_schema_id and deleted_at is null),
+    (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+      where v.schema_id = p_schema_id)
+$$;
+
+create function private.references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select count(*) from public.prompt_versions as v join public.extractions as e on e.prompt_revid = v.id
+  where v.prompt_id = p_prompt_id
+$$;
+
+create function private.references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select (select count(*) from public.document_tags where tag_id = p_tag_id),
+    (select count(*) from public.latest_prompts as p
+      where p.org_id = (select org_id from public.tags where id = p_tag_id) and p_tag_id = any (p.tag_ids)
+        and p.deleted_at is null)
+$$;
 
 -- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.
 create function public.delete_extraction(p_extraction_id uuid) returns void
@@ -1090,6 +1739,11 @@ begin
   end if;
 end $$;
 
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.follow_schema(uuid, uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
+  private.references_to_tag(uuid)
+  to authenticated;
 revoke execute on function public.delete_extraction(uuid) from public, anon;
 grant execute on function public.delete_extraction(uuid) to authenticated;
 
@@ -3055,11 +3709,6 @@ grant execute on function
 
 -- Authors of a write: an agent's call or a person, and in whose name an agent writes.
 
--- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
-create function private.is_agent() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
-
 -- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
 create function private.person_behind() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
@@ -3102,7 +3751,7 @@ $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.is_agent(), private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
+  private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
   to authenticated;
 
 -- extraction_journal.sql
@@ -3965,6 +4614,198 @@ create policy "members take examples out" on public.withdrawn_examples
 
 create index extractions_of_schema on public.extractions (org_id, md5(schema::text), updated_at desc)
   where schema is not null and locks <> '{}';
+
+-- auto_creations.sql
+
+-- Auto-creations: what an agent proposes for a document when that is read, by itself: a schema, a prompt, an extraction. A
+-- person accepts it, or rejects it with all that it made.
+
+create table public.auto_creations (
+  document_id uuid primary key,
+  org_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- No foreign key: its run may be deleted before it.
+  run_id uuid not null unique,
+  status text not null default 'running' check (status in ('running', 'proposed', 'accepted', 'rejected', 'failed')),
+  error text,
+  decided_by uuid,
+  decided_at timestamptz,
+  -- By what the document is known again: the words beside its values. And where an earlier one was like it, which.
+  kind text check (char_length(kind) between 1 and 200),
+  labels text[] not null default '{}' check (cardinality(labels) <= 200),
+  matched jsonb check (jsonb_typeof(matched) = 'object'),
+  -- What the run made last, or took.
+  schema_revid uuid,
+  prompt_revid uuid,
+  extraction_id uuid,
+  check ((status = 'failed') = (error is not null)),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (schema_revid, org_id) references public.schema_versions (id, org_id) on delete set null (schema_revid),
+  foreign key (prompt_revid, org_id) references public.prompt_versions (id, org_id) on delete set null (prompt_revid),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
+);
+create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
+create index auto_creations_schema_revid on public.auto_creations (schema_revid);
+create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
+create index auto_creations_extraction_id on public.auto_creations (extraction_id);
+select private.protect_table('public.auto_creations');
+grant select, update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
+  to authenticated;
+
+create policy "members read what is proposed for their documents" on public.auto_creations
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service records what is proposed" on public.auto_creations
+  for update to authenticated
+  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
+
+-- The document is read: the agent begins, if it is asked for. That it cannot is told beside the document, and keeps nobody
+-- from reading it.
+-- Security definer, all that follow: whose run it is tells the document, and nobody writes these rows.
+create function private.auto_create() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task private.agent_tasks;
+  v_run_id uuid;
+begin
+  if coalesce(new.auto_create, (select auto_create from public.organisations where id = new.org_id)) is not true then
+    return null;
+  end if;
+  for v_task in select * from private.agent_tasks where when_read loop
+    v_run_id := private.new_id();
+    begin
+      insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
+      values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
+    exception when others then
+      insert into public.auto_creations (document_id, org_id, created_by, run_id, status, error)
+      values (new.id, new.org_id, new.created_by, v_run_id, 'failed', sqlerrm)
+      on conflict (document_id) do nothing;
+    end;
+  end loop;
+  return null;
+end $$;
+
+-- (After release_waiting_runs, by its name.)
+create trigger start_auto_create after update of status on public.documents
+  for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
+
+-- A run of such a task has its place beside the document. One at a time, and none where something is proposed.
+create function private.enter_auto_creation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not exists (select from private.agent_tasks where agent = new.agent and task = new.task and when_read) then
+    return null;
+  end if;
+  insert into public.auto_creations as a (document_id, org_id, created_by, run_id)
+  values (new.document_id, new.org_id, new.created_by, new.id)
+  on conflict (document_id) do update set
+    run_id = excluded.run_id, created_by = excluded.created_by, created_at = now(), status = 'running', error = null,
+    decided_by = null, decided_at = null, matched = null, schema_revid = null, prompt_revid = null, extraction_id = null
+  where a.status in ('rejected', 'failed');
+  if not found then
+    raise exception 'Something is proposed for this document already: accept or reject that first.'
+      using errcode = 'PT409', detail = 'proposed_already';
+  end if;
+  return null;
+end $$;
+
+create trigger enter_auto_creation after insert on public.runs
+  for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
+  execute function private.enter_auto_creation();
+
+-- Takes away what the runs of a tree made: extractions, and prompts, schemas and tags that nothing else refers to. What
+-- something else refers to is hidden.
+create function private.remove_made_by(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.extractions where id in (
+    select r.extraction_id from public.runs as r
+    where r.root_run_id = p_run_id and r.parent_run_id is not null
+      and r.created_at <= (select e.created_at from public.extractions as e where e.id = r.extraction_id)
+  );
+  delete from public.document_tags where run_id = p_run_id;
+
+  update public.prompts set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  delete from public.prompts as p
+  where p.run_id = p_run_id and not exists (
+      select from public.prompt_versions as v
+      where v.prompt_id = p.id and exists (select from public.extractions as e where e.prompt_revid = v.id));
+
+  update public.schemas set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  delete from public.schemas as s
+  where s.run_id = p_run_id
+    and not exists (select from public.prompt_versions as p where p.schema_id = s.id)
+    and not exists (
+      select from public.schema_versions as v
+      where v.schema_id = s.id and exists (select from public.extractions as e where e.schema_revid = v.id));
+
+  update public.tags set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  delete from public.tags as t
+  where t.run_id = p_run_id
+    and not exists (select from public.document_tags as d where d.tag_id = t.id)
+    and not exists (select from public.prompt_versions as p where p.org_id = t.org_id and t.id = any (p.tag_ids));
+end $$;
+
+-- The run has ended: what it made is proposed, or is gone with it.
+create function private.end_auto_creation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.auto_creations set
+    status = case when new.status = 'completed' and extraction_id is not null then 'proposed' else 'failed' end,
+    error = case
+      when new.status = 'completed' and extraction_id is not null then null
+      else coalesce(new.error, 'The agent has made no extraction.')
+    end
+  where run_id = new.id and status = 'running';
+  if found and not exists (select from public.auto_creations where run_id = new.id and status = 'proposed') then
+    perform private.remove_made_by(new.id);
+  end if;
+  return null;
+end $$;
+
+create trigger end_auto_creation after update of status on public.runs
+  for each row when (
+    new.status in ('completed', 'failed', 'cancelled') and old.status <> new.status and new.parent_run_id is null
+    and new.document_id is not null and new.extraction_id is null)
+  execute function private.end_auto_creation();
+
+-- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else.
+create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_it public.auto_creations;
+begin
+  select * into v_it from public.auto_creations
+  where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
+  perform private.check_writable(v_it.org_id, 'proposal');
+  if v_it.status <> 'proposed' then
+    raise exception 'Nothing is proposed for this document: it is %.', v_it.status using errcode = 'PT409';
+  end if;
+  update public.auto_creations set
+    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(), decided_at = now()
+  where document_id = p_document_id;
+  if not p_accepted then
+    perform private.remove_made_by(v_it.run_id);
+  end if;
+end $$;
+
+-- Whether what a run made is proposed only, so far.
+create function private.is_proposed(p_run_id uuid) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select p_run_id is not null and exists (
+    select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.is_proposed(uuid) to authenticated;
+revoke execute on function public.decide_auto_creation(uuid, boolean) from public, anon;
+grant execute on function public.decide_auto_creation(uuid, boolean) to authenticated;
 
 -- retention.sql
 

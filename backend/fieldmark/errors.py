@@ -25,6 +25,9 @@ FieldmarkError
 │   ├── InvitationUsed   409  somebody has accepted it already
 │   ├── AlreadyMember    409  whoever accepts it is a member already
 │   ├── TooMany          409  there are as many of it as may be
+│   ├── NameTaken        409  something else of its kind has this name
+│   ├── VersionChanged   409  it has a newer version than the one that was looked at
+│   ├── ProposedAlready  409  something is proposed for the document already
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooSlow              408  what was sent did not come in time
@@ -173,6 +176,18 @@ class TooMany(Conflict):
     code, title = "too_many", "Too many already"
 
 
+class NameTaken(Conflict):
+    code, title = "name_taken", "The name is taken"
+
+
+class VersionChanged(Conflict):
+    code, title = "version_changed", "It has a newer version"
+
+
+class ProposedAlready(Conflict):
+    code, title = "proposed_already", "Something is proposed already"
+
+
 class TargetChanged(Conflict):
     code, title = "target_changed", "It changed since it was shown"
 
@@ -294,6 +309,9 @@ TOLD_BY_SQL: Mapping[str, type[FieldmarkError]] = {
         InvitationUsed,
         AlreadyMember,
         TooMany,
+        NameTaken,
+        VersionChanged,
+        ProposedAlready,
     )
 }
 """What the database refuses under a code of its own: it gives the code as the detail of its error."""

@@ -34,6 +34,8 @@ create table public.documents (
   -- While it is read: how many of how many pages are. Told now and then, to whoever waits.
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
+  -- Whether an agent makes a schema for it when it is read; null as the organisation says. See auto_creations.sql.
+  auto_create boolean,
   -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
   -- number there. It goes with it.
   parent_document_id uuid,
@@ -60,7 +62,8 @@ select private.protect_table('public.documents');
 grant select,
   insert (
     id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-    unlocked_path)
+    unlocked_path,
+    auto_create)
   on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,

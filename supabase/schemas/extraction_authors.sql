@@ -1,10 +1,5 @@
 -- Authors of a write: an agent's call or a person, and in whose name an agent writes.
 
--- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
-create function private.is_agent() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
-
 -- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
 create function private.person_behind() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
@@ -47,5 +42,5 @@ $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.is_agent(), private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
+  private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
   to authenticated;

@@ -13,6 +13,9 @@ create table public.extractions (
   status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
   -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
   schema jsonb check (jsonb_typeof(schema) = 'object'),
+  -- The version of a kept schema that this is, and that of the prompt it was made with.
+  schema_revid uuid,
+  prompt_revid uuid,
   -- Nested as the document is.
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
@@ -34,8 +37,14 @@ create table public.extractions (
       '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
       '\U000e0000-\U000e0fff]')
   ),
-  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (schema_revid, org_id) references public.schema_versions (id, org_id),
+  foreign key (prompt_revid, org_id) references public.prompt_versions (id, org_id),
+  check (schema_revid is null or schema is not null)
 );
+create index extractions_schema_revid on public.extractions (schema_revid, created_at desc, id desc)
+  where schema_revid is not null;
+create index extractions_prompt_revid on public.extractions (prompt_revid, document_id) where prompt_revid is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
@@ -45,7 +54,7 @@ create index extractions_unsure on public.extractions (org_id, created_at desc, 
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions');
-grant select, insert (id, org_id, document_id, schema),
+grant select, insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
 create policy "members read their extractions" on public.extractions
@@ -56,6 +65,85 @@ create policy "members begin extractions of their own" on public.extractions
 create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
+
+-- An extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
+-- text. (Named before check_extraction, so that it looks at the text that is stored.)
+create function private.a_fill_extraction() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_prompt public.prompt_versions;
+  v_schema jsonb;
+begin
+  if new.prompt_revid is not null then
+    select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
+    where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
+    if not found then
+      raise exception 'There is no such version of a prompt.' using errcode = 'PT404';
+    end if;
+    if new.schema is null and new.schema_revid is null then
+      new.schema_revid := (
+        select id from public.schema_versions where schema_id = v_prompt.schema_id order by number desc limit 1);
+    end if;
+  end if;
+  if new.schema_revid is not null then
+    select v.schema into v_schema from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+    where v.id = new.schema_revid and v.org_id = new.org_id and (s.deleted_at is null or s.id = v_prompt.schema_id);
+    if not found then
+      raise exception 'There is no such version of a schema.' using errcode = 'PT404';
+    elsif new.schema is not null and new.schema <> v_schema then
+      raise exception 'The schema is another than the version that is named.' using errcode = 'PT422';
+    end if;
+    new.schema := v_schema;
+  end if;
+  return new;
+end $$;
+
+create trigger a_fill_extraction before insert on public.extractions
+  for each row execute function private.a_fill_extraction();
+
+-- Lets an extraction follow another version of a schema, of whose values somebody has seen to it that they fit, or that
+-- they are read again. It is in progress again.
+create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_schema jsonb;
+begin
+  select v.schema into v_schema
+  from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
+  where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
+  if not found then
+    raise exception 'There is no such extraction, or no such version of a schema.' using errcode = 'PT404';
+  end if;
+  update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
+  where id = p_extraction_id;
+end $$;
+
+-- How much of what is in sight refers to a schema, a prompt, a tag.
+create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select (select count(*) from public.latest_prompts where schema_id = p_schema_id and deleted_at is null),
+    (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+      where v.schema_id = p_schema_id)
+$$;
+
+create function private.references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select count(*) from public.prompt_versions as v join public.extractions as e on e.prompt_revid = v.id
+  where v.prompt_id = p_prompt_id
+$$;
+
+create function private.references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select (select count(*) from public.document_tags where tag_id = p_tag_id),
+    (select count(*) from public.latest_prompts as p
+      where p.org_id = (select org_id from public.tags where id = p_tag_id) and p_tag_id = any (p.tag_ids)
+        and p.deleted_at is null)
+$$;
 
 -- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.
 create function public.delete_extraction(p_extraction_id uuid) returns void
@@ -71,5 +159,10 @@ begin
   end if;
 end $$;
 
+revoke execute on all functions in schema private from public;
+grant execute on function
+  private.follow_schema(uuid, uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
+  private.references_to_tag(uuid)
+  to authenticated;
 revoke execute on function public.delete_extraction(uuid) from public, anon;
 grant execute on function public.delete_extraction(uuid) to authenticated;

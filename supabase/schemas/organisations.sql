@@ -11,11 +11,13 @@ create table public.organisations (
   second_person boolean not null default false,
   -- Whether corrections that people made are shown to the agent as examples: see examples.sql.
   examples boolean not null default false,
+  -- Whether an agent makes a schema for each document when it is read: see auto_creations.sql.
+  auto_create boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, examples) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person, examples, auto_create) on public.organisations to authenticated;
 
 -- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
 create table public.memberships (

@@ -63,6 +63,20 @@ create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
+-- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
+create function private.is_agent() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
+
+-- The run that this transaction's call is of, and the call; null where a person writes.
+create function private.this_run() returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.run_id', true), '')::uuid end $$;
+
+create function private.this_call() returns text
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
+
 -- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
 -- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
 -- nor BYPASSRLS gets a policy, because security definer functions act as the owner.
@@ -90,4 +104,5 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.is_service() to authenticated, fieldmark_app;
+grant execute on function private.is_agent(), private.this_run(), private.this_call() to authenticated;
 grant execute on function private.new_id() to authenticated;

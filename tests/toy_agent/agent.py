@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fieldmark.agents.spec import AgentSpec, Task
+from fieldmark.agents.spec import AgentSpec, Begun, Task
 from fieldmark.db.pool import Connection
 from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
@@ -41,7 +41,7 @@ class CompareInput(BaseModel):
     message: str
 
 
-async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> tuple[Subject, CompareInput]:
+async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> Begun[CompareInput]:
     thread = (
         await threads.add(conn, scope, agent="toy", title=request.message[:100])
         if request.thread_id is None
@@ -49,7 +49,7 @@ async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> tupl
     )
     if thread is None:
         raise NotFound("There is no such thread.")
-    return Subject(thread_id=thread.id), CompareInput(documents=request.documents, message=request.message)
+    return Begun(Subject(thread_id=thread.id), CompareInput(documents=request.documents, message=request.message))
 
 
 async def brief(conn: Connection, context: RunContext[ToyDeps], given: CompareInput) -> str:

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from pydantic import Field
 
-from fieldmark.agents.registry import find_task
 from fieldmark.db.pool import Connection
 from fieldmark.grounding import Place
 from fieldmark.stores import extractions, threads
@@ -79,11 +78,10 @@ async def note(conn: Connection, context: RunContext[ToyDeps], args: Note) -> To
 
 
 async def read_fields(conn: Connection, context: RunContext[ToyDeps], args: ReadFields) -> ToolResult:
-    agent, task = find_task("extract")
     document_id = context.deps.documents[args.document - 1]
     extraction_id = await extractions.add(conn, org_id=context.scope.org_id, document_id=document_id, schema=None)
     subject = Subject(document_id, extraction_id)
-    await context.start_run(conn, context, agent.name, task.name, task.input(), subject)
+    await context.start_run(conn, context, "extract", {}, subject)
     return RunsStarted("Reading the fields.")
 
 

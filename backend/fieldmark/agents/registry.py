@@ -6,11 +6,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn
 
-AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION,)}
+AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT)}
 
 
 def find_task(name: str) -> tuple[AgentSpec[Any], Task[Any, Any, Any]]:

@@ -34,13 +34,24 @@ _MAX_TOLD_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Begun(Generic[TaskInput]):
+    """What a request comes to: what the run is about, what is kept as its input, and the model that is asked where the
+    request names none."""
+
+    subject: Subject
+    input: TaskInput
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Task(Generic[Request, TaskInput, Deps]):
     """One thing that an agent can be asked for. Its name is unique among all agents: `POST /api/agent/<name>` starts
     it.
 
     A caller gives a `request`; `check` refuses a bad one before any transaction, `begin` answers in one what the run is
     about and what is kept as its `input`. `briefing` makes the run's first message from that. `message` gives the
-    person's own words, where the task lets the agent speak for the person: a correction.
+    person's own words, where the task lets the agent speak for the person: a correction. `max_turns` and `seconds` hold
+    where they are less than the service allows.
 
     Two models can share a task that has `unsettled` and `settling`. When the first is about to end the run, `unsettled`
     says what is left for the second: None for nothing, path names, or an empty list for all. `settling` makes the
@@ -51,12 +62,14 @@ class Task(Generic[Request, TaskInput, Deps]):
     description: str
     request: type[Request]
     input: type[TaskInput]
-    begin: Callable[[Connection, Scope, Request], Awaitable[tuple[Subject, TaskInput]]]
+    begin: Callable[[Connection, Scope, Request], Awaitable[Begun[TaskInput]]]
     briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
     unsettled: Callable[[Connection, RunContext[Deps]], Awaitable[Sequence[str] | None]] | None = None
     settling: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]] | None = None
+    max_turns: int | None = None
+    seconds: int | None = None
 
     def parse(self, run: RunRow) -> TaskInput:
         """The run's input. Raises Invalid for one that a front end has put there and that is none."""

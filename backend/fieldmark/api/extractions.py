@@ -98,6 +98,8 @@ class Extraction(BaseModel):
     document_type: str | None
     status: ExtractionStatus
     valid: bool | None = Field(description=_VALID)
+    schema_revid: UUID | None = Field(description="The version of a kept schema that it follows.")
+    prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
     confidence_scores: dict[str, float] = Field(
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '

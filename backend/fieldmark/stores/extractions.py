@@ -32,7 +32,8 @@ from fieldmark.stores.rows import (
 )
 
 _COLUMNS = """
-    id, document_id, document_type, status, schema, extracted_fields, confidence_scores, evidence, locks, (
+    id, document_id, document_type, status, schema, schema_revid, prompt_revid, extracted_fields, confidence_scores,
+    evidence, locks, (
         select coalesce(jsonb_agg(jsonb_build_object(
             'id', p.id, 'path', p.name, 'old', p.old, 'new', p.new, 'removed', p.new is null,
             'confidence_scores', p.confidence_scores, 'evidence', p.evidence,
@@ -56,11 +57,21 @@ class Stored:
     removed: JsonValue = None
 
 
-async def add(conn: Connection, *, org_id: UUID, document_id: UUID, schema: Mapping[str, Any] | None) -> UUID:
-    """The id of a new, empty extraction of a document."""
+async def add(
+    conn: Connection,
+    *,
+    org_id: UUID,
+    document_id: UUID,
+    schema: Mapping[str, Any] | None = None,
+    schema_revid: UUID | None = None,
+    prompt_revid: UUID | None = None,
+) -> UUID:
+    """The id of a new, empty extraction of a document. With a version of a schema it has that one's text; with a
+    version of a prompt and no schema the latest version of the prompt's. Raises NotFound for a version that is none."""
     cursor = await conn.execute(
-        "insert into public.extractions (org_id, document_id, schema) values (%s, %s, %s) returning id",
-        (org_id, document_id, None if schema is None else Jsonb(schema)),
+        """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid)
+           values (%s, %s, %s, %s, %s) returning id""",
+        (org_id, document_id, None if schema is None else Jsonb(schema), schema_revid, prompt_revid),
     )
     row = await cursor.fetchone()
     assert row is not None

@@ -213,6 +213,8 @@ class ExtractionRow:
     document_type: str | None
     status: ExtractionStatus
     schema: Fields | None
+    schema_revid: UUID | None
+    prompt_revid: UUID | None
     extracted_fields: Fields
     confidence_scores: dict[str, float]
     evidence: Fields
@@ -314,3 +316,53 @@ class Position(NamedTuple):
 
     created_at: datetime
     id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRow:
+    """A version of a schema: `id` is the schema, `schema_revid` the version, `number` which of its versions. In a list
+    `schema` is None. `is_proposed`: an agent made it by itself, and nobody has accepted it yet."""
+
+    id: UUID
+    schema_revid: UUID
+    number: int
+    name: str
+    schema: Fields | None
+    created_by: UUID | None
+    created_at: datetime
+    is_latest: bool
+    is_deleted: bool
+    is_proposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """A version of a prompt: `id` is the prompt, `prompt_revid` the version, `number` which of its versions.
+    `is_proposed` as of a schema."""
+
+    id: UUID
+    prompt_revid: UUID
+    number: int
+    name: str
+    content: str
+    schema_id: UUID | None
+    model: str | None
+    tag_ids: list[UUID]
+    created_by: UUID | None
+    created_at: datetime
+    is_latest: bool
+    is_deleted: bool
+    is_proposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TagRow:
+    """A tag. `colour` is `#` and six digits. `is_proposed` as of a schema."""
+
+    id: UUID
+    name: str
+    colour: str
+    created_by: UUID | None
+    created_at: datetime
+    is_deleted: bool
+    is_proposed: bool

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.statuses import Approval
 from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.stores.runs import RunRow, Subject
@@ -22,14 +24,30 @@ class StartRun(Protocol):
     """Starts a child of the run whose tool calls it, in the tool's own transaction."""
 
     async def __call__(
-        self, conn: Connection, context: RunContext[Any], agent: str, task: str, task_input: BaseModel, subject: Subject
+        self,
+        conn: Connection,
+        context: RunContext[Any],
+        task: str,
+        task_input: Mapping[str, JsonValue],
+        subject: Subject,
+        *,
+        approval: Approval | None = None,
+        model: str | None = None,
     ) -> UUID:
-        """The child's id. Raises Invalid where the agent, the task or the subject is none."""
+        """The child's id. Who admits its writes and which model is asked is as in the parent, where nothing is said.
+        Raises Invalid where the task, its input or the subject is none."""
         ...
 
 
 async def start_nothing(
-    conn: Connection, context: RunContext[Any], agent: str, task: str, task_input: BaseModel, subject: Subject
+    conn: Connection,
+    context: RunContext[Any],
+    task: str,
+    task_input: Mapping[str, JsonValue],
+    subject: Subject,
+    *,
+    approval: Approval | None = None,
+    model: str | None = None,
 ) -> UUID:
     """For a context whose tools start no runs."""
     raise RuntimeError("This context starts no runs.")

@@ -21,7 +21,7 @@ from fieldmark.agents.extraction.tools import (
     current_extraction,
     unsettled,
 )
-from fieldmark.agents.spec import AgentSpec, Prompt, Task
+from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
@@ -31,7 +31,7 @@ from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.services import examples
+from fieldmark.services import examples, prompts
 from fieldmark.services.turns import without_turn
 from fieldmark.services.unsettled import open_fields, pages_of
 from fieldmark.stores import documents, extractions
@@ -67,6 +67,12 @@ class ExtractRequest(BaseModel):
     json_schema: dict[str, Any] | None = Field(
         None, alias="schema", description="A JSON Schema (Draft 2020-12) that the fields shall follow."
     )
+    schema_revid: UUID | None = Field(None, description="A version of a kept schema, in the place of `schema`.")
+    prompt_revid: UUID | None = Field(
+        None,
+        description="A version of a prompt: its words are instructions, and its schema and its model hold where no "
+        "other is given.",
+    )
     instructions: Annotated[str, Field(max_length=_MAX_WORDS)] | None = None
     extraction_id: UUID | None = Field(
         None,
@@ -87,11 +93,11 @@ class CorrectRequest(BaseModel):
 
 
 class ExtractInput(BaseModel):
-    """What is kept of a request to extract."""
+    """What is kept of a request to extract: the words of a prompt and those of the request."""
 
     model_config = ConfigDict(extra="forbid")
 
-    instructions: Annotated[str, Field(max_length=_MAX_WORDS)] | None = None
+    instructions: Annotated[str, Field(max_length=2 * _MAX_WORDS + 2)] | None = None
 
 
 class CorrectInput(BaseModel):
@@ -103,6 +109,8 @@ class CorrectInput(BaseModel):
 
 
 async def _check_extract(request: ExtractRequest) -> None:
+    if request.json_schema is not None and request.schema_revid is not None:
+        raise Invalid("Give a schema or a version of one, not both.")
     if request.json_schema is not None:
         if problem := problem_with(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
@@ -110,35 +118,46 @@ async def _check_extract(request: ExtractRequest) -> None:
     _check_text("instructions", request.instructions)
 
 
-async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> tuple[Subject, ExtractInput]:
+async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> Begun[ExtractInput]:
     document = await documents.get(conn, request.document_id)
     if document is None:
         raise NotFound("There is no such document.")
     if document.status is DocumentStatus.FAILED:
         raise DocumentFailed(document.error or "The document could not be read.")
     extraction_id = request.extraction_id
+    prompt = None if request.prompt_revid is None else await prompts.get_version(conn, request.prompt_revid)
     if extraction_id is None:
         extraction_id = await extractions.add(
-            conn, org_id=scope.org_id, document_id=request.document_id, schema=request.json_schema
+            conn,
+            org_id=scope.org_id,
+            document_id=request.document_id,
+            schema=request.json_schema,
+            schema_revid=request.schema_revid,
+            prompt_revid=request.prompt_revid,
         )
     else:
         extraction = await extractions.get(conn, extraction_id)
         if extraction is None or extraction.document_id != request.document_id:
             raise NotFound("There is no such extraction of this document.")
-        if request.json_schema is not None:
-            raise Invalid("The extraction keeps the schema that it was begun with: leave the schema out.")
-    return Subject(request.document_id, extraction_id), ExtractInput(instructions=request.instructions)
+        if request.json_schema is not None or request.schema_revid is not None or prompt is not None:
+            raise Invalid("The extraction keeps the schema that it was begun with: leave schema and prompt out.")
+    words = "\n\n".join(filter(None, (prompt and prompt.content, request.instructions)))
+    return Begun(
+        Subject(request.document_id, extraction_id),
+        ExtractInput(instructions=words or None),
+        None if prompt is None else prompt.model,
+    )
 
 
 async def _check_correct(request: CorrectRequest) -> None:
     _check_text("message", request.message)
 
 
-async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> tuple[Subject, CorrectInput]:
+async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> Begun[CorrectInput]:
     extraction = await extractions.get(conn, request.extraction_id)
     if extraction is None:
         raise NotFound("There is no such extraction.")
-    return Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message)
+    return Begun(Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message))
 
 
 async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -11,10 +11,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from fieldmark.agents.registry import AGENTS, find_task
+from fieldmark.agents.registry import find_task
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.ids import new_id
+from fieldmark.domain.statuses import Approval
 from fieldmark.domain.values import canonical
 from fieldmark.errors import Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
@@ -69,7 +70,8 @@ async def start(
                 earlier_id = await runs.started_before(conn, scope, options.idempotency_key, request_hash)
                 if earlier_id is not None:
                     return earlier_id
-            subject, task_input = await task.begin(conn, scope, request)
+            begun = await task.begin(conn, scope, request)
+            subject = begun.subject
             if subject.extraction_id is not None or subject.thread_id is not None:
                 await runs.supersede(conn, subject, "A newer run took its place.")
             wanted = new_id()
@@ -79,11 +81,11 @@ async def start(
                 id=wanted,
                 agent=agent.name,
                 task=task.name,
-                task_input=task_input.model_dump(mode="json", exclude_none=True),
+                task_input=begun.input.model_dump(mode="json", exclude_none=True),
                 subject=subject,
                 approval=options.approval or agent.approval,
                 auto_approved_tools=options.auto_approved_tools,
-                model=options.model,
+                model=options.model or begun.model,
                 max_cost_usd=options.max_cost_usd,
                 max_turns=options.max_turns,
                 background=options.background,
@@ -93,7 +95,7 @@ async def start(
             )
             if run_id != wanted:
                 raise _StartedBefore(run_id)
-            await _check_credit(conn, scope, prices, options)
+            await _check_credit(conn, scope, prices, replace(options, model=options.model or begun.model))
             await runs.append_event(conn, run_id, _first_event(run_id, subject))
             return run_id
     except _StartedBefore as earlier:
@@ -120,23 +122,34 @@ async def start_by_name(
 
 
 async def start_child(
-    conn: Connection, context: RunContext[Any], agent: str, task: str, task_input: BaseModel, subject: Subject
+    conn: Connection,
+    context: RunContext[Any],
+    task: str,
+    task_input: Mapping[str, JsonValue],
+    subject: Subject,
+    *,
+    approval: Approval | None = None,
+    model: str | None = None,
 ) -> UUID:
     """Start a run for a tool of another run, in the tool's transaction; answers its id. It spends from the budget of
-    the run at the root, asks the same person, and ends with its parent. Raises Invalid where there is no such task."""
-    if agent not in AGENTS or task not in AGENTS[agent].tasks:
-        raise Invalid(f"There is no task {task!r} of an agent {agent!r}.")
+    the run at the root, and ends with its parent. It asks the same person and the same model where nothing else is
+    said. Raises Invalid where there is no such task."""
+    try:
+        agent, found = find_task(task)
+        given = found.input.model_validate(dict(task_input))
+    except (KeyError, ValidationError):
+        raise Invalid(f"There is no task {task!r}, or its input is none.") from None
     assert context.call_id is not None
     return await runs.add(
         conn,
         context.scope,
         id=new_id(),
-        agent=agent,
+        agent=agent.name,
         task=task,
-        task_input=task_input.model_dump(mode="json", exclude_none=True),
+        task_input=given.model_dump(mode="json", exclude_none=True),
         subject=subject,
-        approval=context.run.approval,
-        model=context.run.model,
+        approval=approval or context.run.approval,
+        model=model or context.run.model,
         background=context.run.background,
         with_examples=context.run.with_examples,
         parent=(context.run_id, context.call_id),

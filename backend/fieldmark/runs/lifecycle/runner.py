@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -240,18 +241,16 @@ class Runner:
             return waits
         if (ended := await self._ended_by_call(context)) is not None:
             return ended
-        limits = self._limits
+        seconds = min(self._limits.seconds, AGENTS[context.run.agent].tasks[context.run.task].seconds or math.inf)
         try:
-            async with asyncio.timeout(limits.seconds) as deadline:
+            async with asyncio.timeout(seconds) as deadline:
                 watch.deadline = deadline
                 outcome = await self._lead(context, telemetry, deltas, watch)
                 if (second := await self._second(context, outcome)) is not None:
                     outcome = await self._lead(second, telemetry, deltas, watch)
                 return outcome
         except TimeoutError:
-            return Outcome(
-                "failed", error=f"The run took longer than {limits.seconds} seconds.", code=RunError.DEADLINE
-            )
+            return Outcome("failed", error=f"The run took longer than {seconds} seconds.", code=RunError.DEADLINE)
 
     async def _second(self, context: RunContext[Any], outcome: Outcome) -> RunContext[Any] | None:
         """The run as a second model goes on with it; None where none does. The first has left it some of the work, or
@@ -276,7 +275,8 @@ class Runner:
 
     def _turns_left(self, run: RunRow) -> int:
         most = self._limits.max_turns
-        return min(run.max_turns or most, most) - run.turns
+        of_task = AGENTS[run.agent].tasks[run.task].max_turns
+        return min(run.max_turns or most, of_task or most, most) - run.turns
 
     async def _lead(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch

@@ -1,0 +1,1 @@
+"""The document agent: a conversation on one document."""

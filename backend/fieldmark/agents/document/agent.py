@@ -1,0 +1,141 @@
+"""The document agent: its tasks, what they are given, and its spec."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.agents.document.tools import RUN_EXTRACTION
+from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
+from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import Approval, DocumentStatus
+from fieldmark.domain.values import problem_with
+from fieldmark.errors import Conflict, DocumentFailed, Fenced, Invalid, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import documents, threads
+from fieldmark.stores.rows import DocumentRow
+from fieldmark.stores.runs import Subject
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.toolset import Toolset
+
+_MAX_WORDS = 20_000
+_MAX_TITLE = 100
+MAX_ROUNDS = 10
+AUTO_CREATE_SECONDS = 120
+
+
+class ChatRequest(BaseModel):
+    """Say something to the agent about a document."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document_id: UUID
+    thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
+    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)] = Field(
+        examples=["make a schema for invoices like this"]
+    )
+
+
+class ChatInput(BaseModel):
+    """What is kept of a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
+
+
+class AutoCreateRequest(BaseModel):
+    """Propose a schema, a prompt and an extraction for a document."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document_id: UUID
+
+
+class AutoCreateInput(BaseModel):
+    """Nothing: the request is always the same."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+async def _check_chat(request: ChatRequest) -> None:
+    if problem := problem_with(request.message):
+        raise Invalid(f"The message cannot be used. {problem}")
+
+
+async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> Begun[ChatInput]:
+    await _document_of(conn, request.document_id)
+    if request.thread_id is None:
+        title = " ".join(request.message.split())[:_MAX_TITLE]
+        thread = await threads.add(
+            conn, scope, agent=DOCUMENT.name, document_id=request.document_id, title=title or None
+        )
+    else:
+        thread = await threads.get(conn, request.thread_id)
+        if thread is None or thread.created_by != scope.user_id or thread.document_id != request.document_id:
+            raise NotFound("There is no such conversation of yours on this document.")
+        if thread.agent != DOCUMENT.name:
+            raise Conflict("The conversation is one with another agent.")
+    return Begun(Subject(request.document_id, None, thread.id), ChatInput(message=request.message))
+
+
+async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreateRequest) -> Begun[AutoCreateInput]:
+    await _document_of(conn, request.document_id)
+    return Begun(Subject(request.document_id), AutoCreateInput())
+
+
+async def _document_of(conn: Connection, document_id: UUID) -> DocumentRow:
+    document = await documents.get(conn, document_id)
+    if document is None:
+        raise NotFound("There is no such document.")
+    if document.status is DocumentStatus.FAILED:
+        raise DocumentFailed(document.error or "The document could not be read.")
+    return document
+
+
+async def _brief_chat(conn: Connection, context: RunContext[DocumentDeps], given: ChatInput) -> Prompt:
+    document = await documents.get(conn, context.deps.document_id)
+    if document is None:
+        raise Fenced("The document is gone.")
+    return DOCUMENT.text("chat", document=json.dumps(document.filename, ensure_ascii=False), message=given.message)
+
+
+async def _brief_auto_create(conn: Connection, context: RunContext[DocumentDeps], given: AutoCreateInput) -> Prompt:
+    return DOCUMENT.text("auto_create")
+
+
+CHAT = Task(
+    name="chat",
+    description="Talk with the agent about a document.",
+    request=ChatRequest,
+    input=ChatInput,
+    check=_check_chat,
+    begin=_begin_chat,
+    briefing=_brief_chat,
+    message=lambda given: given.message,
+    max_turns=MAX_ROUNDS + 1,
+)
+AUTO_CREATE = Task(
+    name="auto_create",
+    description="Propose a schema, a prompt and an extraction for the document.",
+    request=AutoCreateRequest,
+    input=AutoCreateInput,
+    begin=_begin_auto_create,
+    briefing=_brief_auto_create,
+    max_turns=MAX_ROUNDS + 1,
+    seconds=AUTO_CREATE_SECONDS,
+)
+
+DOCUMENT = AgentSpec(
+    name="document",
+    briefs=Path(__file__).parent / "briefs",
+    toolset=Toolset(RUN_EXTRACTION),
+    tasks={task.name: task for task in (CHAT, AUTO_CREATE)},
+    deps=DocumentDeps.of,
+    approval=Approval.ASK,
+)

@@ -1,0 +1,189 @@
+-- Auto-creations: what an agent proposes for a document when that is read, by itself: a schema, a prompt, an extraction. A
+-- person accepts it, or rejects it with all that it made.
+
+create table public.auto_creations (
+  document_id uuid primary key,
+  org_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- No foreign key: its run may be deleted before it.
+  run_id uuid not null unique,
+  status text not null default 'running' check (status in ('running', 'proposed', 'accepted', 'rejected', 'failed')),
+  error text,
+  decided_by uuid,
+  decided_at timestamptz,
+  -- By what the document is known again: the words beside its values. And where an earlier one was like it, which.
+  kind text check (char_length(kind) between 1 and 200),
+  labels text[] not null default '{}' check (cardinality(labels) <= 200),
+  matched jsonb check (jsonb_typeof(matched) = 'object'),
+  -- What the run made last, or took.
+  schema_revid uuid,
+  prompt_revid uuid,
+  extraction_id uuid,
+  check ((status = 'failed') = (error is not null)),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (schema_revid, org_id) references public.schema_versions (id, org_id) on delete set null (schema_revid),
+  foreign key (prompt_revid, org_id) references public.prompt_versions (id, org_id) on delete set null (prompt_revid),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
+);
+create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
+create index auto_creations_schema_revid on public.auto_creations (schema_revid);
+create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
+create index auto_creations_extraction_id on public.auto_creations (extraction_id);
+select private.protect_table('public.auto_creations');
+grant select, update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
+  to authenticated;
+
+create policy "members read what is proposed for their documents" on public.auto_creations
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+create policy "the service records what is proposed" on public.auto_creations
+  for update to authenticated
+  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
+
+-- The document is read: the agent begins, if it is asked for. That it cannot is told beside the document, and keeps nobody
+-- from reading it.
+-- Security definer, all that follow: whose run it is tells the document, and nobody writes these rows.
+create function private.auto_create() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_task private.agent_tasks;
+  v_run_id uuid;
+begin
+  if coalesce(new.auto_create, (select auto_create from public.organisations where id = new.org_id)) is not true then
+    return null;
+  end if;
+  for v_task in select * from private.agent_tasks where when_read loop
+    v_run_id := private.new_id();
+    begin
+      insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
+      values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
+    exception when others then
+      insert into public.auto_creations (document_id, org_id, created_by, run_id, status, error)
+      values (new.id, new.org_id, new.created_by, v_run_id, 'failed', sqlerrm)
+      on conflict (document_id) do nothing;
+    end;
+  end loop;
+  return null;
+end $$;
+
+-- (After release_waiting_runs, by its name.)
+create trigger start_auto_create after update of status on public.documents
+  for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
+
+-- A run of such a task has its place beside the document. One at a time, and none where something is proposed.
+create function private.enter_auto_creation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not exists (select from private.agent_tasks where agent = new.agent and task = new.task and when_read) then
+    return null;
+  end if;
+  insert into public.auto_creations as a (document_id, org_id, created_by, run_id)
+  values (new.document_id, new.org_id, new.created_by, new.id)
+  on conflict (document_id) do update set
+    run_id = excluded.run_id, created_by = excluded.created_by, created_at = now(), status = 'running', error = null,
+    decided_by = null, decided_at = null, matched = null, schema_revid = null, prompt_revid = null, extraction_id = null
+  where a.status in ('rejected', 'failed');
+  if not found then
+    raise exception 'Something is proposed for this document already: accept or reject that first.'
+      using errcode = 'PT409', detail = 'proposed_already';
+  end if;
+  return null;
+end $$;
+
+create trigger enter_auto_creation after insert on public.runs
+  for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
+  execute function private.enter_auto_creation();
+
+-- Takes away what the runs of a tree made: extractions, and prompts, schemas and tags that nothing else refers to. What
+-- something else refers to is hidden.
+create function private.remove_made_by(p_run_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.extractions where id in (
+    select r.extraction_id from public.runs as r
+    where r.root_run_id = p_run_id and r.parent_run_id is not null
+      and r.created_at <= (select e.created_at from public.extractions as e where e.id = r.extraction_id)
+  );
+  delete from public.document_tags where run_id = p_run_id;
+
+  update public.prompts set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  delete from public.prompts as p
+  where p.run_id = p_run_id and not exists (
+      select from public.prompt_versions as v
+      where v.prompt_id = p.id and exists (select from public.extractions as e where e.prompt_revid = v.id));
+
+  update public.schemas set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  delete from public.schemas as s
+  where s.run_id = p_run_id
+    and not exists (select from public.prompt_versions as p where p.schema_id = s.id)
+    and not exists (
+      select from public.schema_versions as v
+      where v.schema_id = s.id and exists (select from public.extractions as e where e.schema_revid = v.id));
+
+  update public.tags set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  delete from public.tags as t
+  where t.run_id = p_run_id
+    and not exists (select from public.document_tags as d where d.tag_id = t.id)
+    and not exists (select from public.prompt_versions as p where p.org_id = t.org_id and t.id = any (p.tag_ids));
+end $$;
+
+-- The run has ended: what it made is proposed, or is gone with it.
+create function private.end_auto_creation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.auto_creations set
+    status = case when new.status = 'completed' and extraction_id is not null then 'proposed' else 'failed' end,
+    error = case
+      when new.status = 'completed' and extraction_id is not null then null
+      else coalesce(new.error, 'The agent has made no extraction.')
+    end
+  where run_id = new.id and status = 'running';
+  if found and not exists (select from public.auto_creations where run_id = new.id and status = 'proposed') then
+    perform private.remove_made_by(new.id);
+  end if;
+  return null;
+end $$;
+
+create trigger end_auto_creation after update of status on public.runs
+  for each row when (
+    new.status in ('completed', 'failed', 'cancelled') and old.status <> new.status and new.parent_run_id is null
+    and new.document_id is not null and new.extraction_id is null)
+  execute function private.end_auto_creation();
+
+-- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else.
+create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_it public.auto_creations;
+begin
+  select * into v_it from public.auto_creations
+  where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
+  perform private.check_writable(v_it.org_id, 'proposal');
+  if v_it.status <> 'proposed' then
+    raise exception 'Nothing is proposed for this document: it is %.', v_it.status using errcode = 'PT409';
+  end if;
+  update public.auto_creations set
+    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(), decided_at = now()
+  where document_id = p_document_id;
+  if not p_accepted then
+    perform private.remove_made_by(v_it.run_id);
+  end if;
+end $$;
+
+-- Whether what a run made is proposed only, so far.
+create function private.is_proposed(p_run_id uuid) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select p_run_id is not null and exists (
+    select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
+$$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.is_proposed(uuid) to authenticated;
+revoke execute on function public.decide_auto_creation(uuid, boolean) from public, anon;
+grant execute on function public.decide_auto_creation(uuid, boolean) to authenticated;

@@ -1,0 +1,194 @@
+-- Prompts: what an extraction is asked for, in words, with the schema that it follows. Every version is kept.
+
+create table public.prompts (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- That of its latest version.
+  name text not null constraint has_a_name check (private.is_name(name)),
+  -- Hidden: it stands in no list, and in whatever was made with it.
+  deleted_at timestamptz,
+  -- The run at the root of those that made it; null where a person did.
+  run_id uuid,
+  unique (id, org_id)
+);
+create unique index prompts_name on public.prompts (org_id, lower(name)) where deleted_at is null;
+create index prompts_org_id on public.prompts (org_id, created_at desc, id desc);
+create index prompts_run_id on public.prompts (run_id) where run_id is not null;
+select private.protect_table('public.prompts');
+grant select on public.prompts to authenticated;
+
+create policy "members read their prompts" on public.prompts
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+create table public.prompt_versions (
+  -- The `prompt_revid`.
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  prompt_id uuid not null,
+  number integer not null check (number > 0),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null,
+  content text not null check (char_length(content) between 1 and 20000),
+  -- The schema that is followed, in its latest version when the prompt is used.
+  schema_id uuid,
+  -- The model that is asked; null for the service's.
+  model text check (char_length(model) between 1 and 200),
+  -- The documents it is meant for. (Tags are hidden and not deleted, so that these stay true.)
+  tag_ids uuid[] not null default '{}' check (cardinality(tag_ids) <= 50),
+  -- The run and the call that made it; null where a person did.
+  run_id uuid,
+  call_id text,
+  unique (id, org_id),
+  unique (prompt_id, number),
+  foreign key (prompt_id, org_id) references public.prompts (id, org_id) on delete cascade,
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+);
+create index prompt_versions_org_id on public.prompt_versions (org_id);
+create index prompt_versions_schema_id on public.prompt_versions (schema_id);
+select private.protect_table('public.prompt_versions');
+grant select on public.prompt_versions to authenticated;
+
+create policy "members read the versions of their prompts" on public.prompt_versions
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- The latest version of each prompt.
+create view public.latest_prompts with (security_invoker = true) as
+  select p.org_id, p.id as prompt_id, v.id as prompt_revid, v.number, v.name, v.content, v.schema_id, v.model, v.tag_ids,
+    p.created_at, p.created_by, p.run_id, p.deleted_at, v.created_at as updated_at
+  from public.prompts as p
+  cross join lateral (
+    select * from public.prompt_versions where prompt_id = p.id order by number desc limit 1) as v;
+revoke all on public.latest_prompts from anon, authenticated;
+grant select on public.latest_prompts to authenticated;
+
+-- The latest version of each schema.
+create view public.latest_schemas with (security_invoker = true) as
+  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
+    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
+  from public.schemas as s
+  cross join lateral (
+    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
+revoke all on public.latest_schemas from anon, authenticated;
+grant select on public.latest_schemas to authenticated;
+
+-- Refuses what a version of a prompt cannot refer to or hold.
+create function private.check_prompt(
+  p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
+) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.check_name(p_name);
+  if p_content is null or char_length(p_content) not between 1 and 20000 then
+    raise exception 'The words of a prompt have 1 to 20,000 characters.' using errcode = 'PT422';
+  end if;
+  if char_length(p_model) not between 1 and 200 then
+    raise exception 'The name of a model has 1 to 200 characters.' using errcode = 'PT422';
+  end if;
+  if cardinality(p_tag_ids) > 50 then
+    raise exception 'A prompt has at most 50 tags.' using errcode = 'PT422';
+  end if;
+  perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for key share;
+  if p_schema_id is not null and not found then
+    raise exception 'There is no such schema.' using errcode = 'PT404';
+  end if;
+  perform from unnest(p_tag_ids) as given
+  where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
+  if found then
+    raise exception 'There is no such tag.' using errcode = 'PT404';
+  end if;
+end $$;
+
+-- Adds a prompt with its first version; answers that version's id, the `prompt_revid`.
+create function public.create_prompt(
+  p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
+  p_tag_ids uuid[] default '{}'
+) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_prompt_id uuid;
+  v_revid uuid;
+begin
+  perform private.check_writable(p_org_id, 'organisation'),
+    private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
+  insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
+  on conflict (org_id, lower(name)) where deleted_at is null do nothing
+  returning id into v_prompt_id;
+  if v_prompt_id is null then
+    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end if;
+  insert into public.prompt_versions
+    (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
+  values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
+    private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Adds a version to a prompt: all of it is given. Answers its id, or that of the latest where nothing changes. `p_revid`:
+-- refused where another version than this is the latest.
+create function public.update_prompt(
+  p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
+  p_revid uuid default null
+) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_head public.prompts;
+  v_latest public.prompt_versions;
+  v_revid uuid;
+begin
+  select * into v_head from public.prompts where id = p_prompt_id and deleted_at is null for no key update;
+  perform private.check_writable(v_head.org_id, 'prompt');
+  select * into v_latest from public.prompt_versions where prompt_id = p_prompt_id order by number desc limit 1;
+  if p_revid is not null and p_revid <> v_latest.id then
+    raise exception 'The prompt has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+  end if;
+  if (p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}')) is not distinct from
+    (v_latest.name, v_latest.content, v_latest.schema_id, v_latest.model, v_latest.tag_ids) then
+    return v_latest.id;
+  end if;
+  -- What it had before may have been hidden since, and stays.
+  perform private.check_prompt(
+    v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
+    array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
+  begin
+    update public.prompts set name = p_name where id = p_prompt_id;
+  exception when unique_violation then
+    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end;
+  insert into public.prompt_versions
+    (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
+  values (v_head.org_id, p_prompt_id, v_latest.number + 1, p_name, p_content, p_schema_id, p_model,
+    coalesce(p_tag_ids, '{}'), private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Hides a prompt: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
+-- keeps it. Answers how many extractions refer to it.
+create function public.delete_prompt(p_prompt_id uuid) returns table (extractions bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.prompts set deleted_at = now()
+  where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
+  if not found then
+    raise exception 'There is no such prompt.' using errcode = 'PT404';
+  end if;
+  return query select * from private.references_to_prompt(p_prompt_id);
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function
+  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
+  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
+  from public, anon;
+grant execute on function
+  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
+  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
+  to authenticated;

@@ -1,0 +1,186 @@
+-- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
+
+-- Whether a text can name something in a list: nobody sees a line's end, a control or a change of direction in it. The list
+-- is that of domain/invisible.py.
+create function private.is_name(p_text text) returns boolean
+language sql immutable
+return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
+  and p_text !~ ('[[:cntrl:]\u0080-\u009f\u2028\u2029\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f'
+    '\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
+    '\U000e0000-\U000e0fff]');
+
+create table public.schemas (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- That of its latest version.
+  name text not null constraint has_a_name check (private.is_name(name)),
+  -- Hidden: it stands in no list, and in whatever was made with it.
+  deleted_at timestamptz,
+  -- The run at the root of those that made it; null where a person did.
+  run_id uuid,
+  unique (id, org_id)
+);
+create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
+create index schemas_org_id on public.schemas (org_id, created_at desc, id desc);
+create index schemas_run_id on public.schemas (run_id) where run_id is not null;
+select private.protect_table('public.schemas');
+grant select on public.schemas to authenticated;
+
+create policy "members read their schemas" on public.schemas
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+create table public.schema_versions (
+  -- The `schema_revid`.
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  schema_id uuid not null,
+  number integer not null check (number > 0),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null,
+  -- A JSON Schema (Draft 2020-12). The database cannot check that it is one: whoever uses it does.
+  schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
+  -- The run and the call that made it; null where a person did.
+  run_id uuid,
+  call_id text,
+  unique (id, org_id),
+  unique (schema_id, number),
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+);
+create index schema_versions_org_id on public.schema_versions (org_id);
+select private.protect_table('public.schema_versions');
+grant select on public.schema_versions to authenticated;
+
+create policy "members read the versions of their schemas" on public.schema_versions
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- The run at the root of the one that this transaction's call is of; null where a person writes.
+create function private.this_root_run() returns uuid
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (select root_run_id from public.runs where id = private.this_run());
+end $$;
+
+-- Refuses whoever may not write in an organisation, as if there were none.
+create function private.check_writable(p_org_id uuid, p_what text) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_org_id is null or p_org_id not in (select private.my_writable_org_ids()) then
+    raise exception 'There is no such %.', p_what using errcode = 'PT404';
+  end if;
+end $$;
+
+create function private.check_name(p_name text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if private.is_name(p_name) is not true then
+    raise exception 'A name has 1 to 200 characters in one line, and none that nobody sees.' using errcode = 'PT422';
+  end if;
+end $$;
+
+create function private.check_schema_json(p_schema jsonb) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if jsonb_typeof(p_schema) is distinct from 'object' then
+    raise exception 'A schema is a JSON object.' using errcode = 'PT422';
+  end if;
+  perform private.check_json(p_schema, 'A schema');
+  if pg_column_size(p_schema) > 262144 then
+    raise exception 'A schema may not exceed 256 kB.' using errcode = 'PT422';
+  end if;
+end $$;
+
+-- Adds a schema with its first version; answers that version's id, the `schema_revid`.
+-- Security definer, as all that writes here: versions are only ever added, and numbered by themselves.
+create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_schema_id uuid;
+  v_revid uuid;
+begin
+  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
+    private.check_schema_json(p_schema);
+  insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
+  on conflict (org_id, lower(name)) where deleted_at is null do nothing
+  returning id into v_schema_id;
+  if v_schema_id is null then
+    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end if;
+  insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
+  values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Adds a version to a schema, of what is given and else as it is; answers its id, or that of the latest where nothing
+-- changes. `p_revid`: refused where another version than this is the latest.
+create function public.update_schema(
+  p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
+) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_head public.schemas;
+  v_latest public.schema_versions;
+  v_revid uuid;
+begin
+  select * into v_head from public.schemas where id = p_schema_id and deleted_at is null for no key update;
+  perform private.check_writable(v_head.org_id, 'schema');
+  select * into v_latest from public.schema_versions where schema_id = p_schema_id order by number desc limit 1;
+  if p_revid is not null and p_revid <> v_latest.id then
+    raise exception 'The schema has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+  end if;
+  if coalesce(p_name, v_latest.name) = v_latest.name and coalesce(p_schema, v_latest.schema) = v_latest.schema then
+    return v_latest.id;
+  end if;
+  perform private.check_name(coalesce(p_name, v_latest.name)),
+    private.check_schema_json(coalesce(p_schema, v_latest.schema));
+  begin
+    update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
+  exception when unique_violation then
+    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end;
+  insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
+  values (
+    v_head.org_id, p_schema_id, v_latest.number + 1, coalesce(p_name, v_latest.name),
+    coalesce(p_schema, v_latest.schema), private.this_run(), private.this_call())
+  returning id into v_revid;
+  return v_revid;
+end $$;
+
+-- Hides a schema: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
+-- keeps it. Answers how many prompts and extractions refer to it.
+create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.schemas set deleted_at = now()
+  where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
+  if not found then
+    raise exception 'There is no such schema.' using errcode = 'PT404';
+  end if;
+  return query select * from private.references_to_schema(p_schema_id);
+end $$;
+
+-- Whether the caller may delete what somebody has made in an organisation.
+create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select p_org_id in (select private.my_owned_org_ids())
+    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
+$$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function
+  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
+  from public, anon;
+grant execute on function
+  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
+  to authenticated;

@@ -1,0 +1,148 @@
+-- Tags: words by which an organisation sorts its documents and prompts.
+
+create table public.tags (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null constraint has_a_name check (private.is_name(name)),
+  colour text not null default '#808080' check (colour ~ '^#[0-9a-f]{6}$'),
+  -- Hidden: it stands in no list and on no document.
+  deleted_at timestamptz,
+  -- The run at the root of those that made it; null where a person did.
+  run_id uuid,
+  unique (id, org_id)
+);
+create unique index tags_name on public.tags (org_id, lower(name)) where deleted_at is null;
+create index tags_org_id on public.tags (org_id, created_at desc, id desc);
+create index tags_run_id on public.tags (run_id) where run_id is not null;
+select private.protect_table('public.tags');
+grant select on public.tags to authenticated;
+
+create policy "members read their tags" on public.tags
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+create table public.document_tags (
+  org_id uuid not null,
+  document_id uuid not null,
+  tag_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- The run at the root of those that put it there; null where a person did.
+  run_id uuid,
+  primary key (document_id, tag_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (tag_id, org_id) references public.tags (id, org_id) on delete cascade
+);
+create index document_tags_tag_id on public.document_tags (tag_id, document_id);
+create index document_tags_org_id on public.document_tags (org_id);
+create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
+select private.protect_table('public.document_tags');
+grant select on public.document_tags to authenticated;
+
+create policy "members read the tags of their documents" on public.document_tags
+  for select to authenticated using (org_id in (select private.my_org_ids()));
+
+-- Adds a tag; answers its id. Its colour is `#` and six digits, 0 to 9 and a to f.
+create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tag_id uuid;
+begin
+  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  insert into public.tags (org_id, name, colour, run_id)
+  values (p_org_id, p_name, lower(p_colour), private.this_root_run())
+  on conflict (org_id, lower(name)) where deleted_at is null do nothing
+  returning id into v_tag_id;
+  if v_tag_id is null then
+    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end if;
+  return v_tag_id;
+end $$;
+
+create function private.check_colour(p_colour text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_colour is null or lower(p_colour) !~ '^#[0-9a-f]{6}$' then
+    raise exception 'A colour is written as #1e90ff.' using errcode = 'PT422';
+  end if;
+end $$;
+
+-- Changes the name or the colour of a tag, or both.
+create function public.update_tag(p_tag_id uuid, p_name text default null, p_colour text default null) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tag public.tags;
+begin
+  select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
+  perform private.check_writable(v_tag.org_id, 'tag');
+  perform private.check_name(coalesce(p_name, v_tag.name)), private.check_colour(coalesce(p_colour, v_tag.colour));
+  begin
+    update public.tags set name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)) where id = p_tag_id;
+  exception when unique_violation then
+    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
+  end;
+end $$;
+
+-- Hides a tag: a member one of their own or of their keys', an owner any of the organisation's. Answers on how many
+-- documents and in how many prompts it was.
+create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.tags set deleted_at = now()
+  where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
+  if not found then
+    raise exception 'There is no such tag.' using errcode = 'PT404';
+  end if;
+  return query select * from private.references_to_tag(p_tag_id);
+end $$;
+
+-- Puts tags on a document and takes others off. A tag that is there already stays, one that is not there is not missed.
+create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
+returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+begin
+  select org_id into v_org from public.documents where id = p_document_id for key share;
+  perform private.check_writable(v_org, 'document');
+  if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
+    raise exception 'At most 100 tags are put on a document or taken off at once.' using errcode = 'PT422';
+  end if;
+  perform from unnest(p_add) as given
+  where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
+  if found then
+    raise exception 'There is no such tag.' using errcode = 'PT404';
+  end if;
+  delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
+  insert into public.document_tags (org_id, document_id, tag_id, run_id)
+  select v_org, p_document_id, given, private.this_root_run() from unnest(p_add) as given
+  on conflict do nothing;
+end $$;
+
+-- Gives a document another name. Its original keeps its own.
+create function public.rename_document(p_document_id uuid, p_filename text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org uuid;
+begin
+  select org_id into v_org from public.documents where id = p_document_id for no key update;
+  perform private.check_writable(v_org, 'document'), private.check_name(p_filename);
+  update public.documents set filename = p_filename where id = p_document_id;
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function
+  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
+  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
+  from public, anon;
+grant execute on function
+  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
+  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
+  to authenticated;
