@@ -91,3 +91,17 @@ async def test_an_office_file_opens_too_and_a_password_that_is_none_is_refused(s
             problem(await served.http.post("/api/documents", **sent), 422)
         plain = await served.document()
         problem(await served.http.post(f"/api/documents/{plain}/read", json={"password": "x"}), 409)
+
+
+async def test_a_copy_without_its_password_is_waited_for_before_it_is_stored(serve, clone):
+    """Whoever dies between the two leaves a file of which the service knows."""
+    async with serve() as served:
+        sent = {"files": {"file": ("locked.pdf", NEW_PDF)}}
+        document_id = await served.read(UUID((await served.http.post("/api/documents", **sent)).json()["id"]))
+        with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+            conn.execute("delete from private.files_to_delete")
+            answer = await served.http.post(f"/api/documents/{document_id}/read", json={"password": PASSWORD})
+            assert answer.status_code == 202
+            expected = conn.execute("select storage_path from private.files_to_delete").fetchall()
+            copy = conn.execute("select unlocked_path from public.documents where id = %s", [document_id]).fetchall()
+        assert expected == copy != [(None,)]

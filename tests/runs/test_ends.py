@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
+from claude_agent_sdk import CLIConnectionError, CLINotFoundError
 
 from desk import at_work, home_of, until
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, raw_call, text
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.testing.script import Script, endless, http_error, stall
 from living import children, clis, command_line
 
@@ -88,6 +93,30 @@ async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk, numb
         assert clis() == [] and not home.exists()
     worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
     assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(CLIConnectionError("It hung up."), "running"), (CLINotFoundError("It is gone."), "failed")]
+)
+async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_there_is_not(desk, error, status):
+    class Broken(CliPool):
+        @asynccontextmanager
+        async def acquire(self, *_, **__):
+            raise error
+            yield
+
+    run_id = await desk.run()
+    service = ModelService("http://127.0.0.1:9", "test-key", None)
+    runner = Runner(
+        desk.database,
+        service,
+        Limits(model="claude-sonnet-5", max_turns=5, seconds=60),
+        pool=Broken(service, most_turns=5, seconds=60),
+    )
+    with pytest.raises(Unavailable) if status == "running" else nullcontext():
+        await runner.execute(run_id)
+    state = desk.state(run_id)
+    assert (state["status"], state["error_code"]) == (status, None if status == "running" else "agent_process")
 
 
 async def test_a_worker_that_stops_hands_its_run_back(desk):

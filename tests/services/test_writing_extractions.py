@@ -304,3 +304,14 @@ async def test_the_type_that_a_person_set_gives_way_to_their_word_alone(desk):
     said = await desk.context(await desk.run("correct", instructions="this document is a receipt"))
     await desk.call(said, "identify_document", document_type="receipt", confidence=1.0)
     assert desk.extraction()["document_type"] == "receipt"
+
+
+async def test_a_correction_is_looked_at_again_where_anything_else_was_changed_meanwhile(desk):
+    """Which field its words mean may hang on all that stands there."""
+    said = Author(is_person=False, message="the total is 963.12")
+    ready = await prepared(desk, write("total", 963.12), said)
+    await change(desk, write("vendor.name", "Bolts Ltd"))
+    with pytest.raises(Stale):
+        await apply(desk, ready)
+    await change(desk, write("total", 963.12), said)
+    assert desk.extraction()["extracted_fields"]["total"] == 963.12

@@ -313,3 +313,17 @@ def test_a_thousand_in_one_statement_are_counted_once(doors: Doors, house: House
         )
         calls = {trigger["Trigger Name"]: trigger["Calls"] for trigger in plan[0]["Triggers"]}
         assert calls["check_waiting"] == 1
+
+
+def test_a_document_that_waited_for_its_password_is_put_into_the_queue_again(doors: Doors, house: House) -> None:
+    with empty_queue(doors) as owner:
+        add(owner, house.org, 1)
+        document = one(owner, "select max(id::text)::uuid from documents where org_id = %s", house.org)
+        owner.execute("set local search_path = public, queue; delete from procrastinate_jobs")
+        fail = "update documents set status = 'failed', error = 'E', error_code = 'password' where id = %s"
+        owner.execute(fail.encode(), (document,))
+        assert one(owner, "select count(*) from procrastinate_jobs") == 0
+        owner.execute(
+            "update documents set status = 'reading', error = null, error_code = null where id = %s", (document,)
+        )
+        assert one(owner, "select args ->> 'document_id' from procrastinate_jobs") == str(document)

@@ -264,6 +264,17 @@ def test_who_follows_is_told_of_events_and_of_readings_that_end(pair: Pair) -> N
     assert heard == [("fieldmark_run_events", str(pair.house.run)), ("fieldmark_documents", str(pair.house.document))]
 
 
+@pytest.mark.parametrize(("status", "hears"), [("queued", True), ("completed", False)])
+def test_who_follows_is_told_that_an_open_run_is_deleted(pair: Pair, status: str, hears: bool) -> None:
+    pair.watch.execute("update runs set status = %s where id = %s", [status, pair.house.run])
+    pair.watch.execute("listen fieldmark_run_events; listen fieldmark_work; listen fieldmark_documents")
+    with pair.acting(pair.first) as connection:
+        connection.execute("select delete_extraction(%s)", [pair.house.extraction])
+        connection.execute("select pg_notify('fieldmark_documents', 'last')")
+    heard = [note.channel for note in pair.watch.notifies(timeout=60, stop_after=3 if hears else 1)]
+    assert heard == (["fieldmark_run_events", "fieldmark_work"] if hears else []) + ["fieldmark_documents"]
+
+
 def test_a_run_that_was_cancelled_while_it_waited_does_not_start(pair: Pair) -> None:
     pair.watch.execute("update runs set status = 'cancelled' where id = %s", [pair.house.run])
     with pair.acting(pair.first):

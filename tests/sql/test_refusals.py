@@ -168,3 +168,12 @@ def test_many_changes_are_a_list_of_some(doors: Doors, house: House, changes: st
         assert refusal(connection, statement, **given)[0] == "PT422"
         one = {"extraction": house.extraction, "changes": '[{"path": ["total"], "value": 13}]'}
         assert connection.execute(statement, one).fetchone() is not None
+
+
+def test_who_is_not_signed_in_makes_no_key(doors: Doors, house: House) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", {"role": "authenticated"})
+        statement = "select create_api_key(%(org)s, 'k', '{documents:read}')"
+        assert refusal(connection, statement, org=house.org) == ("PT401", None)
+        become(connection, "authenticated", claims(house.owner, house))
+        assert new_key(connection, house)

@@ -186,3 +186,9 @@ async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None
     assert (everything.code, everything.data["for_machines_from"]) == ("more", 2)
     assert (await read(context, pages="1")).data is None
     assert (await read(context, pages="3-")).data["for_machines_from"] == 3
+
+
+async def test_a_line_that_is_found_is_shown_up_to_500_characters(lay):
+    context = await lay(["total " + "x" * 600])
+    answer = await run_call(EXTRACTION.toolset, context, "search_document", "call-1", {"query": "total"})
+    assert answer.sentence == "page 1: total " + "x" * 494

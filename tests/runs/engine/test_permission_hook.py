@@ -14,6 +14,7 @@ from fieldmark.errors import Fenced
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
 from fieldmark.runs.engine.tool_executor import ToolExecutor
+from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.runs.parts import BlockStarted, MessageStarted, MessageStopped
 from fieldmark.tools.context import RunContext
 
@@ -205,3 +206,16 @@ async def test_a_call_that_never_comes_leaves_nothing_prepared(desk, hook, calls
     (ahead,) = hook.ahead.values()
     await calls.close()
     assert ahead.done() and desk.extraction()["version"] == 0
+
+
+@pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])
+async def test_a_decided_call_goes_on_with_what_the_person_decided(desk, context, edited):
+    asking = PermissionHook(EXTRACTION.toolset, context, Policy("ask"))
+    for part in (MessageStarted("m", None), BlockStarted("call-1"), MessageStopped()):
+        asking.calls.on_part(part)
+    assert (await ask(asking, UPDATE, TOTAL))[0] == "defer"
+    await decide(desk.database, desk.scope, context.run_id, Decision("call-1", True, edited))
+    hook = PermissionHook(EXTRACTION.toolset, context, Policy("ask"), "call-1")
+    given = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
+    said = (await hook(given, "call-1", {}))["hookSpecificOutput"]
+    assert (said["permissionDecision"], said.get("updatedInput")) == ("allow", edited)
