@@ -121,7 +121,13 @@ TESTS_OF_PYTHON: dict[str, tuple[str, ...]] = {
     "identity": ("tests/identity", "tests/api/test_scope.py"),
     "tools": ("tests/tools", "tests/agents/extraction", "tests/toy_agent", "tests/runs/lifecycle"),
     "services/exports": ("tests/services/exports", "tests/api/test_exports.py"),
-    "services": ("tests/services", "tests/agents/extraction", "tests/api/test_extractions.py", "tests/api"),
+    "services": (
+        "tests/services",
+        "tests/agents/extraction",
+        "tests/api/test_extractions.py",
+        "tests/api",
+        "tests/acceptance/test_one_call.py",
+    ),
     "runs/billing": ("tests/runs/billing", "tests/sql/test_credits.py", "tests/runs/test_ends.py"),
     "runs/events": ("tests/runs/events", "tests/api/test_events.py", "tests/acceptance/test_approval.py"),
     "runs/engine": (
@@ -129,8 +135,15 @@ TESTS_OF_PYTHON: dict[str, tuple[str, ...]] = {
         "tests/attacks",
         "tests/runs/test_ends.py",
         "tests/acceptance/test_kept_clis.py",
+        "tests/toy_agent",
     ),
-    "runs/lifecycle": ("tests/runs/lifecycle", "tests/runs", "tests/api/test_agent.py", "tests/acceptance"),
+    "runs/lifecycle": (
+        "tests/runs/lifecycle",
+        "tests/runs",
+        "tests/api/test_agent.py",
+        "tests/api/test_not_awaited.py",
+        "tests/acceptance",
+    ),
     "runs": ("tests/runs", "tests/api/test_agent.py"),
     "api": ("tests/api", "tests/cli/test_serve.py"),
 }

@@ -15,6 +15,7 @@ from fieldmark.errors import Conflict, NotFound, SchemaViolation, Stale
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, Author, FieldRemoval, FieldsWrite, FieldWrite
+from fieldmark.services.unsettled import pages_of
 from fieldmark.stores import extractions as stored
 
 pytestmark = pytest.mark.anyio
@@ -315,3 +316,25 @@ async def test_a_correction_is_looked_at_again_where_anything_else_was_changed_m
         await apply(desk, ready)
     await change(desk, write("total", 963.12), said)
     assert desk.extraction()["extracted_fields"]["total"] == 963.12
+
+
+@pytest.mark.parametrize(
+    ("wanted", "changes"), [("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])]
+)
+async def test_a_preview_shows_the_type_where_it_is_another(desk, wanted, changes):
+    async with desk.database.as_user(desk.scope) as conn:
+        await extractions.identify(conn, desk.extraction_id, "invoice", AGENT)
+        shown = await extractions.preview_type(conn, desk.extraction_id, wanted, AGENT)
+    assert [(one.path, one.old, one.new) for one in shown.changes] == changes
+
+
+@pytest.mark.parametrize(
+    ("path", "pages"),
+    [(("vendor", "vat_id"), [1]), (("customer", "vat_id"), None), (("vat_id",), None), (("vendor", "name"), [1])],
+)
+async def test_what_is_open_is_looked_for_where_its_neighbours_stand(database, clone, make_user, path, pages):
+    async with laid_out(database, clone.owner_url, await make_user(), ["Sold by Acme Ltd\n", "To Bolts Inc\n"]) as desk:
+        await change(desk, FieldsWrite({"vendor": {"name": "Acme Ltd"}}))
+        async with desk.database.as_user(desk.scope) as conn:
+            row = await extractions.get(conn, desk.extraction_id)
+            assert await pages_of(conn, desk.document_id, row, [path]) == pages
