@@ -1262,11 +1262,13 @@ create table public.document_tags (
   created_at timestamptz not null default now(),
   -- The run at the root of those that put it there; null where a person did.
   run_id uuid,
+  -- That of the document, which never changes: in this order a tag's documents are listed.
+  document_created_at timestamptz not null,
   primary key (document_id, tag_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
   foreign key (tag_id, org_id) references public.tags (id, org_id) on delete cascade
 );
-create index document_tags_tag_id on public.document_tags (tag_id, document_id);
+create index document_tags_tag_id on public.document_tags (tag_id, document_created_at desc, document_id desc);
 create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
 select private.protect_table('public.document_tags');
@@ -1340,8 +1342,10 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_org uuid;
+  v_created_at timestamptz;
 begin
-  select org_id into v_org from public.documents where id = p_document_id for key share;
+  -- One at a time, so that they are counted.
+  select org_id, created_at into v_org, v_created_at from public.documents where id = p_document_id for no key update;
   perform private.check_writable(v_org, 'document');
   if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
     raise exception 'At most 100 tags are put on a document or taken off at once.' using errcode = 'PT422';
@@ -1352,9 +1356,12 @@ begin
     raise exception 'There is no such tag.' using errcode = 'PT404';
   end if;
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
-  insert into public.document_tags (org_id, document_id, tag_id, run_id)
-  select v_org, p_document_id, given, private.this_root_run() from unnest(p_add) as given
+  insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
+  select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
   on conflict do nothing;
+  if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then
+    raise exception 'A document has at most 100 tags.' using errcode = 'PT422';
+  end if;
 end $$;
 
 -- Gives a document another name. Its original keeps its own.
@@ -1461,7 +1468,7 @@ grant select on public.latest_schemas to authenticated;
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
 ) returns void
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_name(p_name);
@@ -1474,7 +1481,8 @@ begin
   if cardinality(p_tag_ids) > 50 then
     raise exception 'A prompt has at most 50 tags.' using errcode = 'PT422';
   end if;
-  perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for key share;
+  -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
+  perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
   if p_schema_id is not null and not found then
     raise exception 'There is no such schema.' using errcode = 'PT404';
   end if;

@@ -78,7 +78,7 @@ grant select on public.latest_schemas to authenticated;
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
 ) returns void
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_name(p_name);
@@ -91,7 +91,8 @@ begin
   if cardinality(p_tag_ids) > 50 then
     raise exception 'A prompt has at most 50 tags.' using errcode = 'PT422';
   end if;
-  perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for key share;
+  -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
+  perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
   if p_schema_id is not null and not found then
     raise exception 'There is no such schema.' using errcode = 'PT404';
   end if;

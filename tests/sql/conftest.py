@@ -6,12 +6,14 @@ What needs commits, or several connections that see each other, uses `clone`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg
 import pytest
 from doors import Doors, House, furnish, opened_doors
+from pairs import Pair
 from psycopg import sql
 
 from fieldmark.db.embedded import Embedded
@@ -40,3 +42,17 @@ def doors(postgres: Embedded, migrated: str) -> Iterator[Doors]:
 @pytest.fixture(scope="session")
 def house(doors: Doors) -> House:
     return furnish(doors.owner)
+
+
+@pytest.fixture
+def pair(clone: Any) -> Iterator[Pair]:
+    with (
+        psycopg.connect(clone.app_url, autocommit=True) as first,
+        psycopg.connect(clone.app_url, autocommit=True) as second,
+        psycopg.connect(clone.owner_url, autocommit=True) as watch,
+    ):
+        pair = Pair(first, second, watch)
+        # What furnishing put into the queue is not looked at.
+        watch.execute("set search_path = public, queue")
+        watch.execute("delete from procrastinate_jobs")
+        yield pair

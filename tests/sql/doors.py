@@ -98,6 +98,21 @@ class House:
     thread_run: UUID
     ended_run: UUID
     other_thread_run: UUID
+    schema: UUID
+    schema_revid: UUID
+    member_schema: UUID
+    other_schema: UUID
+    other_schema_revid: UUID
+    prompt: UUID
+    prompt_revid: UUID
+    member_prompt: UUID
+    other_prompt: UUID
+    other_prompt_revid: UUID
+    tag: UUID
+    member_tag: UUID
+    free_tag: UUID
+    other_tag: UUID
+    making_run: UUID
 
 
 _USERS = """
@@ -180,6 +195,33 @@ insert into storage.objects (bucket_id, name) values
   ('documents', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
 """
 
+# A schema, a prompt and a tag of each; what is proposed for a document, of a run that is forgotten.
+_ARTIFACTS = """
+insert into schemas (id, org_id, created_by, name) values
+  (%(schema)s, %(org)s, %(owner)s, 'Invoice'), (%(member_schema)s, %(org)s, %(member)s, 'Receipt'),
+  (%(other_schema)s, %(other_org)s, %(stranger)s, 'Invoice');
+insert into schema_versions (id, org_id, schema_id, number, created_by, name, schema) values
+  (%(schema_revid)s, %(org)s, %(schema)s, 1, %(owner)s, 'Invoice', '{"type": "object"}'),
+  (gen_random_uuid(), %(org)s, %(member_schema)s, 1, %(member)s, 'Receipt', '{"type": "object"}'),
+  (%(other_schema_revid)s, %(other_org)s, %(other_schema)s, 1, %(stranger)s, 'Invoice', '{"title": "secret"}');
+insert into tags (id, org_id, created_by, name) values
+  (%(tag)s, %(org)s, %(owner)s, 'paid'), (%(member_tag)s, %(org)s, %(member)s, 'open'),
+  (%(free_tag)s, %(org)s, %(member)s, 'late'), (%(other_tag)s, %(other_org)s, %(stranger)s, 'paid');
+insert into prompts (id, org_id, created_by, name) values
+  (%(prompt)s, %(org)s, %(owner)s, 'Invoices'), (%(member_prompt)s, %(org)s, %(member)s, 'Receipts'),
+  (%(other_prompt)s, %(other_org)s, %(stranger)s, 'Invoices');
+insert into prompt_versions (id, org_id, prompt_id, number, created_by, name, content, schema_id, tag_ids) values
+  (%(prompt_revid)s, %(org)s, %(prompt)s, 1, %(owner)s, 'Invoices', 'Read it.', %(schema)s, array[%(tag)s]::uuid[]),
+  (gen_random_uuid(), %(org)s, %(member_prompt)s, 1, %(member)s, 'Receipts', 'Read it.', null, '{}'),
+  (%(other_prompt_revid)s, %(other_org)s, %(other_prompt)s, 1, %(stranger)s, 'Invoices', 'Secret.', null, '{}');
+insert into document_tags (org_id, document_id, tag_id, created_by, document_created_at) values
+  (%(org)s, %(document)s, %(tag)s, %(owner)s, now()),
+  (%(other_org)s, %(other_document)s, %(other_tag)s, %(stranger)s, now());
+insert into auto_creations (document_id, org_id, created_by, run_id, status) values
+  (%(document)s, %(org)s, %(owner)s, %(making_run)s, 'proposed'),
+  (%(other_document)s, %(other_org)s, %(stranger)s, gen_random_uuid(), 'proposed');
+"""
+
 
 def furnish(owner: psycopg.Connection) -> House:
     """Fill a database with a house."""
@@ -203,4 +245,5 @@ def furnish(owner: psycopg.Connection) -> House:
             cursor.execute(_WORK, dict(zip(names, row, strict=True)))
         cursor.execute(_AGENTS)
         cursor.execute(_THREADS, vars(house))
+        cursor.execute(_ARTIFACTS, vars(house))
     return house

@@ -453,6 +453,137 @@ CASES = [
         "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, true)",
         SERVED,
     ),
+    # schemas, prompts, tags: written by their functions alone
+    *(
+        case
+        for kind in ("schema", "prompt", "tag")
+        for case in (
+            Case(f"{kind}s", "select", "theirs", f"select from {kind}s where id = %({kind})s", READERS),
+            Case(
+                f"{kind}s",
+                "insert",
+                "past its function",
+                f"insert into {kind}s (org_id, name) values (%(org)s, 'X')",
+                NOBODY,
+            ),
+            Case(
+                f"{kind}s",
+                "update",
+                "past its function",
+                f"update {kind}s set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null "
+                f"where id = %({kind})s",
+                NOBODY,
+            ),
+            Case(f"{kind}s", "delete", "theirs", f"delete from {kind}s where id = %({kind})s", NOBODY),
+        )
+    ),
+    *(
+        case
+        for kind, columns, values in (
+            ("schema", "schema", "'{}'"),
+            ("prompt", "content", "'Read it.'"),
+        )
+        for case in (
+            Case(
+                f"{kind}_versions",
+                "select",
+                "theirs",
+                f"select from {kind}_versions where id = %({kind}_revid)s",
+                READERS,
+            ),
+            Case(
+                f"{kind}_versions",
+                "insert",
+                "past its function",
+                f"insert into {kind}_versions (org_id, {kind}_id, number, name, {columns}) "
+                f"values (%(org)s, %({kind})s, 9, 'X', {values})",
+                NOBODY,
+            ),
+            Case(
+                f"{kind}_versions",
+                "update",
+                "what it said",
+                f"update {kind}_versions set {columns} = {values} where id = %({kind}_revid)s",
+                NOBODY,
+            ),
+            Case(
+                f"{kind}_versions",
+                "delete",
+                "what it said",
+                f"delete from {kind}_versions where id = %({kind}_revid)s",
+                NOBODY,
+            ),
+            Case(
+                f"latest_{kind}s",
+                "select",
+                "theirs",
+                f"select from latest_{kind}s where {kind}_id = %({kind})s",
+                READERS,
+            ),
+            Case(f"latest_{kind}s", "insert", "theirs", f"insert into latest_{kind}s (name) values ('X')", NOBODY),
+            Case(f"latest_{kind}s", "update", "theirs", f"update latest_{kind}s set name = 'X'", NOBODY),
+            Case(f"latest_{kind}s", "delete", "theirs", f"delete from latest_{kind}s", NOBODY),
+        )
+    ),
+    # document_tags
+    Case("document_tags", "select", "theirs", "select from document_tags where document_id = %(document)s", READERS),
+    Case(
+        "document_tags",
+        "insert",
+        "past its function",
+        "insert into document_tags (org_id, document_id, tag_id, document_created_at) "
+        "values (%(org)s, %(document)s, %(free_tag)s, now())",
+        NOBODY,
+    ),
+    Case(
+        "document_tags",
+        "update",
+        "another tag",
+        "update document_tags set tag_id = %(free_tag)s where document_id = %(document)s",
+        NOBODY,
+    ),
+    Case(
+        "document_tags",
+        "delete",
+        "past its function",
+        "delete from document_tags where document_id = %(document)s",
+        NOBODY,
+    ),
+    # auto_creations
+    Case("auto_creations", "select", "theirs", "select from auto_creations where document_id = %(document)s", READERS),
+    Case(
+        "auto_creations",
+        "insert",
+        "a forged one",
+        "insert into auto_creations (document_id, org_id, run_id, status) "
+        "values (%(member_document)s, %(org)s, %(newcomer)s, 'proposed')",
+        NOBODY,
+    ),
+    Case(
+        "auto_creations",
+        "update",
+        "what its run found",
+        "update auto_creations set kind = 'invoice', labels = '{Total}', matched = '{}', "
+        "schema_revid = %(schema_revid)s, prompt_revid = %(prompt_revid)s, extraction_id = %(extraction)s "
+        "where document_id = %(document)s",
+        SERVED,
+    ),
+    Case(
+        "auto_creations",
+        "update",
+        "decided in passing",
+        "update auto_creations set status = 'accepted', decided_by = %(me)s, decided_at = now() "
+        "where document_id = %(document)s",
+        NOBODY,
+    ),
+    Case(
+        "auto_creations",
+        "update",
+        "whose",
+        "update auto_creations set run_id = %(newcomer)s, created_by = %(me)s where document_id = %(document)s",
+        NOBODY,
+    ),
+    Case("auto_creations", "delete", "theirs", "delete from auto_creations where document_id = %(document)s", NOBODY),
     # threads
     Case("threads", "select", "their own", "select from threads where id = %(thread)s", OWNERS),
     Case("threads", "select", "a shared one", "select from threads where id = %(shared_thread)s", READERS),
@@ -809,6 +940,55 @@ CALLS = [
         "call",
         "a member's",
         "select from private.address_of(%(org)s, %(owner)s) as a where a is not null",
+        READERS,
+    ),
+    # Schemas, prompts, tags
+    Case("create_schema", "call", "in it", "select create_schema(%(org)s, 'New', '{}')", MEMBERS),
+    Case("update_schema", "call", "an owner's", "select update_schema(%(schema)s, 'New')", MEMBERS),
+    Case("delete_schema", "call", "an owner's", "select delete_schema(%(schema)s)", OWNERS),
+    Case("delete_schema", "call", "a member's", "select delete_schema(%(member_schema)s)", OWNERS | MEMBER),
+    Case("create_prompt", "call", "in it", "select create_prompt(%(org)s, 'New', 'Read it.')", MEMBERS),
+    Case(
+        "update_prompt",
+        "call",
+        "an owner's",
+        "select update_prompt(%(prompt)s, 'New', 'Read it.', %(schema)s, null, array[%(tag)s]::uuid[])",
+        MEMBERS,
+    ),
+    Case("delete_prompt", "call", "an owner's", "select delete_prompt(%(prompt)s)", OWNERS),
+    Case("delete_prompt", "call", "a member's", "select delete_prompt(%(member_prompt)s)", OWNERS | MEMBER),
+    Case("create_tag", "call", "in it", "select create_tag(%(org)s, 'New')", MEMBERS),
+    Case("update_tag", "call", "an owner's", "select update_tag(%(tag)s, 'New', '#000000')", MEMBERS),
+    Case("delete_tag", "call", "an owner's", "select delete_tag(%(tag)s)", OWNERS),
+    Case("delete_tag", "call", "a member's", "select delete_tag(%(member_tag)s)", OWNERS | MEMBER),
+    Case(
+        "tag_document",
+        "call",
+        "an owner's",
+        "select tag_document(%(document)s, array[%(free_tag)s]::uuid[], array[%(tag)s]::uuid[])",
+        MEMBERS,
+    ),
+    Case("rename_document", "call", "an owner's", "select rename_document(%(document)s, 'b.pdf')", MEMBERS),
+    Case("decide_auto_creation", "call", "in it", "select decide_auto_creation(%(document)s, true)", MEMBERS),
+    Case(
+        "follow_schema",
+        "call",
+        "on theirs",
+        "select private.follow_schema(%(extraction)s, %(schema_revid)s)",
+        SERVED,
+    ),
+    Case(
+        "references_to_schema",
+        "call",
+        "theirs",
+        "select from private.references_to_schema(%(schema)s) where prompts = 1",
+        READERS,
+    ),
+    Case(
+        "references_to_tag",
+        "call",
+        "theirs",
+        "select from private.references_to_tag(%(tag)s) where documents = 1 and prompts = 1",
         READERS,
     ),
     # Deleting

@@ -2,71 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from doors import House, become, furnish
-
-
-class Pair:
-    """Two connections of the service that act as the owner of a house, and a third that watches."""
-
-    def __init__(self, first: psycopg.Connection, second: psycopg.Connection, watch: psycopg.Connection) -> None:
-        self.first, self.second, self.watch = first, second, watch
-        self.house: House = furnish(watch)
-
-    @contextmanager
-    def acting(self, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
-        with connection.transaction():
-            become(connection, "authenticated", {"sub": str(self.house.owner), "org_id": str(self.house.org)})
-            yield connection
-
-    def meanwhile(self, first: Callable[[psycopg.Connection], Any], second: Callable[[psycopg.Connection], Any]) -> Any:
-        """Do `first`, then `second` until it must wait for it; commit the first; answer what the second came to."""
-
-        def run_second() -> Any:
-            with self.acting(self.second):
-                return second(self.second)
-
-        with ThreadPoolExecutor(1) as other:
-            with self.acting(self.first):
-                first(self.first)
-                future = other.submit(run_second)
-                self._until_it_waits(future)
-            return future.result(timeout=60)
-
-    def _until_it_waits(self, future: Future[Any]) -> None:
-        deadline = time.monotonic() + 60
-        waiting = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
-        while self.watch.execute(waiting, [self.second.info.backend_pid]).fetchone() != (True,):
-            if future.done():
-                future.result()
-                pytest.fail("The second did not wait for the first: nothing keeps the two apart.")
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-
-    def jobs(self) -> list[tuple[Any, ...]]:
-        return self.watch.execute("select task_name, args, lock from queue.procrastinate_jobs order by id").fetchall()
-
-
-@pytest.fixture
-def pair(clone: Any) -> Iterator[Pair]:
-    with (
-        psycopg.connect(clone.app_url, autocommit=True) as first,
-        psycopg.connect(clone.app_url, autocommit=True) as second,
-        psycopg.connect(clone.owner_url, autocommit=True) as watch,
-    ):
-        pair = Pair(first, second, watch)
-        # What furnishing put into the queue is not looked at.
-        watch.execute("set search_path = public, queue")
-        watch.execute("delete from procrastinate_jobs")
-        yield pair
+from doors import become
+from pairs import Pair
 
 
 def launch(pair: Pair, run: UUID) -> Callable[[psycopg.Connection], None]:

@@ -13,6 +13,7 @@ from fieldmark.domain.statuses import (
     AdmittedBy,
     Approval,
     Approvers,
+    AutoCreationStatus,
     CallStatus,
     DocumentStatus,
     ExtractionStatus,
@@ -35,6 +36,7 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("memberships", "role"): MembershipRole,
     ("invitations", "role"): MembershipRole,
     ("organisations", "approvers"): Approvers,
+    ("auto_creations", "status"): AutoCreationStatus,
 }
 
 

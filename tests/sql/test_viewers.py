@@ -35,6 +35,19 @@ VOLATILE = {
     "public.revoke_invitation": "(%(invitation)s)",
     "public.create_api_key": "(%(org)s, 'mine', '{documents:read}')",
     "public.revoke_api_key": "(%(key)s)",
+    "public.create_schema": "(%(org)s, 'New', '{}')",
+    "public.update_schema": "(%(schema)s, 'New')",
+    "public.delete_schema": "(%(schema)s)",
+    "public.create_prompt": "(%(org)s, 'New', 'Read it.')",
+    "public.update_prompt": "(%(prompt)s, 'New', 'Read it.', null, null, '{}')",
+    "public.delete_prompt": "(%(prompt)s)",
+    "public.create_tag": "(%(org)s, 'New')",
+    "public.update_tag": "(%(tag)s, 'New')",
+    "public.delete_tag": "(%(tag)s)",
+    "public.tag_document": "(%(document)s, array[%(free_tag)s]::uuid[])",
+    "public.rename_document": "(%(document)s, 'b.pdf')",
+    "public.decide_auto_creation": "(%(document)s, true)",
+    "private.follow_schema": "(%(extraction)s, %(schema_revid)s)",
     "private.append_event": "(%(run)s, '{}')",
     "private.clear_pages": "(%(document)s)",
     "private.read_unlocked": "(%(document)s, null)",
@@ -148,6 +161,8 @@ def test_no_statement_of_the_matrix_lets_a_viewer_write() -> None:
         ("watch_run", "call"),
         # They leave.
         ("remove_member", "call"),
-        # It reads.
+        # They read.
         ("address_of", "call"),
+        ("references_to_schema", "call"),
+        ("references_to_tag", "call"),
     }

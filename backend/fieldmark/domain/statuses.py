@@ -121,6 +121,16 @@ class ProposalStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
+class AutoCreationStatus(StrEnum):
+    """What became of what an agent makes for a document by itself."""
+
+    RUNNING = "running"
+    PROPOSED = "proposed"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    FAILED = "failed"
+
+
 class Actor(StrEnum):
     """Who changed a field."""
 

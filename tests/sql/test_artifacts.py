@@ -1,0 +1,420 @@
+"""Schemas, prompts and tags in SQL: their versions, what is refused, what is hidden; and two who change one at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from doors import Doors, House
+from pairs import Pair
+from psycopg.types.json import Jsonb
+
+KINDS = ("schema", "prompt", "tag")
+NEW = {
+    "schema": "select create_schema(%(org)s, %(name)s, '{}')",
+    "prompt": "select create_prompt(%(org)s, %(name)s, 'Read it.')",
+    "tag": "select create_tag(%(org)s, %(name)s)",
+}
+CHANGED = {
+    "schema": "select update_schema(%(id)s, %(name)s)",
+    "prompt": "select update_prompt(%(id)s, %(name)s, 'Read it.', null, null, '{}')",
+    "tag": "select update_tag(%(id)s, %(name)s)",
+}
+
+
+def one(connection: psycopg.Connection, statement: str, **given: Any) -> Any:
+    row = connection.execute(statement.encode(), given).fetchone()
+    assert row is not None
+    return row[0] if len(row) == 1 else row
+
+
+def refusal(connection: psycopg.Connection, statement: str, **given: Any) -> tuple[str | None, str | None]:
+    with pytest.raises(psycopg.Error) as refused, connection.transaction():
+        connection.execute(statement.encode(), given)
+    return refused.value.sqlstate, refused.value.diag.message_detail
+
+
+def of_house(house: House, kind: str, whose: str = "") -> UUID:
+    return getattr(house, f"{whose}{kind}")
+
+
+@pytest.mark.parametrize("door", ["front end", "service"])
+def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: House, door: str) -> None:
+    enter = doors.as_front_end(house.member) if door == "front end" else doors.as_service(house.member, house.org)
+    with enter as connection:
+        first = one(connection, "select create_schema(%(org)s, 'Bill', '{\"title\": \"1\"}')", org=house.org)
+        schema_id = one(connection, "select schema_id from schema_versions where id = %(id)s", id=first)
+        change = "select update_schema(%(id)s, %(name)s, %(schema)s)"
+        second = one(connection, change, id=schema_id, name=None, schema=Jsonb({"title": "2"}))
+        third = one(connection, change, id=schema_id, name="Bills", schema=None)
+        assert one(connection, change, id=schema_id, name="Bills", schema=Jsonb({"title": "2"})) == third  # as it was
+        rows = connection.execute(
+            "select id, number, name, schema, created_by, run_id from schema_versions where schema_id = %s "
+            "order by number",
+            [schema_id],
+        ).fetchall()
+        assert rows == [
+            (first, 1, "Bill", {"title": "1"}, house.member, None),
+            (second, 2, "Bill", {"title": "2"}, house.member, None),
+            (third, 3, "Bills", {"title": "2"}, house.member, None),
+        ]
+        latest = "select schema_revid, number, name from latest_schemas where schema_id = %(id)s"
+        assert one(connection, latest, id=schema_id) == (third, 3, "Bills")
+
+        first = one(connection, NEW["prompt"], org=house.org, name="Bills")
+        prompt_id = one(connection, "select prompt_id from prompt_versions where id = %(id)s", id=first)
+        change = "select update_prompt(%(id)s, 'Bills', %(words)s, %(schema)s, 'm', array[%(tag)s]::uuid[])"
+        given = {"id": prompt_id, "words": "Read all.", "schema": schema_id, "tag": house.tag}
+        second = one(connection, change, **given)
+        assert second != first and one(connection, change, **given) == second
+        rows = connection.execute(
+            "select number, content, schema_id, model, tag_ids from prompt_versions where prompt_id = %s "
+            "order by number",
+            [prompt_id],
+        ).fetchall()
+        assert rows == [(1, "Read it.", None, None, []), (2, "Read all.", schema_id, "m", [house.tag])]
+        latest = "select prompt_revid, number from latest_prompts where prompt_id = %(id)s"
+        assert one(connection, latest, id=prompt_id) == (second, 2)
+
+        connection.execute("select update_tag(%s, p_colour => '#1E90FF')", [house.tag])
+        assert one(connection, "select name, colour from tags where id = %(id)s", id=house.tag) == ("paid", "#1e90ff")
+
+
+def test_whoever_saw_an_older_version_changes_nothing(doors: Doors, house: House) -> None:
+    with doors.as_front_end(house.member) as connection:
+        new = one(connection, "select update_schema(%(id)s, 'New')", id=house.schema)
+        change = "select update_schema(%(id)s, 'Newer', p_revid => %(revid)s)"
+        stale = refusal(connection, change, id=house.schema, revid=house.schema_revid)
+        assert stale == ("PT409", "version_changed")
+        assert one(connection, change, id=house.schema, revid=new) != new
+        change = "select update_prompt(%(id)s, 'New', 'Read.', null, null, '{}', %(revid)s)"
+        new = one(connection, change, id=house.prompt, revid=house.prompt_revid)
+        stale = refusal(connection, change, id=house.prompt, revid=house.prompt_revid)
+        assert stale == ("PT409", "version_changed")
+        assert one(connection, change, id=house.prompt, revid=new) == new  # nothing changes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_is_one_thing_s_in_capitals_or_not_until_that_is_deleted(doors: Doors, house: House, kind: str) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        connection.execute(NEW[kind].encode(), {"org": house.org, "name": "Nóta"})
+        taken = ("PT409", "name_taken")
+        assert refusal(connection, NEW[kind], org=house.org, name="NÓTA") == taken
+        mine = of_house(house, kind)
+        assert refusal(connection, CHANGED[kind], id=mine, name="nóta") == taken
+        connection.execute(CHANGED[kind].encode(), {"id": mine, "name": "Other"})
+        assert one(connection, NEW[kind], org=house.second_org, name="Nóta") is not None  # another organisation's
+        theirs = one(connection, f"select id from {kind}s where org_id = %(org)s and name = 'Nóta'", org=house.org)
+        connection.execute(f"select delete_{kind}(%s)".encode(), [theirs])
+        connection.execute(NEW[kind].encode(), {"org": house.org, "name": "NÓTA"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "is_fine"),
+    [
+        ("Invoices 2026 – <b>all</b> ✓", True),
+        ("n" * 200, True),
+        ("", False),
+        (None, False),
+        ("n" * 201, False),
+        (" padded", False),
+        ("padded ", False),
+        ("two\nlines", False),
+        ("tab\there", False),
+        ("nul\x01", False),
+        ("\u202egnp.exe", False),
+        ("pa\u200bid", False),
+        ("pa\u2028id", False),
+        ("pa\U000e0041id", False),
+    ],
+)
+def test_a_name_is_one_line_of_what_people_see(
+    doors: Doors, house: House, kind: str, name: str | None, is_fine: bool
+) -> None:
+    """What it says is only shown: markup in it is letters."""
+    with doors.as_front_end(house.member) as connection:
+        if is_fine:
+            one(connection, NEW[kind], org=house.org, name=name)
+        else:
+            assert refusal(connection, NEW[kind], org=house.org, name=name)[0] == "PT422"
+        if name is not None:
+            document = "select rename_document(%(id)s, %(name)s)"
+            if is_fine:
+                one(connection, CHANGED[kind], id=of_house(house, kind), name=f"{name[:-1]}!")
+                one(connection, document, id=house.document, name=name)
+            else:
+                assert refusal(connection, CHANGED[kind], id=of_house(house, kind), name=name)[0] == "PT422"
+                assert refusal(connection, document, id=house.document, name=name)[0] == "PT422"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select create_schema(%(org)s, 'New', '[]')",
+        "select create_schema(%(org)s, 'New', null)",
+        "select create_schema(%(org)s, 'New', jsonb_build_object('title', repeat('x', 262145)))",
+        "select update_schema(%(schema)s, p_schema => '[]')",
+        "select update_schema(%(schema)s, p_schema => jsonb_build_object('title', repeat('x', 262145)))",
+        "select create_prompt(%(org)s, 'New', '')",
+        "select create_prompt(%(org)s, 'New', null)",
+        "select create_prompt(%(org)s, 'New', repeat('x', 20001))",
+        "select create_prompt(%(org)s, 'New', 'x', p_model => '')",
+        "select create_prompt(%(org)s, 'New', 'x', p_model => repeat('x', 201))",
+        "select create_prompt(%(org)s, 'New', 'x', p_tag_ids => array_fill(%(tag)s::uuid, '{51}'))",
+        "select create_tag(%(org)s, 'New', 'red')",
+        "select create_tag(%(org)s, 'New', '#12345')",
+        "select create_tag(%(org)s, 'New', null)",
+        "select update_tag(%(tag)s, p_colour => 'url(x)')",
+        "select tag_document(%(document)s, array_fill(%(tag)s::uuid, '{101}'))",
+        "select tag_document(%(document)s, p_remove => array_fill(%(tag)s::uuid, '{101}'))",
+    ],
+)
+def test_what_is_out_of_bounds_is_refused(doors: Doors, house: House, statement: str) -> None:
+    with doors.as_front_end(house.member) as connection:
+        assert refusal(connection, statement, **vars(house))[0] == "PT422"
+
+
+def test_what_is_just_within_bounds_is_taken(doors: Doors, house: House) -> None:
+    with doors.as_front_end(house.member) as connection:
+        for statement in (
+            "select create_schema(%(org)s, 'New', jsonb_build_object('title', repeat('x', 262000)))",
+            "select create_prompt(%(org)s, 'New', repeat('x', 20000), p_model => repeat('m', 200))",
+            "select create_prompt(%(org)s, 'Tagged', 'x', p_tag_ids => array_fill(%(tag)s::uuid, '{50}'))",
+            "select create_tag(%(org)s, 'New', '#1E90FF')",
+        ):
+            one(connection, statement, **vars(house))
+
+
+def test_a_document_has_a_hundred_tags_and_no_more(doors: Doors, house: House) -> None:
+    with doors.as_front_end(house.member) as connection:
+        connection.execute("select create_tag(%s, 'No. ' || n) from generate_series(1, 100) as n", [house.org])
+        put = "select tag_document(%(id)s, array(select id from tags where name like %(which)s))"
+        one(connection, put, id=house.member_document, which="No. %")
+        assert refusal(connection, put, id=house.member_document, which="paid")[0] == "PT422"
+        swap = "select tag_document(%(id)s, array[%(tag)s]::uuid[], array(select id from tags where name = 'No. 1'))"
+        one(connection, swap, id=house.member_document, tag=house.tag)
+
+
+def test_what_is_not_of_the_organisation_is_like_what_there_is_not(doors: Doors, house: House) -> None:
+    new = "insert into extractions (org_id, document_id,"
+    statements = {
+        "select create_prompt(%(org)s, 'New', 'Read.', %(schema)s)": "schema",
+        "select update_prompt(%(prompt)s, 'New', 'Read.', %(schema)s, null, '{}')": "schema",
+        "select create_prompt(%(org)s, 'New', 'Read.', null, null, array[%(tag)s]::uuid[])": "tag",
+        "select update_prompt(%(prompt)s, 'New', 'Read.', null, null, array[%(tag)s]::uuid[])": "tag",
+        "select tag_document(%(document)s, array[%(tag)s]::uuid[])": "tag",
+        f"{new} schema_revid) values (%(org)s, %(document)s, %(schema_revid)s)": "schema_revid",
+        f"{new} prompt_revid) values (%(org)s, %(document)s, %(prompt_revid)s)": "prompt_revid",
+    }
+    with doors.as_front_end(house.member) as connection:
+        for statement, name in statements.items():
+            with connection.transaction(force_rollback=True):
+                assert connection.execute(statement.encode(), vars(house)).rowcount == 1
+            theirs = {**vars(house), name: getattr(house, f"other_{name}")}
+            nobodys = {**vars(house), name: uuid4()}
+            assert refusal(connection, statement, **theirs) == refusal(connection, statement, **nobodys)
+            assert refusal(connection, statement, **theirs)[0] == "PT404"
+        for statement in (
+            *(f"select update_{kind}(%({kind})s, 'New')" for kind in ("schema", "tag")),
+            "select update_prompt(%(prompt)s, 'New', 'Read.', null, null, '{}')",
+            *(f"select delete_{kind}(%({kind})s)" for kind in KINDS),
+        ):
+            theirs = {kind: of_house(house, kind, "other_") for kind in KINDS}
+            assert refusal(connection, statement, **theirs)[0] == "PT404", statement
+        for statement in NEW.values():
+            assert refusal(connection, statement, org=house.other_org, name="New")[0] == "PT404"
+        assert refusal(connection, "select tag_document(%(id)s)", id=house.other_document)[0] == "PT404"
+        assert refusal(connection, "select rename_document(%(id)s, 'b')", id=house.other_document)[0] == "PT404"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_deleted_is_read_and_changed_no_more(doors: Doors, house: House, kind: str) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        connection.execute(f"select delete_{kind}(%s)".encode(), [of_house(house, kind)])
+        look = f"select deleted_at is not null from {kind}s where id = %(id)s"
+        assert one(connection, look, id=of_house(house, kind)) is True
+        assert refusal(connection, CHANGED[kind], id=of_house(house, kind), name="New")[0] == "PT404"
+        assert refusal(connection, f"select delete_{kind}(%(id)s)", id=of_house(house, kind))[0] == "PT404"
+        # For no new use:
+        uses = {
+            "schema": [
+                "select create_prompt(%(org)s, 'New', 'Read.', %(schema)s)",
+                "select update_prompt(%(member_prompt)s, 'Receipts', 'Read.', %(schema)s, null, '{}')",
+                "insert into extractions (org_id, document_id, schema_revid) "
+                "values (%(org)s, %(document)s, %(schema_revid)s)",
+            ],
+            "prompt": [
+                "insert into extractions (org_id, document_id, prompt_revid) "
+                "values (%(org)s, %(document)s, %(prompt_revid)s)"
+            ],
+            "tag": [
+                "select create_prompt(%(org)s, 'New', 'Read.', null, null, array[%(tag)s]::uuid[])",
+                "select update_prompt(%(member_prompt)s, 'Receipts', 'Read.', null, null, array[%(tag)s]::uuid[])",
+                "select tag_document(%(member_document)s, array[%(tag)s]::uuid[])",
+            ],
+        }
+        for statement in uses[kind]:
+            assert refusal(connection, statement, **vars(house))[0] == "PT404", statement
+        # What had it before keeps it, and can be changed in spite of it.
+        keep = "select update_prompt(%(prompt)s, 'Other', 'Read.', %(schema)s, null, array[%(tag)s]::uuid[])"
+        if kind != "prompt":
+            one(connection, keep, **vars(house))
+
+
+def test_deleting_says_what_still_refers_to_it(doors: Doors, house: House) -> None:
+    with doors.as_front_end(house.owner) as connection:
+        connection.execute(
+            "insert into extractions (org_id, document_id, prompt_revid) values (%s, %s, %s)",
+            [house.org, house.document, house.prompt_revid],
+        )
+        assert one(connection, "select delete_tag(%(id)s)::text", id=house.tag) == "(1,1)"
+        assert one(connection, "select delete_tag(%(id)s)::text", id=house.free_tag) == "(0,0)"
+        assert one(connection, "select delete_prompt(%(id)s)::text", id=house.prompt) == "1"
+        # A prompt that is hidden itself is none that refers to it.
+        assert one(connection, "select delete_schema(%(id)s)::text", id=house.schema) == "(0,1)"
+        assert one(connection, "select delete_schema(%(id)s)::text", id=house.member_schema) == "(0,0)"
+
+
+def test_an_extraction_has_the_text_of_the_versions_that_it_names(doors: Doors, house: House) -> None:
+    new = (
+        "insert into extractions (org_id, document_id, schema, schema_revid, prompt_revid) "
+        "values (%(org)s, %(document)s, %(schema)s, %(schema_revid)s, %(prompt_revid)s) returning schema, schema_revid"
+    )
+    given: dict[str, Any] = {**vars(house), "schema": None, "schema_revid": None, "prompt_revid": None}
+    text = {"type": "object"}
+    with doors.as_front_end(house.member) as connection:
+        assert one(connection, new, **{**given, "schema_revid": house.schema_revid}) == (text, house.schema_revid)
+        # A prompt's schema in its latest version, where no other is given.
+        latest = one(connection, 'select update_schema(%(id)s, p_schema => \'{"title": "2"}\')', id=house.schema)
+        prompted = {**given, "prompt_revid": house.prompt_revid}
+        assert one(connection, new, **prompted) == ({"title": "2"}, latest)
+        assert one(connection, new, **{**prompted, "schema_revid": house.schema_revid}) == (text, house.schema_revid)
+        assert one(connection, new, **{**prompted, "schema": Jsonb({"title": "3"})}) == ({"title": "3"}, None)
+        # What is said twice says the same.
+        both = {**given, "schema_revid": house.schema_revid}
+        assert one(connection, new, **{**both, "schema": Jsonb(text)}) == (text, house.schema_revid)
+        assert refusal(connection, new, **{**both, "schema": Jsonb({"title": "3"})})[0] == "PT422"
+        # A version that there is cannot be made another's.
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("update extractions set schema_revid = null")
+
+
+def test_what_an_agent_makes_by_itself_is_proposed_until_it_is_accepted(doors: Doors, house: House) -> None:
+    proposed = "select private.is_proposed(run_id) from schemas where id = %(schema)s"
+    with doors.as_owner() as owner:
+        owner.execute("update schemas set run_id = %(making_run)s where id = %(schema)s", vars(house))
+        for status, is_so in (("running", True), ("proposed", True), ("accepted", False), ("rejected", False)):
+            owner.execute("update auto_creations set status = %s where document_id = %s", [status, house.document])
+            assert one(owner, proposed, **vars(house)) is is_so
+
+
+def test_a_tag_s_documents_keep_their_place(doors: Doors, house: House) -> None:
+    with doors.as_front_end(house.member) as connection:
+        one(connection, "select tag_document(%(id)s, array[%(tag)s]::uuid[])", id=house.document, tag=house.free_tag)
+        places = "select t.document_created_at = d.created_at from document_tags as t join documents as d "
+        places += "on d.id = t.document_id where t.tag_id = %(tag)s"
+        assert one(connection, places, tag=house.free_tag) is True
+
+
+def test_of_two_changes_of_one_version_one_is_made(pair: Pair) -> None:
+    house = pair.house
+    for change, look in (
+        ("select update_schema(%(schema)s, %(name)s, p_revid => %(schema_revid)s)", "select name from schemas"),
+        (
+            "select update_prompt(%(prompt)s, %(name)s, 'Read.', null, null, '{}', %(prompt_revid)s)",
+            "select name from prompts",
+        ),
+    ):
+
+        def by(name: str, statement: str = change) -> Any:
+            return lambda connection: connection.execute(statement, {**vars(house), "name": name})
+
+        with pytest.raises(psycopg.Error) as refused:
+            pair.meanwhile(by("First"), by("Second"))
+        assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "version_changed")
+        names = {name for (name,) in pair.watch.execute(look.encode()).fetchall()}
+        assert "First" in names and "Second" not in names
+
+
+def test_two_changes_of_whatever_stands_are_two_versions(pair: Pair) -> None:
+    def by(name: str) -> Any:
+        return lambda connection: connection.execute("select update_schema(%s, %s)", [pair.house.schema, name])
+
+    pair.meanwhile(by("First"), by("Second"))
+    rows = pair.watch.execute(
+        "select number, name from schema_versions where schema_id = %s order by number", [pair.house.schema]
+    ).fetchall()
+    assert rows == [(1, "Invoice"), (2, "First"), (3, "Second")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_that_take_one_name_one_has_it(pair: Pair, kind: str) -> None:
+    def new(name: str) -> Any:
+        return lambda connection: connection.execute(NEW[kind], {"org": pair.house.org, "name": name})
+
+    def renamed(connection: psycopg.Connection) -> None:
+        connection.execute(CHANGED[kind].encode(), {"id": of_house(pair.house, kind), "name": "ONE"})
+
+    for second in (new("one"), renamed):
+        with pytest.raises(psycopg.Error) as refused:
+            pair.meanwhile(new("One"), second)
+        assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "name_taken")
+        pair.watch.execute(f"update {kind}s set deleted_at = now() where name = 'One'".encode())
+
+
+def test_what_is_deleted_meanwhile_is_not_changed(pair: Pair) -> None:
+    for kind in KINDS:
+
+        def delete(connection: psycopg.Connection, kind: str = kind) -> None:
+            connection.execute(f"select delete_{kind}(%s)".encode(), [of_house(pair.house, kind)])
+
+        def change(connection: psycopg.Connection, kind: str = kind) -> None:
+            connection.execute(CHANGED[kind].encode(), {"id": of_house(pair.house, kind), "name": "New"})
+
+        with pytest.raises(psycopg.Error) as refused:
+            pair.meanwhile(delete, change)
+        assert refused.value.sqlstate == "PT404"
+
+
+def test_no_prompt_is_made_of_a_schema_that_is_deleted_meanwhile(pair: Pair) -> None:
+    def delete(connection: psycopg.Connection) -> None:
+        connection.execute("select delete_schema(%s)", [pair.house.schema])
+
+    def use(connection: psycopg.Connection) -> None:
+        connection.execute("select create_prompt(%s, 'New', 'Read.', %s)", [pair.house.org, pair.house.schema])
+
+    with pytest.raises(psycopg.Error) as refused:
+        pair.meanwhile(delete, use)
+    assert refused.value.sqlstate == "PT404"
+
+
+def test_a_schema_that_is_deleted_meanwhile_says_what_refers_to_it(pair: Pair) -> None:
+    told: list[Any] = []
+
+    def use(connection: psycopg.Connection) -> None:
+        connection.execute("select create_prompt(%s, 'New', 'Read.', %s)", [pair.house.org, pair.house.schema])
+
+    def delete(connection: psycopg.Connection) -> None:
+        told.append(one(connection, "select prompts from delete_schema(%(id)s)", id=pair.house.schema))
+
+    pair.meanwhile(use, delete)
+    assert told == [2]
+
+
+def test_a_document_s_tags_are_counted_one_after_the_other(pair: Pair) -> None:
+    with pair.acting(pair.first) as connection:
+        connection.execute("select create_tag(%s, 'No. ' || n) from generate_series(1, 101) as n", [pair.house.org])
+
+    def put(pattern: str) -> Any:
+        return lambda connection: connection.execute(
+            "select tag_document(%s, array(select id from public.tags where name ~ %s))",
+            [pair.house.member_document, pattern],
+        )
+
+    with pytest.raises(psycopg.Error) as refused:
+        pair.meanwhile(put(r"^No\. ..?$"), put(r"^No\. 10[01]$"))
+    assert refused.value.sqlstate == "PT422" and re.search("100", str(refused.value))
