@@ -53,6 +53,17 @@ end $$;
 create trigger check_thread before update on public.threads
   for each row execute function private.check_thread();
 
+-- Merges into what the tools of a thread keep in it. Security definer: whoever has decided a call of a shared thread need
+-- not be the one whose thread it is.
+create function private.remember_in_thread(p_thread_id uuid, p_state jsonb) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.threads set working_state = working_state || p_state
+  where id = p_thread_id and org_id in (select private.my_writable_org_ids())
+    and (shared or created_by = auth.uid()) and private.is_service();
+end $$;
+
 -- Deletes a thread with its runs: whoever began it.
 create function public.delete_thread(p_thread_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -66,5 +77,6 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
+grant execute on function private.remember_in_thread(uuid, jsonb) to authenticated;
 revoke execute on function public.delete_thread(uuid) from public, anon;
 grant execute on function public.delete_thread(uuid) to authenticated;

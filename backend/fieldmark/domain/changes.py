@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from fieldmark.domain import paths
+from fieldmark.domain.paths import Path
 from fieldmark.domain.values import canonical
 
 
@@ -46,3 +48,22 @@ class Preview:
         if isinstance(self.target, dict) and isinstance(other.target, dict):
             return other.target.items() <= self.target.items()
         return self.target == other.target
+
+
+def differences(old: JsonValue, new: JsonValue, at: Path) -> Iterator[Change]:
+    """Where two values differ, below a path: objects key by key, anything else as a whole.
+
+    >>> [(one.path, one.new) for one in differences({"a": {"b": 1}}, {"a": {"b": 2}, "c": 3}, ("s",))]
+    [('s.a.b', 2), ('s.c', 3)]
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            path = (*at, key)
+            if key not in old:
+                yield Change(paths.name(path), None, new[key], added=True)
+            elif key not in new:
+                yield Change(paths.name(path), old[key], None, removed=True)
+            else:
+                yield from differences(old[key], new[key], path)
+    elif canonical(old) != canonical(new):
+        yield Change(paths.name(at), old, new)

@@ -368,6 +368,11 @@ async def list_page(
     return page_of(rows, limit, "documents")
 
 
+async def rename(conn: Connection, document_id: UUID, filename: str) -> None:
+    """Give a document another name; its original keeps its own. Raises NotFound, Invalid."""
+    await documents.rename(conn, document_id, filename)
+
+
 async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
     """The documents that were inside a document, in their order there."""
     return await documents.children(conn, document_id)

@@ -8,12 +8,13 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.schema import check_schema
+from fieldmark.domain.schema import MOST_TOLD, check_schema, violations
 from fieldmark.domain.values import invisible_character, problem_with
+from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import Cursor, Page, page_of
-from fieldmark.services.turns import without_turn
+from fieldmark.services.turns import in_turn, without_turn
 from fieldmark.stores import schemas
 from fieldmark.stores.rows import SchemaRow
 
@@ -32,6 +33,13 @@ async def check(schema: dict[str, Any]) -> None:
     if problem := problem_with(schema) or invisible_character(schema, "schema"):
         raise InvalidSchema(f"The schema cannot be used. {problem}")
     await without_turn(check_schema, schema)
+
+
+async def judge(org_id: UUID, schema: JsonObject, fields: JsonObject) -> list[Violation]:
+    """Where fields that stand in no extraction break a schema or its rules. Whether a document prints them, nobody
+    asks here. Called without a transaction. Raises InvalidSchema, TooManyAtOnce."""
+    found = await in_turn(org_id, violations, schema, fields, None, (), MOST_TOLD)
+    return [one for one in found if one.code != "grounded"]
 
 
 async def create(conn: Connection, scope: Scope, name: str, schema: JsonObject) -> SchemaRow:

@@ -141,6 +141,7 @@ class DocumentFilter:
     name: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    tag_id: UUID | None = None
 
 
 async def list_documents(
@@ -160,6 +161,7 @@ async def list_documents(
         "position(lower(%(name)s) in lower(filename)) > 0": wanted.name,
         "created_at >= %(since)s": wanted.since,
         "created_at < %(until)s": wanted.until,
+        "id in (select document_id from public.document_tags where tag_id = %(tag_id)s)": wanted.tag_id,
     }
     where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
     parameters: dict[str, Any] = {"org": org_id, "limit": limit, **asdict(wanted)}
@@ -174,6 +176,24 @@ async def list_documents(
         parameters,
     )
     return await cursor.fetchall()
+
+
+async def is_inside(conn: Connection, document_id: UUID, container_id: UUID) -> bool:
+    """Whether a document was inside another, however deep."""
+    cursor = await conn.execute(
+        """with recursive above as (
+             select parent_document_id as id from public.documents where id = %s
+             union
+             select d.parent_document_id from above join public.documents as d on d.id = above.id)
+           select from above where id = %s""",
+        (document_id, container_id),
+    )
+    return await cursor.fetchone() is not None
+
+
+async def rename(conn: Connection, document_id: UUID, filename: str) -> None:
+    """Give a document another name. Raises NotFound, Invalid."""
+    await conn.execute("select public.rename_document(%s, %s)", (document_id, filename))
 
 
 async def remove(conn: Connection, document_id: UUID) -> str:

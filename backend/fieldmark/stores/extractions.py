@@ -86,6 +86,24 @@ async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     return rows[0] if rows else None
 
 
+async def newest(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
+    """The newest extraction of a document; of those that were made with a version of a prompt, if one is named."""
+    conditions: Conditions = {"prompt_revid = %(prompt_revid)s": prompt_revid}
+    where: list[LiteralString] = ["document_id = %(document_id)s", *asked(conditions)]
+    cursor = await conn.execute(
+        f"select id from public.extractions where {' and '.join(where)} order by created_at desc, id desc limit 1",
+        {"document_id": document_id, "prompt_revid": prompt_revid},
+    )
+    row = await cursor.fetchone()
+    return None if row is None else row["id"]
+
+
+async def exists(conn: Connection, extraction_id: UUID) -> bool:
+    """Whether there is such an extraction."""
+    cursor = await conn.execute("select from public.extractions where id = %s", (extraction_id,))
+    return await cursor.fetchone() is not None
+
+
 async def locked(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
     """One extraction, which nobody else changes until this transaction ends."""
     rows = await large_rows(

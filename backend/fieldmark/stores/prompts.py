@@ -75,6 +75,17 @@ async def get_version(conn: Connection, revid: UUID) -> PromptRow | None:
     return await _one(conn, f"select {_COLUMNS} from {_VERSIONS} where v.id = %s", (revid,))
 
 
+async def by_name(conn: Connection, org_id: UUID, name: str) -> PromptRow | None:
+    """The latest version of the prompt that has a name, in capitals or not."""
+    return await _one(
+        conn,
+        f"""select {_COLUMNS} from {_VERSIONS}
+            where p.org_id = %s and lower(p.name) = lower(%s) and p.deleted_at is null
+            order by v.number desc limit 1""",
+        (org_id, name),
+    )
+
+
 async def versions(conn: Connection, prompt_id: UUID) -> list[PromptRow]:
     """All versions of a prompt, the newest first."""
     cursor = await cursor_of(

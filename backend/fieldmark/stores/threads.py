@@ -64,8 +64,17 @@ async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUI
 
 
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
-    """Merge into what the thread's tools remember."""
-    await conn.execute(
-        "update public.threads set working_state = working_state || %s where id = %s",
-        (Jsonb(state), thread_id),
+    """Merge into what the thread's tools remember, whoever of those who see the thread has admitted their calls."""
+    await conn.execute("select private.remember_in_thread(%s, %s)", (thread_id, Jsonb(state)))
+
+
+async def was_mentioned(conn: Connection, thread_id: UUID, kind: str, mentioned_id: UUID) -> bool:
+    """Whether a person has mentioned something in a message of the thread."""
+    cursor = await conn.execute(
+        """select from public.runs where thread_id = %s and jsonb_path_exists(
+             input, '$.mentions[*] ? (@.type == $type && @.id == $id)',
+             jsonb_build_object('type', %s::text, 'id', %s::text))
+           limit 1""",
+        (thread_id, kind, str(mentioned_id)),
     )
+    return await cursor.fetchone() is not None

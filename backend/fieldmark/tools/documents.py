@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
@@ -89,32 +89,57 @@ class _Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class _More:
+    """Where a text goes on: at a page, or so many characters into it."""
+
+    page: int
+    offset: int | None = None
+
+    def as_json(self) -> dict[str, JsonValue]:
+        pages: dict[str, JsonValue] = {"pages": f"{self.page}-"}
+        return pages if self.offset is None else {**pages, "offset": self.offset}
+
+
+@dataclass(frozen=True, slots=True)
 class _Excerpt:
     """As much of the pages as there is room for, which of them it shows to their end, and where it goes on."""
 
     pages: Sequence[_Shown]
     whole: Sequence[int]
-    more: dict[str, JsonValue] | None = None
+    more: _More | None = None
 
 
 async def _get_document_text(conn: Connection, context: Context, args: GetDocumentText) -> ToolResult:
-    document = await documents.get(conn, context.deps.document_id)
+    return await read_pages(conn, context, context.deps.document_id, args.pages, args.offset, _call_again)
+
+
+async def read_pages(
+    conn: Connection,
+    context: RunContext[Any],
+    document_id: UUID,
+    pages: str | None,
+    offset: int,
+    how: Callable[[int, int | None], str],
+) -> ToolResult:
+    """The text of a document's pages, of all where none are named, as far as there is room for it. `how` says by which
+    page and offset to go on."""
+    document = await documents.get(conn, document_id)
     if document is None:
         raise ToolFailed("The document is gone.", "not_found")
-    pages = document.page_count or 0
-    first, last = _range(args.pages, pages)
+    count = document.page_count or 0
+    first, last = _range(pages, count)
     warnings = await documents.warnings(conn, document.id)
     told = _by_page(warnings, "[{}]".format)
-    found = await _excerpt(conn, document.id, first, last, args.offset, MAX_RESULT_BYTES - _ROOM_TO_GO_ON, warnings)
+    found = await _excerpt(conn, document.id, first, last, offset, MAX_RESULT_BYTES - _ROOM_TO_GO_ON, warnings)
     await _record(conn, context, found)
     text = "".join(
-        f"--- page {page.number} of {pages} ---\n" + told.get(page.number, "") + page.text for page in found.pages
+        f"--- page {page.number} of {count} ---\n" + told.get(page.number, "") + page.text for page in found.pages
     )
-    data: dict[str, JsonValue] = {**(found.more or {})}
+    data: dict[str, JsonValue] = {} if found.more is None else found.more.as_json()
     if for_machines := [page.number for page in found.pages if page.is_for_machines]:
         data["for_machines_from"] = for_machines[0]  # and all behind it: a PDF's own pages come first
     if found.more is not None:
-        text += f"[more: {_how_to_go_on(found.more)}]"
+        text += f"[more: {how(found.more.page, found.more.offset)}]"
     return ToolResult(text, "ok" if found.more is None else "more", data or None)
 
 
@@ -148,9 +173,9 @@ async def first_part(
             for page in found.pages
         ),
     )
-    more: Mapping[str, JsonValue] | None = {"pages": "1-"} if not found.pages and count else found.more
+    more = _More(1) if not found.pages and count else found.more
     if more is not None:
-        text += "\n" + boundary.line(f"the document goes on: {_how_to_go_on(more)}")
+        text += "\n" + boundary.line(f"the document goes on: {_call_again(more.page, more.offset)}")
     elif pages is not None and len(found.pages) < count:
         text += "\n" + boundary.line("the document has other pages: get_document_text shows them")
     return boundary, text
@@ -197,11 +222,11 @@ async def _excerpt(
             head = heads[number] + _ROOM_OF_A_MARK
             size = head + len(body.encode())
             if size > room and shown:
-                return _Excerpt(shown, whole, {"pages": f"{number}-"})
+                return _Excerpt(shown, whole, _More(number))
             if size > room:
                 cut = body.encode()[: max(0, room - head)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
-                more: dict[str, JsonValue] = {"pages": f"{number}-", "offset": offset + len(cut)}
+                more = _More(number, offset + len(cut))
                 return _Excerpt([_Shown(number, cut, page.is_for_machines)], whole, more)
             shown.append(_Shown(number, body, page.is_for_machines))
             whole += [number] if offset <= len(page.text) else []
@@ -216,9 +241,8 @@ async def _record(conn: Connection, context: RunContext[Any], found: _Excerpt) -
         await runs.record_pages_read(conn, context.run_id, found.whole[0], found.whole[-1])
 
 
-def _how_to_go_on(more: Mapping[str, JsonValue]) -> str:
-    offset = f" and offset {more['offset']}" if "offset" in more else ""
-    return f'call get_document_text with pages "{more["pages"]}"{offset}'
+def _call_again(page: int, offset: int | None) -> str:
+    return f'call get_document_text with pages "{page}-"' + ("" if offset is None else f" and offset {offset}")
 
 
 def _by_page(warnings: Sequence[ReadingWarning], line: Callable[[str], str]) -> dict[int, str]:

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fieldmark.agents.document import mentions
 from fieldmark.agents.document.deps import DocumentDeps
-from fieldmark.agents.document.tools import RUN_EXTRACTION
+from fieldmark.agents.document.mentions import Mention
+from fieldmark.agents.document.message import message_context
+from fieldmark.agents.document.tools.documents import DELETE_DOCUMENT, GET_OCR_TEXT, LIST_DOCUMENTS, UPDATE_DOCUMENT
+from fieldmark.agents.document.tools.extraction import (
+    GET_EXTRACTION_RESULT,
+    RUN_EXTRACTION,
+    UPDATE_EXTRACTION_FIELD,
+)
+from fieldmark.agents.document.tools.help import HELP_PROMPTS, HELP_SCHEMAS
+from fieldmark.agents.document.tools.prompts import (
+    CREATE_PROMPT,
+    DELETE_PROMPT,
+    GET_PROMPT,
+    LIST_PROMPTS,
+    UPDATE_PROMPT,
+)
+from fieldmark.agents.document.tools.schemas import (
+    CREATE_SCHEMA,
+    DELETE_SCHEMA,
+    GET_SCHEMA,
+    LIST_SCHEMAS,
+    UPDATE_SCHEMA,
+    VALIDATE_AGAINST_SCHEMA,
+    VALIDATE_SCHEMA,
+)
+from fieldmark.agents.document.tools.tags import CREATE_TAG, DELETE_TAG, GET_TAG, LIST_TAGS, UPDATE_TAG
 from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.domain.values import problem_with
-from fieldmark.errors import Conflict, DocumentFailed, Fenced, Invalid, NotFound
+from fieldmark.errors import Conflict, DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents, threads
 from fieldmark.stores.rows import DocumentRow
@@ -28,6 +53,15 @@ _MAX_TITLE = 100
 MAX_ROUNDS = 10
 AUTO_CREATE_SECONDS = 120
 
+Mentions = Annotated[
+    list[Mention],
+    Field(
+        max_length=mentions.MOST,
+        description="What the message is about: the agent is shown all of it. Of a schema or a prompt the id means its "
+        "latest version, or names a version.",
+    ),
+]
+
 
 class ChatRequest(BaseModel):
     """Say something to the agent about a document."""
@@ -39,6 +73,7 @@ class ChatRequest(BaseModel):
     message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)] = Field(
         examples=["make a schema for invoices like this"]
     )
+    mentions: Mentions = []
 
 
 class ChatInput(BaseModel):
@@ -47,6 +82,7 @@ class ChatInput(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
+    mentions: Mentions = []
 
 
 class AutoCreateRequest(BaseModel):
@@ -81,7 +117,9 @@ async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> B
             raise NotFound("There is no such conversation of yours on this document.")
         if thread.agent != DOCUMENT.name:
             raise Conflict("The conversation is one with another agent.")
-    return Begun(Subject(request.document_id, None, thread.id), ChatInput(message=request.message))
+    mentioned = list(dict.fromkeys(request.mentions))
+    await mentions.check(conn, mentioned)
+    return Begun(Subject(request.document_id, None, thread.id), ChatInput(message=request.message, mentions=mentioned))
 
 
 async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreateRequest) -> Begun[AutoCreateInput]:
@@ -99,10 +137,8 @@ async def _document_of(conn: Connection, document_id: UUID) -> DocumentRow:
 
 
 async def _brief_chat(conn: Connection, context: RunContext[DocumentDeps], given: ChatInput) -> Prompt:
-    document = await documents.get(conn, context.deps.document_id)
-    if document is None:
-        raise Fenced("The document is gone.")
-    return DOCUMENT.text("chat", document=json.dumps(document.filename, ensure_ascii=False), message=given.message)
+    told = await message_context(conn, context, given.mentions, given.message)
+    return DOCUMENT.text("chat", boundary=told.boundary, context=told.text, message=given.message.strip())
 
 
 async def _brief_auto_create(conn: Connection, context: RunContext[DocumentDeps], given: AutoCreateInput) -> Prompt:
@@ -134,7 +170,34 @@ AUTO_CREATE = Task(
 DOCUMENT = AgentSpec(
     name="document",
     briefs=Path(__file__).parent / "briefs",
-    toolset=Toolset(RUN_EXTRACTION),
+    toolset=Toolset(
+        CREATE_SCHEMA,
+        GET_SCHEMA,
+        LIST_SCHEMAS,
+        UPDATE_SCHEMA,
+        DELETE_SCHEMA,
+        VALIDATE_SCHEMA,
+        VALIDATE_AGAINST_SCHEMA,
+        CREATE_PROMPT,
+        GET_PROMPT,
+        LIST_PROMPTS,
+        UPDATE_PROMPT,
+        DELETE_PROMPT,
+        CREATE_TAG,
+        GET_TAG,
+        LIST_TAGS,
+        UPDATE_TAG,
+        DELETE_TAG,
+        LIST_DOCUMENTS,
+        UPDATE_DOCUMENT,
+        DELETE_DOCUMENT,
+        GET_OCR_TEXT,
+        RUN_EXTRACTION,
+        GET_EXTRACTION_RESULT,
+        UPDATE_EXTRACTION_FIELD,
+        HELP_SCHEMAS,
+        HELP_PROMPTS,
+    ),
     tasks={task.name: task for task in (CHAT, AUTO_CREATE)},
     deps=DocumentDeps.of,
     approval=Approval.ASK,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeAlias
 
@@ -18,7 +17,7 @@ from fieldmark.domain.events import ChangedEvent, ChangedField, PreviewEvent
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.sentences import ranges
-from fieldmark.errors import AtPaths, Invalid, NotFound
+from fieldmark.errors import Invalid, NotFound
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions
 from fieldmark.services.extractions import (
@@ -35,6 +34,18 @@ from fieldmark.stores import documents, runs, tool_calls
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.fields import (
+    FieldPath,
+    as_refusals,
+    cut,
+    fitting,
+    outline,
+    parsed_path,
+    reopened,
+    short,
+    stays,
+    told,
+)
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
     Confidence,
@@ -47,14 +58,6 @@ from fieldmark.tools.toolset import (
 Context: TypeAlias = RunContext[ExtractionDeps]
 _MAX_WARNINGS = 20
 
-FieldPath = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=1000,
-        description='Where the field stands: vendor.name, items[2].price, or ["a.b"].c for keys with dots.',
-    ),
-]
 Quote = Annotated[
     str, Field(max_length=2000, description="The words on the page that show the value, word for word as printed.")
 ]
@@ -137,11 +140,11 @@ class _PreparedFields:
 
 
 async def _get_current_extraction(conn: Connection, context: Context, args: GetCurrentExtraction) -> ToolResult:
-    with _as_refusals():
+    with as_refusals():
         row = await extractions.get(conn, context.deps.extraction_id)
     if args.path is None:
         return current_extraction(row)
-    found = value_at(row.extracted_fields, _parsed(args.path))
+    found = value_at(row.extracted_fields, parsed_path(args.path))
     if isinstance(found, Nothing):
         raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
     text = json.dumps(found, ensure_ascii=False)
@@ -165,8 +168,8 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
         ensure_ascii=False,
     )
     if len(text.encode()) > MAX_RESULT_BYTES:
-        outline = _cut(_outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
-        return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": outline})
+        listed = cut(outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
+        return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": listed})
     return ToolResult(text)
 
 
@@ -175,14 +178,14 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 
 async def _identify_document(conn: Connection, context: Context, args: IdentifyDocument) -> ToolResult:
     await _refuse_once_completed(conn, context)
-    with _as_refusals():
+    with as_refusals():
         author = await _author(conn, context)
         stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, author)
     return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
 
 
 async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
-    with _as_refusals():
+    with as_refusals():
         author = await _author(conn, context)
         return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, author)
 
@@ -210,7 +213,7 @@ async def _extract_fields(conn: Connection, context: Context, prepared: _Prepare
     written = await _apply(conn, context, prepared.write)
     value = written.stored.value
     stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-    return _told(context, written, stands)
+    return told(context, written, stands)
 
 
 async def _preview_fields(conn: Connection, context: Context, args: ExtractFields) -> Preview:
@@ -218,7 +221,7 @@ async def _preview_fields(conn: Connection, context: Context, args: ExtractField
 
 
 def _field_write(args: UpdateField) -> FieldWrite:
-    path = _parsed(args.path)
+    path = parsed_path(args.path)
     return FieldWrite(path, args.value, {paths.name(path): Claim(args.quote, None, args.confidence)})
 
 
@@ -241,7 +244,7 @@ async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
 
 async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
     written = await _apply(conn, context, prepared)
-    return _told(context, written, {str(written.stored.path): written.stored.value})
+    return told(context, written, {str(written.stored.path): written.stored.value})
 
 
 async def _preview_field(conn: Connection, context: Context, args: UpdateField) -> Preview:
@@ -249,7 +252,7 @@ async def _preview_field(conn: Connection, context: Context, args: UpdateField) 
 
 
 async def _prepare_removal(context: Context, args: RemoveField) -> PreparedWrite:
-    return await _prepared(context, FieldRemoval(_parsed(args.path)))
+    return await _prepared(context, FieldRemoval(parsed_path(args.path)))
 
 
 async def _remove_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
@@ -257,7 +260,7 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
     stored = written.stored
     if stored.proposed:
         return ToolResult(
-            f"Not removed, version {stored.version}: {_stays(stored.proposed)}",
+            f"Not removed, version {stored.version}: {stays(stored.proposed)}",
             "not_removed",
             {"version": stored.version, "proposed": list(stored.proposed)},
             heed=context.message is not None,
@@ -269,7 +272,7 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
     data: dict[str, JsonValue] = {"version": stored.version}
     data |= {"reopened": True} if written.reopened else {}
     return ToolResult(
-        f"Removed {stored.path}, which was {_short(stored.removed)}. Version {stored.version}.{_reopened(written)}",
+        f"Removed {stored.path}, which was {short(stored.removed)}. Version {stored.version}.{reopened(written)}",
         "removed",
         data,
         [event],
@@ -277,11 +280,11 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
 
 
 async def _preview_removal(conn: Connection, context: Context, args: RemoveField) -> Preview:
-    return await _preview(conn, context, FieldRemoval(_parsed(args.path)))
+    return await _preview(conn, context, FieldRemoval(parsed_path(args.path)))
 
 
 async def _complete_extraction(conn: Connection, context: Context, args: CompleteExtraction) -> ToolResult:
-    with _as_refusals():
+    with as_refusals():
         row = await extractions.get_locked(conn, context.deps.extraction_id)
         found = await extractions.incomplete(row)
     if unread := await _asks_for_pages(conn, context):
@@ -292,9 +295,9 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
             "Read what can hold a field; if it holds none, complete again: this is asked once."
             + (f"\n{extractions.not_yet(found)}" if found else ""),
             "unread_pages",
-            _fitting(data),
+            fitting(data),
         )
-    with _as_refusals():
+    with as_refusals():
         stored = await extractions.complete(conn, row.id, await _author(conn, context), found)
     text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
     warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
@@ -330,7 +333,7 @@ async def _asks_for_pages(conn: Connection, context: Context) -> list[int]:
 
 
 async def _preview_completion(conn: Connection, context: Context, args: CompleteExtraction) -> Preview:
-    with _as_refusals():
+    with as_refusals():
         return await extractions.preview_completion(conn, context.deps.extraction_id)
 
 
@@ -361,7 +364,7 @@ async def _close_up(conn: Connection, context: Context, removed: paths.Path) -> 
 
 
 async def _prepared(context: Context, write: Write) -> PreparedWrite:
-    with _as_refusals():
+    with as_refusals():
         return await extractions.prepare_write(
             context.database,
             context.scope,
@@ -374,7 +377,7 @@ async def _prepared(context: Context, write: Write) -> PreparedWrite:
 
 async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) -> WrittenFields:
     await _refuse_once_completed(conn, context)
-    with _as_refusals():
+    with as_refusals():
         return await extractions.apply(conn, replace(prepared, author=await _author(conn, context)))
 
 
@@ -398,7 +401,7 @@ async def _foreseen(
 
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
-    with _as_refusals():
+    with as_refusals():
         return await extractions.preview(conn, context.deps.extraction_id, write, await _author(conn, context))
 
 
@@ -410,100 +413,17 @@ async def _refuse_once_completed(conn: Connection, context: Context) -> None:
         raise ToolFailed("This run has declared the extraction complete, so it writes no more.", "already_completed")
 
 
-@contextmanager
-def _as_refusals() -> Generator[None]:
-    """What a service refuses, as a tool does."""
-    try:
-        yield
-    except AtPaths as error:
-        raise ModelRetry(str(error), error.code, _fitting({"paths": list(error.paths)})) from None
-    except Invalid as error:
-        raise ModelRetry(str(error), error.code) from None
-    except NotFound as error:
-        raise ToolFailed(str(error), error.code) from None
-
-
-def _parsed(path: str) -> paths.Path:
-    with _as_refusals():
-        return paths.parse(path)
-
-
 def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
     """What the model says, by canonical path names; ModelRetry for a path at which `fields` has no value."""
     claims: dict[str, Claim] = {}
     for key, claim in (item for one in given for item in one.items()):
-        path = _parsed(key)
+        path = parsed_path(key)
         if isinstance(value_at(fields, path), Nothing):
             raise ModelRetry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")
         name = paths.name(path)
         before = claims.get(name)
         claims[name] = claim if before is None else replace(claim, confidence=before.confidence)
     return claims
-
-
-def _told(context: Context, written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
-    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
-    have set what it would change."""
-    stored = written.stored
-    missing = f"\nOn no page: {_short(written.not_found)}. Is it what the document prints?" if written.not_found else ""
-    data: dict[str, JsonValue] = {"version": stored.version}
-    data |= {"not_found": list(written.not_found)} if written.not_found else {}
-    data |= {"proposed": list(stored.proposed)} if stored.proposed else {}
-    data |= {"reopened": True} if written.reopened else {}
-    if not stored.proposed:
-        code, text = "stored", f"Stored, version {stored.version}: {_short(stands, MAX_RESULT_BYTES - 12_000)}"
-    else:
-        code, how = ("stored_in_part", "Stored in part") if stored.changed else ("not_stored", "Not stored")
-        text = (
-            f"{how}, version {stored.version}: {_stays(stored.proposed)} "
-            f"What stands now: {_short(stands, MAX_RESULT_BYTES - 16_000)}"
-        )
-    # Who reads takes a proposal for done; who carries out a person's word must not say that it is.
-    heed = context.message is not None and bool(stored.proposed)
-    events: list[ChangedEvent] = []
-    if stored.changed:
-        changed = [ChangedField.model_validate(one) for one in stored.changed]
-        events.append(ChangedEvent(changed=changed, version=stored.version))
-    return ToolResult(text + missing + _reopened(written), code, _fitting(data), events, heed)
-
-
-def _fitting(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """The data with its lists cut to what an answer has room for: a path may have a thousand characters."""
-    return {name: _cut(value, 4000) if isinstance(value, list) else value for name, value in data.items()}
-
-
-def _cut(values: Sequence[JsonValue], most: int) -> list[JsonValue]:
-    found: list[JsonValue] = []
-    for value in values:
-        most -= len(json.dumps(value)) + 1
-        if most < 0:
-            break
-        found.append(value)
-    return found
-
-
-def _reopened(written: WrittenFields) -> str:
-    return "\nThe extraction is in progress again: complete it when you are done." if written.reopened else ""
-
-
-def _stays(proposed: Sequence[str]) -> str:
-    return (
-        f"a person set what stands at {_short(proposed)}, so it stays, and what you found waits there as a proposal "
-        "for them. Do not try again; go on with the rest."
-    )
-
-
-def _short(value: object, limit: int = 2000) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    encoded = text.encode()
-    return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore") + " […]"
-
-
-def _outline(fields: dict[str, JsonValue]) -> list[JsonValue]:
-    return [
-        f"{paths.name((key,))} ({len(value)} items)" if isinstance(value, list) else paths.name((key,))
-        for key, value in fields.items()
-    ]
 
 
 def _saving(keys: list[str]) -> str:

@@ -27,7 +27,7 @@ from fieldmark.runs.events.approvals import Changed, approval_event
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.errors import ModelRetry, ToolRefusal
 from fieldmark.tools.ledger import Prepared, ToolOutcome, prepare, run_call
 from fieldmark.tools.toolset import Tool, ToolEffect, Toolset, hash_of
 
@@ -213,8 +213,8 @@ class PermissionHook:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         try:
             await self._ask(tool, call_id, arguments, args)
-        except ModelRetry as retry:  # nothing that could be shown: the person need not be asked
-            return await self._refuse(name, call_id, arguments, retry.text, retry.code)
+        except ToolRefusal as refusal:  # nothing that could be shown: the person need not be asked
+            return await self._refuse(name, call_id, arguments, refusal.text, refusal.code, refusal.data)
         if not await self._waiting.may_wait() or await self._waiting.until_decided() is not RunStatus.RUNNING:
             return Verdict("defer")
         self.decided.add(call_id)
@@ -313,10 +313,16 @@ class PermissionHook:
         return Verdict("allow", arguments=entry.arguments if entry.proposed is not None else None)
 
     async def _refuse(
-        self, name: str, call_id: str, arguments: dict[str, JsonValue], reason: str, code: str = REFUSED_CODE
+        self,
+        name: str,
+        call_id: str,
+        arguments: dict[str, JsonValue],
+        reason: str,
+        code: str = REFUSED_CODE,
+        data: JsonValue = None,
     ) -> Verdict:
         await self._enter(name, call_id, arguments, CallStatus.REFUSED, reason)
-        self.outcomes[call_id] = ToolOutcome(reason, code, is_error=True)
+        self.outcomes[call_id] = ToolOutcome(reason, code, data, is_error=True)
         return Verdict("deny", self.outcomes[call_id].text)
 
     async def _enter(

@@ -40,7 +40,7 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.errors import ModelRetry, ToolRefusal
 from fieldmark.tools.ledger import Prepared, ToolOutcome, perform, prepare, refused
 from fieldmark.tools.toolset import Tool, ToolEffect, hash_of
 
@@ -224,13 +224,13 @@ async def _check_target(
     toolset = AGENTS[context.run.agent].toolset
     try:
         now = await tool.preview(conn, context, toolset.check(call.tool, call.arguments))
-    except ModelRetry as fault:  # nothing stands there any more
+    except ToolRefusal as fault:  # nothing stands there any more
         now = Preview((), fault.text)
     if now.target_hash != call.target_hash:
         raise _Moved(now)
     if edited is None or now.version == call.target_version:
         return
-    with contextlib.suppress(ModelRetry):  # what cannot be done is refused when it is tried
+    with contextlib.suppress(ToolRefusal):  # what cannot be done is refused when it is tried
         chosen = await tool.preview(conn, context, toolset.check(call.tool, edited))
         if not now.covers(chosen):
             raise _Moved(now, chosen)

@@ -1,0 +1,83 @@
+"""What stands around a person's words in a message: the document, where the conversation stands, what is mentioned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.agents.document.mentions import Mention, texts
+from fieldmark.agents.document.state import recall
+from fieldmark.db.pool import Connection
+from fieldmark.errors import Fenced
+from fieldmark.stores import documents
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.documents import Boundary
+
+EXCERPT_CHARACTERS: Final = 8_000
+_PAGES_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MessageContext:
+    """Foreign text between lines that bear the word `boundary`."""
+
+    boundary: str
+    text: str
+
+
+async def message_context(
+    conn: Connection, context: RunContext[DocumentDeps], mentions: Sequence[Mention] = (), *foreign: str
+) -> MessageContext:
+    """The document with the beginning of its text, the working state and what is mentioned. Of `foreign` text nothing
+    can forge the boundary either."""
+    document = await documents.get(conn, context.deps.document_id)
+    if document is None:
+        raise Fenced("The document is gone.")
+    about = json.dumps(
+        {
+            "document_id": str(document.id),
+            "name": document.filename,
+            "type": document.media_type,
+            "pages": document.page_count,
+        },
+        ensure_ascii=False,
+    )
+    state = {name: str(one) for name, one in asdict(await recall(conn, context)).items() if one is not None}
+    excerpt, is_whole = await _excerpt(conn, context)
+    mentioned = await texts(conn, mentions)
+    boundary = Boundary(context.run_id, about, excerpt, *mentioned, *foreign)
+    parts = [boundary.around("document", about), boundary.around("working state", json.dumps(state))]
+    parts.append(boundary.around("excerpt", excerpt))
+    if not is_whole:
+        parts[-1] += "\n" + boundary.line("the document goes on: get_ocr_text shows all of it")
+    parts += [boundary.around(f"mention {number}", text) for number, text in enumerate(mentioned, 1)]
+    return MessageContext(boundary.word, "\n".join(parts))
+
+
+async def _excerpt(conn: Connection, context: RunContext[DocumentDeps]) -> tuple[str, bool]:
+    """How the document's text begins, and whether that is all of it."""
+    text, first = "", 1
+    while pages := await documents.pages(conn, context.deps.document_id, first, first + _PAGES_AT_ONCE - 1):
+        text += "".join(f"{page.text.rstrip()}\n" for page in pages)
+        if len(text) > EXCERPT_CHARACTERS:
+            return cut_at_word(text, EXCERPT_CHARACTERS), False
+        first = pages[-1].number + 1
+    return text, True
+
+
+def cut_at_word(text: str, most: int) -> str:
+    """The beginning of a text, without the part of a word at its end; a single long word is cut.
+
+    >>> cut_at_word("one two three", 9), cut_at_word("onetwothree", 4), cut_at_word("one two", 7)
+    ('one two', 'onet', 'one two')
+    """
+    if len(text) <= most:
+        return text
+    if text[most].isspace():
+        return text[:most].rstrip()
+    kept = text[:most]
+    at = max((n for n, letter in enumerate(kept) if letter.isspace()), default=0)
+    return kept[:at].rstrip() or kept

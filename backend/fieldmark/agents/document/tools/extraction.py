@@ -1,0 +1,268 @@
+"""Tools for what is extracted from the document: by a run of another agent, and by a word of the person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from fieldmark.agents.document.state import recall, remember
+from fieldmark.agents.document.tools import prompts as prompt_tools
+from fieldmark.agents.document.tools.shared import ROOM, Context, size
+from fieldmark.db.pool import Connection
+from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.services import extractions, prompts, schemas
+from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite, WrittenFields
+from fieldmark.stores import extractions as extraction_rows
+from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
+from fieldmark.stores.runs import RunRow, Subject
+from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.fields import FieldPath, as_refusals, cut, outline, parsed_path, told
+from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult
+
+_EXTRACT = "extract"
+
+
+class RunExtraction(ToolInput):
+    """Have the document's fields extracted anew, and answer them: by the prompt that is named, else by the
+    conversation's prompt, else by its schema, else by neither."""
+
+    prompt_revid: UUID | None = None
+
+
+class GetExtractionResult(ToolInput):
+    """Read what was extracted from the document: the conversation's extraction, or the last one that was made with a
+    version of a prompt. Give a path to read only what stands there."""
+
+    prompt_revid: UUID | None = None
+    path: FieldPath | None = None
+
+
+class UpdateExtractionField(ToolInput):
+    """Set one field of the conversation's extraction, such as 'vendor.name' or 'items[2].price', as the person says or
+    as the document prints it. A list grows only at its end."""
+
+    path: FieldPath
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """By what an extraction is made."""
+
+    prompt: PromptRow | None
+    schema: SchemaRow | None
+
+
+async def _means(conn: Connection, context: Context, revid: UUID | None) -> _Means:
+    """By the prompt that is named, else by the conversation's prompt, or its schema, if they are there still."""
+    state = await recall(conn, context)
+    prompt = None
+    if revid is not None:
+        prompt = await prompt_tools.version_of(conn, context, revid)
+        if prompt.is_deleted:
+            raise ModelRetry("The prompt is deleted.", "deleted")
+    elif state.prompt_revid is not None:
+        prompt = await prompts.get_version(conn, state.prompt_revid)
+        prompt = None if prompt.is_deleted else prompt
+    if prompt is not None:
+        return _Means(prompt, None if prompt.schema_id is None else await schemas.get(conn, prompt.schema_id))
+    schema = None if state.schema_revid is None else await schemas.get_version(conn, state.schema_revid)
+    return _Means(None, None if schema is None or schema.is_deleted else schema)
+
+
+async def _run_extraction(conn: Connection, context: Context, args: RunExtraction) -> ToolResult:
+    means = await _means(conn, context, args.prompt_revid)
+    extraction_id = await extraction_rows.add(
+        conn,
+        org_id=context.scope.org_id,
+        document_id=context.deps.document_id,
+        schema_revid=None if means.schema is None else means.schema.schema_revid,
+        prompt_revid=None if means.prompt is None else means.prompt.prompt_revid,
+    )
+    await context.start_run(
+        conn,
+        context,
+        _EXTRACT,
+        {} if means.prompt is None else {"instructions": means.prompt.content},
+        Subject(context.deps.document_id, extraction_id),
+        # Whoever has admitted this call has admitted what it is for.
+        approval=Approval.AUTO,
+        model=None if means.prompt is None else means.prompt.model,
+    )
+    return RunsStarted("Extracting the fields.")
+
+
+async def _preview_run(conn: Connection, context: Context, args: RunExtraction) -> Preview:
+    means = await _means(conn, context, args.prompt_revid)
+    by = [
+        Change(what, None, f"{row.name} (version {row.number})", added=True)
+        for what, row in (("prompt", means.prompt), ("schema", means.schema))
+        if row is not None
+    ]
+    if means.prompt is not None and means.prompt.model is not None:
+        by.append(Change("model", None, means.prompt.model, added=True))
+    target: dict[str, JsonValue] = {
+        "prompt_revid": None if means.prompt is None else str(means.prompt.prompt_revid),
+        "schema_revid": None if means.schema is None else str(means.schema.schema_revid),
+    }
+    return Preview(by, target)
+
+
+async def _extracted(conn: Connection, context: Context, args: RunExtraction, runs: Sequence[RunRow]) -> ToolResult:
+    if not runs:
+        raise ToolFailed("The extraction is gone.", "not_found")
+    (child,) = runs
+    if child.status is not RunStatus.COMPLETED:
+        data: dict[str, JsonValue] = {"extraction_id": str(child.extraction_id), "run_id": str(child.id)}
+        raise ToolFailed(
+            f"The document was not extracted. {child.error or 'The run was cancelled.'}",
+            child.error_code or "extraction_failed",
+            data,
+        )
+    assert child.extraction_id is not None
+    row = await extractions.get(conn, child.extraction_id)
+    await remember(conn, context, extraction_id=row.id, **_versions(row))
+    return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
+
+
+def _versions(row: ExtractionRow) -> dict[str, UUID | None]:
+    """What an extraction was made with: the conversation goes on with it."""
+    found = {"prompt_revid": row.prompt_revid, "schema_revid": row.schema_revid}
+    return {name: revid for name, revid in found.items() if revid is not None}
+
+
+def _of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
+    data: dict[str, JsonValue] = {
+        "extraction_id": str(row.id),
+        "document_type": row.document_type,
+        "status": row.status.value,
+        "version": row.version,
+    }
+    for name, revid in _versions(row).items():
+        data[name] = str(revid)
+    return data
+
+
+def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
+    """An extraction, or by which paths it can be read where it is too long."""
+    data = _of_extraction(row)
+    if size(row.extracted_fields) + len(text.encode()) > ROOM:
+        listed = cut(outline(row.extracted_fields), ROOM // 2)
+        text = f"{text[:1000]}\nThe fields are too long to show at once: read them by path with get_extraction_result."
+        return ToolResult(text, "too_long" if code == "ok" else code, {**data, "paths": listed})
+    return ToolResult(text, code, {**data, "fields": row.extracted_fields})
+
+
+async def _extraction_of(conn: Connection, context: Context) -> UUID:
+    """The conversation's extraction; where it has none, the newest of the document. Raises ModelRetry."""
+    state = await recall(conn, context)
+    if state.extraction_id is not None and await extraction_rows.exists(conn, state.extraction_id):
+        return state.extraction_id
+    newest = await extraction_rows.newest(conn, context.deps.document_id)
+    if newest is None:
+        raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
+    return newest
+
+
+async def _get_result(conn: Connection, context: Context, args: GetExtractionResult) -> ToolResult:
+    if args.prompt_revid is None:
+        extraction_id = await _extraction_of(conn, context)
+    else:
+        found = await extraction_rows.newest(conn, context.deps.document_id, args.prompt_revid)
+        if found is None:
+            raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
+        extraction_id = found
+    with as_refusals():
+        row = await extractions.get(conn, extraction_id)
+    if args.path is None:
+        return _shown("What is extracted.", "ok", row)
+    stands = value_at(row.extracted_fields, parsed_path(args.path))
+    if isinstance(stands, Nothing):
+        raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
+    if size(stands) > ROOM:
+        raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
+    return ToolResult("What stands there.", "ok", {**_of_extraction(row), "value": stands})
+
+
+# Setting a field ------------------------------------------------------------------------------------------------------
+
+
+def _author(context: Context) -> Author:
+    return Author(is_person=False, message=context.message)
+
+
+def _write(args: UpdateExtractionField) -> FieldWrite:
+    return FieldWrite(parsed_path(args.path), args.value)
+
+
+async def _prepare_field(context: Context, args: UpdateExtractionField) -> PreparedWrite:
+    write = _write(args)
+    async with context.database.as_user(context.scope) as conn:
+        extraction_id = await _extraction_of(conn, context)
+    with as_refusals():
+        return await extractions.prepare_write(
+            context.database, context.scope, context.indexes, extraction_id, write, _author(context)
+        )
+
+
+async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
+    with as_refusals():
+        written = await extractions.apply(conn, prepared)
+    written = await _closed_again(conn, prepared, written)
+    await remember(conn, context, extraction_id=prepared.row.id)
+    result = told(context, replace(written, reopened=False), {str(written.stored.path): written.stored.value})
+    if not written.reopened:
+        return result
+    data = result.data if isinstance(result.data, dict) else {}
+    text = f"{result.text}\nThe extraction was complete, and is not any more: it lacks something."
+    return replace(result, text=text, data={**data, "reopened": True})
+
+
+async def _closed_again(conn: Connection, prepared: PreparedWrite, written: WrittenFields) -> WrittenFields:
+    """What was complete stays so where nothing is missing: nobody else would say that it is."""
+    if not written.reopened:
+        return written
+    row = await extractions.get_locked(conn, prepared.row.id)
+    if await extractions.incomplete(row):
+        return written
+    stored = await extractions.complete(conn, row.id, prepared.author, [])
+    return replace(written, stored=replace(written.stored, version=stored.version), reopened=False)
+
+
+async def _preview_field(conn: Connection, context: Context, args: UpdateExtractionField) -> Preview:
+    extraction_id = await _extraction_of(conn, context)
+    with as_refusals():
+        preview = await extractions.preview(conn, extraction_id, _write(args), _author(context))
+    target = preview.target if isinstance(preview.target, dict) else {}
+    return replace(preview, target={**target, "extraction": str(extraction_id)})
+
+
+RUN_EXTRACTION = Tool(
+    "run_extraction",
+    RunExtraction,
+    _run_extraction,
+    summary=lambda args: "Extracting the fields",
+    effect=ToolEffect.WRITE,
+    preview=_preview_run,
+    collect=_extracted,
+)
+GET_EXTRACTION_RESULT = Tool(
+    "get_extraction_result",
+    GetExtractionResult,
+    _get_result,
+    summary=lambda args: "Looking at what was extracted",
+)
+UPDATE_EXTRACTION_FIELD = Tool(
+    "update_extraction_field",
+    UpdateExtractionField,
+    _update_field,
+    summary=lambda args: f"Setting {args.path[:80]}",
+    effect=ToolEffect.WRITE,
+    prepare=_prepare_field,
+    preview=_preview_field,
+)

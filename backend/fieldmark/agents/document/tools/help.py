@@ -1,0 +1,37 @@
+"""Tools that answer how schemas and prompts are written: Markdown files beside the agent."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from fieldmark.agents.document.tools.shared import Context
+from fieldmark.db.pool import Connection
+from fieldmark.tools.toolset import Tool, ToolInput, ToolResult
+
+_BRIEFS = Path(__file__).parents[1] / "briefs"
+
+
+class HelpSchemas(ToolInput):
+    """Read how a schema is written here: what it may hold, its rules, an example."""
+
+
+class HelpPrompts(ToolInput):
+    """Read how a prompt is written here, and what becomes of it."""
+
+
+@cache
+def _text(name: str) -> str:
+    return (_BRIEFS / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+async def _schemas(conn: Connection, context: Context, args: HelpSchemas) -> ToolResult:
+    return ToolResult(_text("help_schemas"))
+
+
+async def _prompts(conn: Connection, context: Context, args: HelpPrompts) -> ToolResult:
+    return ToolResult(_text("help_prompts"))
+
+
+HELP_SCHEMAS = Tool("help_schemas", HelpSchemas, _schemas, summary=lambda args: "Reading how schemas are written")
+HELP_PROMPTS = Tool("help_prompts", HelpPrompts, _prompts, summary=lambda args: "Reading how prompts are written")

@@ -1,0 +1,129 @@
+"""What the document agent's tools have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Final, TypeAlias
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.db.pool import Connection, savepoint
+from fieldmark.domain.names import problem_with_name
+from fieldmark.errors import Invalid, NameTaken, NotFound, VersionChanged
+from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
+from fieldmark.stores import tags
+from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.fields import cut
+from fieldmark.tools.toolset import ToolResult
+
+Context: TypeAlias = RunContext[DocumentDeps]
+
+ROOM: Final = 36_000
+"""Bytes of JSON that an answer has room for, beside its sentence."""
+A_PAGE: Final = 20
+"""How much a list shows at once."""
+
+
+def _checked(name: str) -> str:
+    if problem := problem_with_name(name):
+        raise ValueError(problem)
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_checked)]
+PartOfName = Annotated[str, Field(min_length=1, max_length=200, description="A part of the name.")]
+Before = Annotated[
+    str, Field(min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="`next` of the list before, to go on.")
+]
+
+
+@asynccontextmanager
+async def mendable(conn: Connection) -> AsyncGenerator[None]:
+    """What the database or a service refuses of a write, as a tool does: most of it with other arguments goes."""
+    try:
+        async with savepoint(conn):
+            yield
+    except (NameTaken, VersionChanged, Invalid) as error:
+        raise ModelRetry(str(error), error.code) from None
+    except NotFound as error:
+        raise ToolFailed(str(error), error.code) from None
+
+
+def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolResult:
+    """A page of a list."""
+    shown = cut(items, ROOM)
+    data: dict[str, JsonValue] = {what: shown}
+    text = f"{len(shown)} {what}."
+    if len(shown) < len(items):
+        text += " The rest of this page is too long to show: ask for a narrower name."
+    if goes_on is not None:
+        text += f' There are more: ask again with before "{goes_on}".'
+        data["next"] = goes_on
+    return ToolResult(text, "ok" if goes_on is None else "more", data)
+
+
+def of_schema(row: SchemaRow) -> dict[str, JsonValue]:
+    """A version of a schema as a program is told of it, without the schema itself."""
+    told: dict[str, JsonValue] = {
+        "schema_id": str(row.id),
+        "schema_revid": str(row.schema_revid),
+        "name": row.name,
+        "number": row.number,
+    }
+    return told | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+
+
+def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
+    """A version of a prompt as a program is told of it, without its words."""
+    told: dict[str, JsonValue] = {
+        "prompt_id": str(row.id),
+        "prompt_revid": str(row.prompt_revid),
+        "name": row.name,
+        "number": row.number,
+        "schema_id": None if row.schema_id is None else str(row.schema_id),
+    }
+    told |= {} if row.model is None else {"model": row.model}
+    return told | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+
+
+def of_tag(row: TagRow) -> dict[str, JsonValue]:
+    """A tag as a program is told of it."""
+    told: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "colour": row.colour}
+    return told | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+
+
+def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str, JsonValue]:
+    """Only what is out of the ordinary."""
+    marks: dict[str, JsonValue] = {} if is_latest else {"latest": False}
+    marks |= {"deleted": True} if is_deleted else {}
+    return marks | ({"proposed": True} if is_proposed else {})
+
+
+async def tag_named(conn: Connection, context: Context, name: str) -> TagRow:
+    """The tag of a name. Raises ModelRetry."""
+    row = await tags.by_name(conn, context.scope.org_id, name)
+    if row is None:
+        raise ModelRetry(f"There is no tag {name!r}: list_tags shows them, create_tag makes one.", "no_such_tag")
+    return row
+
+
+async def tags_named(conn: Connection, context: Context, names: Sequence[str]) -> list[UUID]:
+    """The ids of tags by their names, each once. Raises ModelRetry."""
+    rows = [await tag_named(conn, context, name) for name in names]
+    return list(dict.fromkeys(row.id for row in rows))
+
+
+def size(value: JsonValue) -> int:
+    """How many bytes a value has as JSON."""
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+def referred(count: int, what: str) -> list[str]:
+    """So many of something, in words; nothing where there is none."""
+    return [] if not count else [f"{count} {what}" if count == 1 else f"{count} {what}s"]

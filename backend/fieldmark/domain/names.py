@@ -1,0 +1,29 @@
+"""Names of schemas, prompts, tags and documents: one line, in which nothing is hidden. The database says the same, in
+`private.is_name`."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from fieldmark.domain.invisible import invisible_in
+
+MAX_CHARACTERS: Final = 200
+_UNPRINTED: Final = ("Cc", "Zl", "Zp")  # controls, among them line ends
+
+
+def problem_with_name(text: str) -> str | None:
+    """A sentence that says why a text can name nothing, or None if it can.
+
+    >>> problem_with_name("Invoices"), problem_with_name(" Invoices")
+    (None, 'A name begins and ends with no space.')
+    """
+    if not 1 <= len(text) <= MAX_CHARACTERS:
+        return f"A name has 1 to {MAX_CHARACTERS} characters."
+    if text != text.strip():
+        return "A name begins and ends with no space."
+    if any(unicodedata.category(letter) in _UNPRINTED for letter in text):
+        return "A name is one line, without control characters."
+    if unseen := invisible_in(text, key=True):
+        return f"A name holds no character that nobody sees, as {unseen} is."
+    return None
