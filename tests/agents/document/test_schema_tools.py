@@ -2,16 +2,254 @@
 
 from __future__ import annotations
 
+import json
+import time
+from uuid import uuid4
+
 import pytest
 from talking import SCHEMA
 
+from fieldmark.stores import extractions, prompts, schemas
+from fieldmark.stores.prompts import PromptText
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
+
 pytestmark = pytest.mark.anyio
+
+WITH_DATE = {**SCHEMA, "properties": {**SCHEMA["properties"], "due_date": {"type": "string", "format": "date"}}}
+
+
+async def made(talk, context, name="Invoices", schema=SCHEMA) -> dict:
+    answer = await talk.call(context, "create_schema", name=name, schema=schema)
+    assert answer.code == "schema_created", answer
+    return answer.data
 
 
 async def test_a_schema_that_is_made_is_what_the_conversation_works_with(talk):
     context = await talk.turn("make a schema for invoices like this")
-    made = await talk.call(context, "create_schema", name="Invoices", schema=SCHEMA)
-    assert (made.code, made.data["number"], made.data["name"]) == ("schema_created", 1, "Invoices")
-    assert talk.state == {"schema_revid": made.data["schema_revid"], "prompt_revid": None}
-    read = await talk.call(context, "get_schema")
-    assert read.data["schema"] == SCHEMA
+    data = await made(talk, context)
+    assert (data["number"], data["name"]) == (1, "Invoices")
+    assert talk.state == {"schema_revid": data["schema_revid"], "prompt_revid": None}
+    assert (await talk.call(context, "get_schema")).data == {**data, "schema": SCHEMA}
+    (row,) = talk.desk.sql("select run_id, call_id, created_by from public.schema_versions")
+    assert (row["run_id"], row["created_by"]) == (context.run_id, talk.scope.user_id) and row["call_id"]
+
+
+async def test_a_change_is_a_new_version_and_the_old_one_stays(talk):
+    context = await talk.turn()
+    first = await made(talk, context)
+    answer = await talk.call(context, "update_schema", schema=WITH_DATE)
+    assert (answer.code, answer.data["number"]) == ("schema_updated", 2)
+    assert talk.state["schema_revid"] == answer.data["schema_revid"] != first["schema_revid"]
+    old = await talk.call(context, "get_schema", schema_revid=first["schema_revid"])
+    assert (old.data["schema"], old.data["latest"]) == (SCHEMA, False)
+    named = await talk.call(context, "update_schema", name="Bills")
+    assert (named.data["number"], named.data["name"]) == (3, "Bills")
+    assert (await talk.call(context, "get_schema")).data["schema"] == WITH_DATE
+    assert (await talk.call(context, "update_schema", name="Bills")).code == "unchanged"
+
+
+async def test_a_version_that_is_not_the_latest_is_not_changed(talk):
+    context = await talk.turn()
+    first = await made(talk, context)
+    async with talk.desk.database.as_user(talk.scope) as conn:  # somebody else
+        newer = await schemas.update(conn, first["schema_id"], name=None, schema=WITH_DATE, revid=None)
+    for given in ({}, {"schema_revid": first["schema_revid"]}):
+        answer = await talk.call(context, "update_schema", name="Bills", **given)
+        assert (answer.is_error, answer.code) == (True, "version_changed")
+        assert answer.data == {"schema_revid": str(newer)}
+    assert not (await talk.call(context, "update_schema", name="Bills", schema_revid=str(newer))).is_error
+
+
+HOSTILE = {
+    "remote": {"type": "object", "properties": {"a": {"$ref": "https://evil.example/schema.json"}}},
+    "file": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+    "circle": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+    "no type": {"type": "object", "properties": {"a": {"type": "amount"}}},
+    "list": {"type": "array", "items": {"type": "string"}},
+    "fields alone": {"total": "number"},
+    "long pattern": {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a|b)" * 101}}},
+    "broken pattern": {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a"}}},
+    "pattern keys": {"type": "object", "patternProperties": {"^a": {"type": "string"}}},
+    "unseen": {"type": "object", "properties": {"to\u202etal": {"type": "string"}}},
+}
+
+
+@pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE)
+async def test_a_schema_that_cannot_be_used_is_refused_before_anybody_is_asked(talk, schema):
+    context = await talk.turn()
+    kept = await made(talk, context)
+    for name, given in (("create_schema", {"name": "Bad"}), ("update_schema", {})):
+        answer = await talk.call(context, name, schema=schema, **given)
+        assert (answer.is_error, answer.code) == (True, "invalid_schema"), answer
+        with pytest.raises(ModelRetry) as refused:
+            await talk.preview(context, name, schema=schema, **given)
+        assert refused.value.code == "invalid_schema"
+    told = await talk.call(context, "validate_schema", schema=schema)
+    assert (told.is_error, told.code) == (False, "invalid_schema")
+    assert [row["id"] for row in talk.desk.sql("select id from public.schema_versions")] == [
+        row["id"] for row in talk.desk.sql("select id from public.schema_versions where id = %s", kept["schema_revid"])
+    ]
+
+
+async def test_a_schema_that_was_probably_meant_is_suggested(talk):
+    context = await talk.turn()
+    answer = await talk.call(context, "create_schema", name="A", schema={"total": "number"})
+    meant = {"type": "object", "properties": {"total": {"type": "number"}}}
+    assert answer.data["suggestion"] == meant and answer.data["errors"]
+    assert (await talk.call(context, "validate_schema", schema=meant)).code == "valid"
+
+
+async def test_a_schema_of_ten_megabytes_costs_nothing(talk):
+    context = await talk.turn()
+    properties = {f"field_{n}": {"type": "string", "description": "x" * 1000} for n in range(10_000)}
+    began = time.monotonic()
+    answer = await talk.call(context, "create_schema", name="Big", schema={"type": "object", "properties": properties})
+    assert (answer.is_error, answer.code) == (True, "invalid") and time.monotonic() - began < 20
+    assert talk.desk.sql("select id from public.schemas") == []
+
+
+async def test_a_pattern_that_explodes_keeps_nobody_waiting(talk):
+    context = await talk.turn()
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    await made(talk, context, schema=schema)  # a pattern is no fault by itself
+    began = time.monotonic()
+    judged = await talk.call(context, "validate_against_schema", fields={"a": "a" * 5_000 + "!"})
+    assert judged.code == "schema_violation" and time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u202eb", "a\x07b", " a", "a\u200bb", "x" * 201, "", "a\u2028b"])
+async def test_a_name_that_hides_something_is_refused(talk, name):
+    context = await talk.turn()
+    for tool, more in (
+        ("create_schema", {"schema": SCHEMA}),
+        ("create_prompt", {"content": "Read."}),
+        ("create_tag", {}),
+    ):
+        answer = await talk.call(context, tool, name=name, **more)
+        assert (answer.is_error, answer.code) == (True, "invalid"), answer
+    renamed = await talk.call(context, "update_document", name=name)
+    assert renamed.is_error and renamed.code == "invalid"
+
+
+async def test_a_name_is_taken_once_in_capitals_or_not(talk):
+    context = await talk.turn()
+    await made(talk, context)
+    again = await talk.call(context, "create_schema", name="INVOICES", schema=SCHEMA)
+    assert (again.is_error, again.code) == (True, "name_taken")
+    with pytest.raises(ModelRetry) as refused:
+        await talk.preview(context, "create_schema", name="INVOICES", schema=SCHEMA)
+    assert refused.value.code == "name_taken"
+    await made(talk, context, "Receipts")
+    assert (await talk.call(context, "update_schema", name="invoices")).code == "name_taken"
+    assert (await talk.call(context, "update_schema", name="RECEIPTS")).code == "schema_updated"
+
+
+async def test_a_person_is_shown_what_changes_place_by_place(talk):
+    context = await talk.turn()
+    new = await talk.preview(context, "create_schema", name="Invoices", schema=SCHEMA)
+    assert {one.path for one in new.changes} == {
+        *("name", "schema.type", "schema.required", "schema.properties.number", "schema.properties.total")
+    }
+    data = await made(talk, context)
+    changed = {**WITH_DATE, "required": ["number"]}
+    del changed["properties"]["number"]
+    preview = await talk.preview(context, "update_schema", name="Bills", schema=changed)
+    assert [one.as_json() for one in preview.changes] == [
+        {"path": "name", "old": "Invoices", "new": "Bills"},
+        {"path": "schema.required", "old": ["total"], "new": ["number"]},
+        {"path": "schema.properties.number", "old": {"type": "string"}, "new": None, "removed": True},
+        {
+            "path": "schema.properties.due_date",
+            "old": None,
+            "new": {"type": "string", "format": "date"},
+            "added": True,
+        },
+    ]
+    assert preview.target == {"schema_revid": data["schema_revid"]}
+
+
+async def test_deleting_hides_and_says_what_keeps_it(talk):
+    context = await talk.turn()
+    data = await made(talk, context)
+    async with talk.desk.database.as_user(talk.scope) as conn:
+        await prompts.add(conn, talk.scope.org_id, PromptText("Read", "Read.", data["schema_id"]))
+        ids = {"org_id": talk.scope.org_id, "document_id": talk.desk.document_id}
+        extraction_id = await extractions.add(conn, **ids, schema_revid=data["schema_revid"])
+    preview = await talk.preview(context, "delete_schema", schema_revid=data["schema_revid"])
+    assert [(one.path, one.old, one.new) for one in preview.changes] == [
+        ("name", "Invoices", None),
+        ("kept by", None, "1 prompt and 1 extraction"),
+    ]
+    gone = await talk.call(context, "delete_schema", schema_revid=data["schema_revid"])
+    assert (gone.code, gone.data["prompts"], gone.data["extractions"]) == ("schema_deleted", 1, 1)
+    assert talk.state["schema_revid"] is None
+    assert (await talk.call(context, "list_schemas")).data == {"schemas": []}
+    assert (await talk.call(context, "get_schema", schema_revid=data["schema_revid"])).data["deleted"] is True
+    for name, more in (("update_schema", {"name": "B"}), ("delete_schema", {})):
+        answer = await talk.call(context, name, schema_revid=data["schema_revid"], **more)
+        assert answer.is_error and answer.code in ("deleted", "not_found")
+    (kept,) = talk.desk.sql("select schema from public.extractions where id = %s", extraction_id)
+    assert kept["schema"] == SCHEMA
+    await made(talk, context)  # its name is free
+
+
+async def test_a_list_is_paged_and_searched_by_name(talk):
+    context = await talk.turn()
+    for number in range(22):
+        await made(talk, context, f"Invoices {number}")
+    await made(talk, context, "Receipts")
+    first = await talk.call(context, "list_schemas", name="invoices")
+    assert (first.code, len(first.data["schemas"])) == ("more", 20) and "schema" not in first.data["schemas"][0]
+    rest = await talk.call(context, "list_schemas", name="invoices", before=first.data["next"])
+    assert (rest.code, [one["name"] for one in rest.data["schemas"]]) == ("ok", ["Invoices 1", "Invoices 0"])
+    assert [one["name"] for one in (await talk.call(context, "list_schemas", name="REC")).data["schemas"]] == [
+        "Receipts"
+    ]
+    assert (await talk.call(context, "list_schemas", before="nonsense")).is_error
+
+
+async def test_fields_are_judged_by_a_schema_without_being_written(talk):
+    context = await talk.turn()
+    none = await talk.call(context, "validate_against_schema", fields={})
+    assert none.is_error and none.code == "no_schema"
+    grounded = {"type": "number", "x-fieldmark": {"grounded": True}}
+    await made(talk, context, schema={**SCHEMA, "properties": {**SCHEMA["properties"], "total": grounded}})
+    assert (await talk.call(context, "validate_against_schema", fields={"total": 1})).code == "valid"
+    wrong = await talk.call(context, "validate_against_schema", fields={"number": 1})
+    assert not wrong.is_error and wrong.code == "schema_violation"
+    assert {(one["path"], one["code"]) for one in wrong.data["violations"]} == {
+        ("total", "required"),
+        ("number", "type"),
+    }
+
+
+async def test_no_answer_is_longer_than_the_cli_takes(talk):
+    context = await talk.turn()
+    properties = {f"f{n}": {"type": "string", "description": "x" * 60} for n in range(1_000)}
+    await made(talk, context, schema={"type": "object", "properties": properties})
+    long = await talk.call(context, "get_schema")
+    assert long.code == "too_long" and long.data["properties"][:2] == ["f0", "f1"] and "schema" not in long.data
+    wrong = await talk.call(context, "validate_against_schema", fields=dict.fromkeys(properties, 1))
+    for answer in (long, wrong):
+        assert len(answer.text.encode()) <= MAX_RESULT_BYTES
+
+
+async def test_another_organisation_s_schema_is_none(talk, stranger_talk):
+    theirs = await made(stranger_talk, await stranger_talk.turn())
+    context = await talk.turn()
+    for name, more in (
+        ("get_schema", {}),
+        ("update_schema", {"name": "Mine"}),
+        ("delete_schema", {}),
+        ("validate_against_schema", {"fields": {}}),
+        ("create_prompt", {"name": "P", "content": "Read."}),
+    ):
+        answers = [
+            await talk.call(context, name, schema_revid=revid, **more)
+            for revid in (theirs["schema_revid"], str(uuid4()))
+        ]
+        assert [(one.is_error, one.code, one.text) for one in answers] == [(True, "not_found", answers[1].text)] * 2
+    assert (await talk.call(context, "list_schemas")).data == {"schemas": []}
+    assert json.dumps(stranger_talk.desk.sql("select name from public.schemas")) == '[{"name": "Invoices"}]'
+    await made(talk, context)  # a name is taken by nobody of another organisation

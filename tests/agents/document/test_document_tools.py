@@ -1,0 +1,112 @@
+"""The tools that list, name, tag and delete documents, and read the conversation's own."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from talking import talk_at
+
+from desk import INVOICE, laid_out
+from fieldmark.tools.errors import ToolFailed
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_conversation_s_document_is_named_and_tagged(talk):
+    context = await talk.turn()
+    await talk.call(context, "create_tag", name="paid")
+    await talk.call(context, "create_tag", name="late")
+    await talk.call(context, "update_document", add_tags=["late"])
+    preview = await talk.preview(context, "update_document", name="May.pdf", add_tags=["paid"], remove_tags=["late"])
+    assert [(one.path, one.old, one.new) for one in preview.changes] == [
+        ("name", "invoice.txt", "May.pdf"),
+        ("tags", ["late"], ["paid"]),
+    ]
+    answer = await talk.call(context, "update_document", name="May.pdf", add_tags=["paid"], remove_tags=["late"])
+    assert (answer.code, answer.data["name"], answer.data["tags"]) == ("document_updated", "May.pdf", ["paid"])
+    listed = (await talk.call(context, "list_documents", tag="paid", name="may")).data["documents"]
+    assert [(one["document_id"], one["of_this_conversation"]) for one in listed] == [(str(talk.desk.document_id), True)]
+    assert (await talk.call(context, "list_documents", tag="late")).data == {"documents": []}
+
+
+async def test_only_documents_that_the_person_has_named_are_changed(talk, database, clone):
+    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as other:
+        other_id = str(other.document_id)
+        context = await talk.turn()
+        for name, more in (("update_document", {"name": "x"}), ("delete_document", {})):
+            refused = await talk.call(context, name, document_id=other_id, **more)
+            assert (refused.is_error, refused.code) == (True, "not_given")
+            with pytest.raises(ToolFailed):
+                await talk.preview(context, name, document_id=other_id, **more)
+        await talk.end(context)
+        # Mentioned in a turn, it is named in the whole conversation, and in no other.
+        await talk.end(await talk.turn(mentions=[{"type": "document", "id": other_id}]))
+        context = await talk.turn()
+        assert (await talk.call(context, "update_document", document_id=other_id, name="x")).code == "document_updated"
+        beside = await talk_at(talk.desk)
+        refused = await beside.call(await beside.turn(), "update_document", document_id=other_id, name="y")
+        assert refused.code == "not_given"
+        assert (await talk.preview(context, "delete_document", document_id=other_id)).changes[0].old == "x"
+        assert (await talk.call(context, "delete_document", document_id=other_id)).code == "document_deleted"
+        assert talk.desk.sql("select id from public.documents where id = %s", other.document_id) == []
+        again = await talk.call(context, "delete_document", document_id=other_id)
+        assert (again.is_error, again.code) == (True, "not_found")
+
+
+async def test_a_mention_of_another_kind_names_no_document(talk, database, clone):
+    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as other:
+        context = await talk.turn(mentions=[{"type": "extraction", "id": str(other.document_id)}])
+        refused = await talk.call(context, "update_document", document_id=str(other.document_id), name="x")
+        assert refused.code == "not_given"
+
+
+async def test_the_conversation_s_own_document_is_not_deleted_under_it(talk, database, clone):
+    context = await talk.turn()
+    refused = await talk.call(context, "delete_document", document_id=str(talk.desk.document_id))
+    assert (refused.is_error, refused.code) == (True, "own_document")
+    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as mail:
+        talk.desk.sql(
+            "update public.documents set parent_document_id = %s, number_in_parent = 1 where id = %s",
+            mail.document_id,
+            talk.desk.document_id,
+        )
+        await talk.end(context)
+        context = await talk.turn(mentions=[{"type": "document", "id": str(mail.document_id)}])
+        refused = await talk.call(context, "delete_document", document_id=str(mail.document_id))
+        assert (refused.is_error, refused.code) == (True, "own_document")
+    assert len(talk.desk.sql("select id from public.documents")) == 2
+
+
+async def test_a_document_of_another_organisation_is_none_even_where_it_is_mentioned(talk, stranger_talk):
+    theirs = str(stranger_talk.desk.document_id)
+    # (The request would have been refused: here a front end has put it into the run.)
+    context = await talk.turn(mentions=[{"type": "document", "id": theirs}])
+    for name, more in (("update_document", {"name": "x"}), ("delete_document", {})):
+        for wanted in (theirs, str(uuid4())):
+            assert (await talk.call(context, name, document_id=wanted, **more)).code in ("not_found", "not_given")
+    assert theirs not in (await talk.call(context, "list_documents")).text
+
+
+async def test_the_text_is_read_by_pages_as_far_as_there_is_room(database, clone, make_user):
+    pages = ["First page\n", "x" * 60_000 + "\nend of two\n", "Third page\n"]
+    async with laid_out(database, clone.owner_url, await make_user(), pages) as desk:
+        talk = await talk_at(desk)
+        context = await talk.turn()
+        first = await talk.call(context, "get_ocr_text")
+        assert first.code == "more" and first.data == {"pages": "2-"} and "page_num 2" in first.text
+        second = await talk.call(context, "get_ocr_text", page_num=2)
+        assert second.code == "more" and len(second.text.encode()) <= MAX_RESULT_BYTES
+        rest = await talk.call(context, "get_ocr_text", page_num=2, offset=second.data["offset"])
+        assert rest.code == "ok" and "end of two" in rest.text and "Third page" not in rest.text
+        assert "Third page" in (await talk.call(context, "get_ocr_text", page_num=3)).text
+        past = await talk.call(context, "get_ocr_text", page_num=4)
+        assert past.is_error and past.code == "invalid"
+
+
+async def test_what_help_there_is_fits_an_answer(talk):
+    context = await talk.turn()
+    for name in ("help_schemas", "help_prompts"):
+        answer = await talk.call(context, name)
+        assert answer.code == "ok" and answer.text.startswith("# ") and len(answer.text.encode()) < MAX_RESULT_BYTES

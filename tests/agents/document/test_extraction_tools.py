@@ -1,0 +1,192 @@
+"""The tools that have the document extracted, show what was found, and set a field."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID, uuid4
+
+import pytest
+from talking import SCHEMA
+
+from desk import INVOICE, laid_out
+from fieldmark.agents.document.agent import DOCUMENT
+from fieldmark.stores import tool_calls
+from fieldmark.tools.errors import ToolRefusal
+from fieldmark.tools.ledger import collect
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
+
+pytestmark = pytest.mark.anyio
+
+
+async def started(talk, context, **arguments) -> dict:
+    """The child run that an extraction has started."""
+    answer = await talk.call(context, "run_extraction", **arguments)
+    assert answer.code == "awaiting_runs", answer
+    (child,) = talk.desk.sql("select * from public.runs where parent_run_id = %s", context.run_id)
+    return child
+
+
+async def ended(talk, context, child: dict, fields: dict, status="completed", **columns):
+    """What the call answers when the child has ended so."""
+    talk.desk.sql(
+        "update public.extractions set extracted_fields = %s where id = %s", json.dumps(fields), child["extraction_id"]
+    )
+    sets = "".join(f", {name} = %s" for name in columns)
+    query = f"update public.runs set status = %s, finished_at = now(){sets} where id = %s"
+    talk.desk.sql(query, status, *columns.values(), child["id"])
+    talk.desk.sql("update public.runs set status = 'running', attached = false where id = %s", context.run_id)
+    async with talk.desk.database.as_user(talk.scope) as conn:
+        call = await tool_calls.get(conn, context.run_id, child["parent_call_id"])
+    assert call is not None
+    return await collect(context, DOCUMENT.toolset, call)
+
+
+async def test_without_a_schema_and_a_prompt_it_is_extracted_by_neither(talk):
+    context = await talk.turn("extract")
+    child = await started(talk, context)
+    assert (child["task"], child["input"], child["approval"]) == ("extract", {}, "auto")
+    answer = await ended(talk, context, child, {"total": 10})
+    assert answer.code == "extracted" and answer.data["fields"] == {"total": 10}
+    assert talk.state == {"extraction_id": str(child["extraction_id"])}
+    assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 10}
+    assert (await talk.call(context, "get_extraction_result", path="total")).data["value"] == 10
+
+
+async def test_it_is_extracted_by_the_conversation_s_schema(talk):
+    context = await talk.turn()
+    schema = (await talk.call(context, "create_schema", name="Invoices", schema=SCHEMA)).data
+    preview = await talk.preview(context, "run_extraction")
+    assert [(one.path, one.new) for one in preview.changes] == [("schema", "Invoices (version 1)")]
+    child = await started(talk, context)
+    (row,) = talk.desk.sql("select * from public.extractions where id = %s", child["extraction_id"])
+    assert (str(row["schema_revid"]), row["schema"], row["prompt_revid"]) == (schema["schema_revid"], SCHEMA, None)
+
+
+async def test_it_is_extracted_by_the_conversation_s_prompt_and_the_latest_of_its_schema(talk):
+    context = await talk.turn()
+    schema = (await talk.call(context, "create_schema", name="Invoices", schema=SCHEMA)).data
+    prompt = (await talk.call(context, "create_prompt", name="Read", content="Net.", model="other-model")).data
+    newer = (await talk.call(context, "update_schema", name="Bills")).data
+    preview = await talk.preview(context, "run_extraction")
+    assert {(one.path, one.new) for one in preview.changes} == {
+        ("prompt", "Read (version 1)"),
+        ("schema", "Bills (version 2)"),
+        ("model", "other-model"),
+    }
+    child = await started(talk, context)
+    assert (child["input"], child["model"]) == ({"instructions": "Net."}, "other-model")
+    answer = await ended(talk, context, child, {"total": 1})
+    assert (answer.data["schema_revid"], answer.data["prompt_revid"]) == (newer["schema_revid"], prompt["prompt_revid"])
+    assert talk.state["extraction_id"] == str(child["extraction_id"])
+    by_prompt = await talk.call(context, "get_extraction_result", prompt_revid=prompt["prompt_revid"])
+    assert by_prompt.data["extraction_id"] == str(child["extraction_id"])
+    other = await talk.call(context, "get_extraction_result", prompt_revid=str(uuid4()))
+    assert (other.is_error, other.code) == (True, "no_extraction")
+    assert schema["schema_id"] == newer["schema_id"]
+
+
+async def test_what_was_deleted_is_not_extracted_by(talk):
+    context = await talk.turn()
+    prompt = (await talk.call(context, "create_prompt", name="Read", content="Net.")).data
+    await talk.call(context, "delete_prompt", prompt_revid=prompt["prompt_revid"])
+    for call in (talk.preview(context, "run_extraction", prompt_revid=prompt["prompt_revid"]),):
+        with pytest.raises(ToolRefusal) as refused:
+            await call
+        assert refused.value.code == "deleted"
+    answer = await talk.call(context, "run_extraction", prompt_revid=prompt["prompt_revid"])
+    assert (answer.is_error, answer.code) == (True, "deleted")
+    assert (await started(talk, context))["input"] == {}
+
+
+async def test_a_child_that_failed_says_why(talk):
+    context = await talk.turn()
+    child = await started(talk, context)
+    why = {"error": "The agent used all its turns.", "error_code": "max_turns"}
+    answer = await ended(talk, context, child, {}, "failed", **why)
+    assert (answer.is_error, answer.code) == (True, "max_turns") and "all its turns" in answer.text
+    assert answer.data["run_id"] == str(child["id"]) and "extraction_id" not in talk.state
+
+
+async def test_a_large_extraction_is_read_by_path(talk):
+    context = await talk.turn()
+    child = await started(talk, context)
+    answer = await ended(talk, context, child, {"lines": ["x" * 100] * 1000, "total": 1}, answer="y" * 60_000)
+    assert answer.code == "extracted" and answer.data["paths"] == ["lines (1000 items)", "total"]
+    assert len(answer.text.encode()) <= MAX_RESULT_BYTES
+    long = await talk.call(context, "get_extraction_result")
+    assert (long.is_error, long.code) == (False, "too_long")
+    assert (await talk.call(context, "get_extraction_result", path="lines")).code == "too_long"
+    assert (await talk.call(context, "get_extraction_result", path="lines[999]")).data["value"] == "x" * 100
+    assert (await talk.call(context, "get_extraction_result", path="lines[1000]")).code == "nothing_there"
+
+
+async def test_a_field_is_set_with_the_word_of_the_person(talk):
+    await talk.desk.put({"vendor": {"name": "Acme GmbH"}, "total": 10})
+    context = await talk.turn("the vendor is Acme Ltd")
+    preview = await talk.preview(context, "update_extraction_field", path="vendor.name", value="Acme Ltd")
+    assert [(one.path, one.old, one.new) for one in preview.changes] == [("vendor.name", "Acme GmbH", "Acme Ltd")]
+    answer = await talk.call(context, "update_extraction_field", path="vendor.name", value="Acme Ltd")
+    assert (answer.code, answer.data["version"]) == ("stored", 2)
+    row = talk.desk.extraction()
+    assert row["extracted_fields"]["vendor"] == {"name": "Acme Ltd"} and "vendor.name" in row["locks"]
+    assert talk.state == {"extraction_id": str(talk.desk.extraction_id)}
+    # Nobody has spoken of the total: it is the agent's own, with the evidence that there is.
+    answer = await talk.call(context, "update_extraction_field", path="total", value=12)
+    assert answer.data["not_found"] == ["total"] and "total" not in talk.desk.extraction()["locks"]
+    assert talk.desk.events(context.run_id)[-1]["changed"][0]["path"] == "total"
+
+
+async def test_what_a_person_set_stays_where_they_do_not_speak_of_it(talk):
+    context = await talk.turn("set the total to 12")
+    await talk.desk.put({"vendor": {"name": "Acme GmbH"}, "total": 10})
+    await talk.call(context, "update_extraction_field", path="total", value=12)
+    await talk.end(context)
+    context = await talk.turn("what is the due date?")
+    answer = await talk.call(context, "update_extraction_field", path="total", value=99)
+    assert (answer.code, answer.data["proposed"], answer.heed) == ("not_stored", ["total"], True)
+    assert talk.desk.extraction()["extracted_fields"]["total"] == 12
+
+
+async def test_what_was_complete_stays_so_where_nothing_is_missing(talk):
+    query = "update public.extractions set schema = %s, status = %s where id = %s"
+    await talk.desk.put({"total": 10})
+    talk.desk.sql(query, json.dumps(SCHEMA), "completed", talk.desk.extraction_id)
+    context = await talk.turn("the number is 7")
+    answer = await talk.call(context, "update_extraction_field", path="number", value="7")
+    assert answer.code == "stored" and "reopened" not in answer.data
+    assert talk.desk.extraction()["status"] == "completed"
+    rule = {**SCHEMA, "x-fieldmark": {"rules": [{"equals": ["total", "net"]}]}}
+    rule["properties"] = {**SCHEMA["properties"], "net": {"type": "number"}}
+    talk.desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(rule), talk.desk.extraction_id)
+    answer = await talk.call(context, "update_extraction_field", path="net", value=3)
+    assert answer.data["reopened"] is True and talk.desk.extraction()["status"] == "in_progress"
+
+
+async def test_a_field_that_cannot_be_set_is_refused(talk):
+    context = await talk.turn()
+    await talk.desk.put({"items": [{"price": 1}]})
+    for path, value, code in (
+        ("items[4].price", 1, "invalid_path"),
+        ("a..b", 1, "invalid_path"),
+        ("total", "1\u202e2", "invisible_character"),
+    ):
+        answer = await talk.call(context, "update_extraction_field", path=path, value=value)
+        assert answer.is_error and answer.code in (code, "invalid"), answer
+    talk.desk.sql("delete from public.extractions")
+    none = await talk.call(context, "update_extraction_field", path="total", value=1)
+    assert (none.is_error, none.code) == (True, "no_extraction")
+    assert (await talk.call(context, "get_extraction_result")).code == "no_extraction"
+
+
+async def test_an_extraction_that_was_deleted_leaves_the_newest_of_the_document(talk, database, clone):
+    context = await talk.turn()
+    await talk.desk.put({"total": 1})
+    child = await started(talk, context)
+    await ended(talk, context, child, {"total": 2})
+    assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 2}
+    talk.desk.sql("delete from public.extractions where id = %s", child["extraction_id"])
+    assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 1}
+    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as other:
+        await other.put({"total": 3})  # newer, and of another document
+        result = await talk.call(context, "get_extraction_result")
+        assert UUID(result.data["extraction_id"]) == talk.desk.extraction_id
