@@ -22,7 +22,8 @@ from fieldmark.stores.threads import ThreadFilter, ThreadRow
 router = APIRouter(prefix="/api/threads", tags=["threads"])
 
 Title = Annotated[
-    str, Field(min_length=1, max_length=200, description="One line, of characters that are seen.", examples=["Invoices"])
+    str,
+    Field(min_length=1, max_length=200, description="One line, of characters that are seen.", examples=["Invoices"]),
 ]
 
 

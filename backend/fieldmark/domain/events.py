@@ -74,8 +74,8 @@ class ReadingEvent(EventBase):
 
 
 class WaitingEvent(EventBase):
-    """The run waits for another to end that works on the same: an earlier message of its thread, say. It has no `id` and
-    is not kept."""
+    """The run waits for another to end that works on the same: an earlier message of its thread, say. It has no `id`
+    and is not kept."""
 
     type: Literal["waiting"] = "waiting"
     run_id: UUID = Field(description="The run that it comes right behind.")
@@ -224,8 +224,8 @@ class TokensUsed(_Told):
 
 
 class ChildEvent(EventBase):
-    """What a run tells that a call of this one has started. Its number is this run's; without an `id` where `event` would
-    have none."""
+    """What a run tells that a call of this one has started. Its number is this run's; without an `id` where `event`
+    would have none."""
 
     type: Literal["child"] = "child"
     parent_call_id: str = Field(description="The call of this run that waits for it.")

@@ -68,7 +68,7 @@ async def change(conn: Connection, scope: Scope, thread_id: UUID, given: dict[st
 
 
 async def remove(conn: Connection, scope: Scope, thread_id: UUID) -> None:
-    """Delete a thread with all that was said in it; runs at work end. Raises NotFound, Forbidden for somebody else's."""
+    """Delete a thread with all that was said in it; runs at work end. Raises NotFound, Forbidden for another's."""
     await _own(conn, scope, thread_id)
     await threads.remove(conn, thread_id)
 

@@ -73,7 +73,7 @@ async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """Which threads a list has; None asks for nothing. `mine` True: the caller's own; False: those that others share."""
+    """Which threads a list has; None asks for nothing. `mine` True: the caller's own; False: what others share."""
 
     document_id: UUID | None = None
     agent: str | None = None
@@ -202,5 +202,5 @@ async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUI
 
 
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
-    """Merge into what the thread's tools remember. In the name of whoever decides a call, where the thread is shared."""
+    """Merge into what the thread's tools remember: also in the name of who decides a call in a shared one."""
     await conn.execute("select private.keep_in_thread(%s, null, %s)", (thread_id, Jsonb(state)))

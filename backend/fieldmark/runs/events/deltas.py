@@ -5,7 +5,7 @@ A piece says where it belongs, so that whatever is lost on the way costs the res
     <run> <number of the event before it> <attempt>.<block> <from> <to> {"type": "text_delta", "text_delta": "…"}
 
 A preview has its place among the previews of its attempt instead. Any of them may be missing. Whoever follows a run
-above hears it too: its own run is the first word, and whose the piece is stands before the attempt (`<run>/<attempt>…`).
+above hears it too: that run is the first word, and the run that says it stands before the attempt (`<run>/<attempt>…`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _WITHDRAWN = "withdrawn"
 
 @dataclass(slots=True)
 class _Heard:
-    """What has passed of one run's pieces: the event that the last words came behind, the block and place that they came
-    to, and the last preview."""
+    """What has passed of one run's pieces: the event that the last words came behind, the block and place that they
+    came to, and the last preview."""
 
     after: int = -1
     place: tuple[str, str] = ("", "0")
