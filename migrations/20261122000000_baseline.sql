@@ -966,91 +966,6 @@ insert into private.agent_tasks (agent, task, needs, speaks, when_read) values
   ('document', 'chat', '{document_id,thread_id}', true, false),
   ('document', 'auto_create', '{document_id}', false, true);
 
--- threads.sql
-
--- Threads: conversations of a person with an agent, which outlive their runs.
-
-create table public.threads (
-  id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
-  created_by uuid default auth.uid(),
-  created_at timestamptz not null default now(),
-  -- Also when a run of it begins: by this time its conversation is forgotten one day.
-  updated_at timestamptz not null default now(),
-  agent text not null references private.agents (name),
-  document_id uuid,
-  title text check (char_length(title) between 1 and 500),
-  -- Whether the other members of the organisation may read it.
-  shared boolean not null default false,
-  -- The conversation that its runs share, what they keep between turns, and what was said so far in short.
-  session_id uuid,
-  working_state jsonb not null default '{}'
-    check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
-  summary text check (char_length(summary) <= 100000),
-  unique (id, org_id),
-  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
-);
-create index threads_org_id on public.threads (org_id, created_at desc, id desc);
-create index threads_document_id on public.threads (document_id);
-select private.protect_table('public.threads');
-grant select, insert (org_id, agent, document_id, title),
-  update (title, shared, session_id, working_state, summary) on public.threads to authenticated;
-
-create policy "members read their own threads and shared ones" on public.threads
-  for select to authenticated
-  using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
-create policy "members begin threads of their own" on public.threads
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
-create policy "members change their own threads" on public.threads
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
-
--- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
-create function private.check_thread() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-begin
-  if not private.is_service() and current_user = 'authenticated'
-    and (new.session_id, new.working_state, new.summary)
-      is distinct from (old.session_id, old.working_state, old.summary) then
-    raise exception 'What the runs of a thread keep in it, only the service writes.' using errcode = '42501';
-  end if;
-  new.updated_at := clock_timestamp();
-  return new;
-end $$;
-
-create trigger check_thread before update on public.threads
-  for each row execute function private.check_thread();
-
--- Merges into what the tools of a thread keep in it. Security definer: whoever has decided a call of a shared thread need
--- not be the one whose thread it is.
-create function private.remember_in_thread(p_thread_id uuid, p_state jsonb) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  update public.threads set working_state = working_state || p_state
-  where id = p_thread_id and org_id in (select private.my_writable_org_ids())
-    and (shared or created_by = auth.uid()) and private.is_service();
-end $$;
-
--- Deletes a thread with its runs: whoever began it.
-create function public.delete_thread(p_thread_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  delete from public.threads
-  where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
-  if not found then
-    raise exception 'There is no such thread.' using errcode = 'PT404';
-  end if;
-end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.remember_in_thread(uuid, jsonb) to authenticated;
-revoke execute on function public.delete_thread(uuid) from public, anon;
-grant execute on function public.delete_thread(uuid) to authenticated;
-
 -- schemas.sql
 
 -- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
@@ -1239,6 +1154,92 @@ revoke execute on function
 grant execute on function
   public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
   to authenticated;
+
+-- threads.sql
+
+-- Threads: conversations of a person with an agent, which outlive their runs.
+
+create table public.threads (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  -- Also when a run of it begins: by this time its conversation is forgotten one day.
+  updated_at timestamptz not null default now(),
+  agent text not null references private.agents (name),
+  document_id uuid,
+  title text constraint has_a_name check (private.is_name(title)),
+  -- Whether the other members of the organisation may read it.
+  shared boolean not null default false,
+  -- The conversation that its runs share, what they keep between turns, and what was said so far in short.
+  session_id uuid,
+  working_state jsonb not null default '{}'
+    check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
+  summary text check (char_length(summary) <= 100000),
+  unique (id, org_id),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+-- A list is made of two: one's own, and those that others share.
+create index threads_created_by on public.threads (org_id, created_by, created_at desc, id desc);
+create index threads_shared on public.threads (org_id, created_at desc, id desc) where shared;
+create index threads_document_id on public.threads (document_id);
+select private.protect_table('public.threads');
+grant select, insert (org_id, agent, document_id, title), update (title, shared) on public.threads to authenticated;
+
+create policy "members read their own threads and shared ones" on public.threads
+  for select to authenticated
+  using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
+create policy "members begin threads of their own" on public.threads
+  for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+create policy "members change their own threads" on public.threads
+  for update to authenticated
+  using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+
+create function private.check_thread() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.updated_at := clock_timestamp();
+  return new;
+end $$;
+
+create trigger check_thread before update on public.threads
+  for each row execute function private.check_thread();
+
+-- What the runs of a thread keep in it: the conversation that the next one goes on with, and what its tools remember, beside
+-- what they remember already. Null leaves it as it is.
+-- Security definer: nobody else writes these. Whoever decides a call in a shared thread, or has taken its run over, keeps
+-- what the call remembers too.
+create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.threads set session_id = coalesce(p_session_id, session_id),
+    working_state = working_state || coalesce(p_state, '{}')
+  where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
+    and (shared or created_by = auth.uid());
+  if not found then
+    raise exception 'There is no such thread.' using errcode = 'PT404';
+  end if;
+end $$;
+
+-- Deletes a thread with its runs: whoever began it.
+create function public.delete_thread(p_thread_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.threads
+  where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
+  if not found then
+    raise exception 'There is no such thread.' using errcode = 'PT404';
+  end if;
+end $$;
+
+revoke execute on all functions in schema private from public;
+revoke execute on function public.delete_thread(uuid) from public, anon;
+grant execute on function
+  public.delete_thread(uuid), private.keep_in_thread(uuid, uuid, jsonb), private.is_name(text) to authenticated;
 
 -- tags.sql
 
@@ -1858,7 +1859,7 @@ create table public.runs (
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
 create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
 create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
-create index runs_thread_id on public.runs (thread_id);
+create index runs_thread_id on public.runs (thread_id, created_at desc, id desc);
 create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
@@ -1866,7 +1867,8 @@ create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
-create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
+create index runs_lock_key on public.runs (lock_key)
+  where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
@@ -2054,6 +2056,9 @@ create policy "the service adds events" on public.run_events
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.
 --
+-- An event of a child run stands among its parent's too, as a `child` event, for as long as the parent has not ended: whoever
+-- follows the one run is told of the whole tree, in one order, live and later. Child before parent: see child_runs.sql.
+--
 -- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
 -- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
 -- through.
@@ -2061,28 +2066,58 @@ create function private.append_event(p_run_id uuid, p_body json, p_tell boolean 
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_org uuid;
+  v_run public.runs;
   v_number integer;
 begin
-  select org_id into v_org from public.runs where id = p_run_id for no key update;
+  select * into v_run from public.runs where id = p_run_id for no key update;
   if not found then
     raise exception 'There is no such run.' using errcode = 'PT404';
   end if;
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
-  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
+  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_run.org_id, p_body);
+  if v_run.parent_call_id is not null then
+    perform from public.runs
+    where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+    if found then  -- nothing comes behind the last event of a run
+      perform private.append_event(
+        v_run.parent_run_id,
+        json_build_object(
+          'type', 'child', 'parent_call_id', v_run.parent_call_id, 'run_id', p_run_id, 'event', p_body),
+        p_tell);
+    end if;
+  end if;
   if p_tell then
     perform pg_notify('fieldmark_run_events', p_run_id::text);
   end if;
   return v_number;
 end $$;
 
--- Tells of what was committed before. It does not wait for the disk: whoever is not told looks by themselves.
+-- A run, the run that it is part of, and so on up to the first.
+create function private.run_and_above(p_run_id uuid) returns uuid[]
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive above as (
+    select id, parent_run_id, 0 as height from public.runs where id = p_run_id
+    union all
+    select r.id, r.parent_run_id, above.height + 1 from public.runs as r join above on r.id = above.parent_run_id
+  )
+  select coalesce(array_agg(id order by height), '{}') from above
+$$;
+
+-- Tells of what was committed before: of a run's events also whoever follows a run that it is part of. It does not wait for
+-- the disk: whoever is not told looks by themselves.
+-- Security definer: whoever tells acts for nobody, and sees no run.
 create function private.tell(p_channels text[], p_payloads text[]) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
+  perform pg_notify('fieldmark_run_events', above.id::text)
+  from unnest(p_channels, p_payloads) as news (channel, payload)
+  join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
+  cross join lateral unnest(private.run_and_above(r.parent_run_id)) as above (id)
+  where r.parent_run_id is not null;
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.
@@ -2096,6 +2131,20 @@ end $$;
 
 create trigger tell_of_deletion after delete on public.runs
   for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
+
+-- Whoever follows a run in a thread that is shared no longer hears of it: they are to look again, and see nothing.
+create function private.tell_of_unsharing() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform pg_notify('fieldmark_run_events', part::text)
+  from public.runs as r cross join lateral unnest(private.tree_of_run(r.id)) as part
+  where r.thread_id = new.id and r.status not in ('completed', 'failed', 'cancelled');
+  return null;
+end $$;
+
+create trigger tell_of_unsharing after update of shared on public.threads
+  for each row when (old.shared and not new.shared) execute function private.tell_of_unsharing();
 
 -- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
@@ -2111,7 +2160,7 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json, boolean) to authenticated;
+grant execute on function private.append_event(uuid, json, boolean), private.run_and_above(uuid) to authenticated;
 grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;
 
 -- tool_calls.sql
@@ -2430,14 +2479,34 @@ as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- Whether another run with the same lock key goes first: one is at work, or an older one is queued.
+-- The runs with the same lock key that go first: one that is at work, and older ones that are queued. In a thread also an
+-- older turn that waits for a person or for its parts: it goes on in the same conversation. (A newer message ends a turn
+-- that waits for a person. What comes here was said before it began to wait.)
+create function private.runs_ahead(p_run public.runs) returns setof public.runs
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select r.* from public.runs as r
+  where r.lock_key = p_run.lock_key and r.id <> p_run.id
+    and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
+    and (
+      r.status = 'running'
+      or (r.created_at, r.id) < (p_run.created_at, p_run.id)
+        and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
+$$;
+
+-- Whether a run of its lock key goes first.
+-- Security definer: it may be one that the caller does not see.
 create function private.is_blocked(p_run public.runs) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select exists (select from private.runs_ahead(p_run)) $$;
+
+-- The run that a queued one comes right behind, of those that the caller sees; null for none.
+create function private.waits_behind(p_run public.runs) returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select exists (
-    select from public.runs as r
-    where r.lock_key = p_run.lock_key and r.id <> p_run.id and r.status in ('queued', 'running')
-      and (r.status = 'running' or (r.created_at, r.id) < (p_run.created_at, p_run.id)))
+  select r.id from private.runs_ahead(p_run) as r
+  where p_run.status = 'queued'
+  order by (r.created_at, r.id) < (p_run.created_at, p_run.id) desc, r.created_at desc, r.id desc limit 1
 $$;
 
 -- Whether a budget is used up that the run has, or that it has as a part of its root; null where none is set.
@@ -2583,10 +2652,12 @@ end $$;
 
 -- Starting counts too: where there was room for one, there may be for the next.
 create constraint trigger make_room_when_status_changes after update of status on public.runs
-  deferrable initially deferred for each row when (old.status in ('queued', 'running') and new.status <> old.status)
+  deferrable initially deferred for each row when (
+    new.status <> old.status
+    and (old.status in ('queued', 'running') or new.status in ('completed', 'failed', 'cancelled')))
   execute function private.make_room();
 create constraint trigger make_room_when_deleted after delete on public.runs
-  deferrable initially deferred for each row when (old.status in ('queued', 'running'))
+  deferrable initially deferred for each row when (old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.make_room();
 create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row
@@ -2595,6 +2666,7 @@ create constraint trigger make_room_when_limits_change after update or delete on
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
+  private.runs_ahead(public.runs), private.waits_behind(public.runs),
   private.is_budget_spent(public.runs), private.reserve(uuid, numeric),
   private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric, numeric)
   to authenticated;
@@ -3010,7 +3082,8 @@ as $$
     for update skip locked)
 $$;
 
--- For the next half minute the run's words are told on this channel too. Its worker hears of it at once.
+-- For the next half minute the run's words are told on this channel too, and those of what is part of it. Whoever works on
+-- them hears of it at once.
 create function private.watch_run(p_run_id uuid, p_channel text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -3022,15 +3095,23 @@ begin
   if not found then
     raise exception 'There is no such run.' using errcode = 'PT404';
   end if;
-  perform pg_notify('fieldmark_work', p_run_id::text);
+  perform pg_notify('fieldmark_work', part::text) from unnest(private.tree_of_run(p_run_id)) as part;
 end $$;
 
+-- Until when somebody watches a run, or one that it is part of; null if nobody does.
+create function private.watched_until(p_run_id uuid) returns timestamptz
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select max(until) from public.run_watchers where run_id = any (private.run_and_above(p_run_id)) $$;
+
 -- Tells pieces of what the model says, in their order, to whoever watches: each behind the number of the event that it
--- comes after. The fence's lock makes that number exact, and silences a worker that has lost the run.
+-- comes after. The fence's lock makes that number exact, and silences a worker that has lost the run. Whoever watches a run
+-- above is told them as `child`, with whose they are before their place (`<run>/<place>`).
 create function private.tell_watchers(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_pieces text[] := p_pieces;
+  v_run public.runs;
   v_after integer;
   v_channel text;
   v_piece text;
@@ -3038,19 +3119,36 @@ begin
   perform private.fence(p_run_id, p_fencing_token);
   -- Nothing of this is kept, so there is no disk to wait for.
   perform set_config('synchronous_commit', 'off', true);
-  select coalesce(max(number), 0) into v_after from public.run_events where run_id = p_run_id;
-  for v_channel in
-    select channel from public.run_watchers where run_id = p_run_id and until > clock_timestamp()
+  select * into v_run from public.runs where id = p_run_id;
   loop
-    foreach v_piece in array p_pieces loop
-      perform pg_notify(v_channel, concat_ws(' ', p_run_id, v_after, v_piece));
+    select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
+    for v_channel in
+      select channel from public.run_watchers where run_id = v_run.id and until > clock_timestamp()
+    loop
+      foreach v_piece in array v_pieces loop
+        perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, v_piece));
+      end loop;
     end loop;
+    exit when v_run.parent_call_id is null;
+    -- A piece is "<place> <from> <to> <body>". One that is too long for a notification is left out.
+    v_pieces := array(
+      select told from (
+        select n, format(
+            '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
+            case when v_run.id = p_run_id then p_run_id || '/' end,
+            array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
+            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as told
+        from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
+      where octet_length(told) < 7900 order by n);
+    select * into v_run from public.runs where id = v_run.parent_run_id;
+    exit when not found;
   end loop;
 end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.clear_watchers(), private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
+  private.clear_watchers(), private.watch_run(uuid, text), private.watched_until(uuid),
+  private.tell_watchers(uuid, integer, text[]) to authenticated;
 
 -- agent_sessions.sql
 

@@ -23,14 +23,34 @@ as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- Whether another run with the same lock key goes first: one is at work, or an older one is queued.
+-- The runs with the same lock key that go first: one that is at work, and older ones that are queued. In a thread also an
+-- older turn that waits for a person or for its parts: it goes on in the same conversation. (A newer message ends a turn
+-- that waits for a person. What comes here was said before it began to wait.)
+create function private.runs_ahead(p_run public.runs) returns setof public.runs
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select r.* from public.runs as r
+  where r.lock_key = p_run.lock_key and r.id <> p_run.id
+    and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
+    and (
+      r.status = 'running'
+      or (r.created_at, r.id) < (p_run.created_at, p_run.id)
+        and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
+$$;
+
+-- Whether a run of its lock key goes first.
+-- Security definer: it may be one that the caller does not see.
 create function private.is_blocked(p_run public.runs) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select exists (select from private.runs_ahead(p_run)) $$;
+
+-- The run that a queued one comes right behind, of those that the caller sees; null for none.
+create function private.waits_behind(p_run public.runs) returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select exists (
-    select from public.runs as r
-    where r.lock_key = p_run.lock_key and r.id <> p_run.id and r.status in ('queued', 'running')
-      and (r.status = 'running' or (r.created_at, r.id) < (p_run.created_at, p_run.id)))
+  select r.id from private.runs_ahead(p_run) as r
+  where p_run.status = 'queued'
+  order by (r.created_at, r.id) < (p_run.created_at, p_run.id) desc, r.created_at desc, r.id desc limit 1
 $$;
 
 -- Whether a budget is used up that the run has, or that it has as a part of its root; null where none is set.
@@ -176,10 +196,12 @@ end $$;
 
 -- Starting counts too: where there was room for one, there may be for the next.
 create constraint trigger make_room_when_status_changes after update of status on public.runs
-  deferrable initially deferred for each row when (old.status in ('queued', 'running') and new.status <> old.status)
+  deferrable initially deferred for each row when (
+    new.status <> old.status
+    and (old.status in ('queued', 'running') or new.status in ('completed', 'failed', 'cancelled')))
   execute function private.make_room();
 create constraint trigger make_room_when_deleted after delete on public.runs
-  deferrable initially deferred for each row when (old.status in ('queued', 'running'))
+  deferrable initially deferred for each row when (old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.make_room();
 create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row
@@ -188,6 +210,7 @@ create constraint trigger make_room_when_limits_change after update or delete on
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
+  private.runs_ahead(public.runs), private.waits_behind(public.runs),
   private.is_budget_spent(public.runs), private.reserve(uuid, numeric),
   private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric, numeric)
   to authenticated;

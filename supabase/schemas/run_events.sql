@@ -25,6 +25,9 @@ create policy "the service adds events" on public.run_events
 -- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
 -- commits, so a reader that has seen number n has seen all before it.
 --
+-- An event of a child run stands among its parent's too, as a `child` event, for as long as the parent has not ended: whoever
+-- follows the one run is told of the whole tree, in one order, live and later. Child before parent: see child_runs.sql.
+--
 -- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
 -- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
 -- through.
@@ -32,28 +35,58 @@ create function private.append_event(p_run_id uuid, p_body json, p_tell boolean 
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_org uuid;
+  v_run public.runs;
   v_number integer;
 begin
-  select org_id into v_org from public.runs where id = p_run_id for no key update;
+  select * into v_run from public.runs where id = p_run_id for no key update;
   if not found then
     raise exception 'There is no such run.' using errcode = 'PT404';
   end if;
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
-  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_org, p_body);
+  insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_run.org_id, p_body);
+  if v_run.parent_call_id is not null then
+    perform from public.runs
+    where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+    if found then  -- nothing comes behind the last event of a run
+      perform private.append_event(
+        v_run.parent_run_id,
+        json_build_object(
+          'type', 'child', 'parent_call_id', v_run.parent_call_id, 'run_id', p_run_id, 'event', p_body),
+        p_tell);
+    end if;
+  end if;
   if p_tell then
     perform pg_notify('fieldmark_run_events', p_run_id::text);
   end if;
   return v_number;
 end $$;
 
--- Tells of what was committed before. It does not wait for the disk: whoever is not told looks by themselves.
+-- A run, the run that it is part of, and so on up to the first.
+create function private.run_and_above(p_run_id uuid) returns uuid[]
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with recursive above as (
+    select id, parent_run_id, 0 as height from public.runs where id = p_run_id
+    union all
+    select r.id, r.parent_run_id, above.height + 1 from public.runs as r join above on r.id = above.parent_run_id
+  )
+  select coalesce(array_agg(id order by height), '{}') from above
+$$;
+
+-- Tells of what was committed before: of a run's events also whoever follows a run that it is part of. It does not wait for
+-- the disk: whoever is not told looks by themselves.
+-- Security definer: whoever tells acts for nobody, and sees no run.
 create function private.tell(p_channels text[], p_payloads text[]) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
+  perform pg_notify('fieldmark_run_events', above.id::text)
+  from unnest(p_channels, p_payloads) as news (channel, payload)
+  join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
+  cross join lateral unnest(private.run_and_above(r.parent_run_id)) as above (id)
+  where r.parent_run_id is not null;
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.
@@ -67,6 +100,20 @@ end $$;
 
 create trigger tell_of_deletion after delete on public.runs
   for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
+
+-- Whoever follows a run in a thread that is shared no longer hears of it: they are to look again, and see nothing.
+create function private.tell_of_unsharing() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform pg_notify('fieldmark_run_events', part::text)
+  from public.runs as r cross join lateral unnest(private.tree_of_run(r.id)) as part
+  where r.thread_id = new.id and r.status not in ('completed', 'failed', 'cancelled');
+  return null;
+end $$;
+
+create trigger tell_of_unsharing after update of shared on public.threads
+  for each row when (old.shared and not new.shared) execute function private.tell_of_unsharing();
 
 -- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
@@ -82,5 +129,5 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json, boolean) to authenticated;
+grant execute on function private.append_event(uuid, json, boolean), private.run_and_above(uuid) to authenticated;
 grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;

@@ -39,7 +39,8 @@ as $$
     for update skip locked)
 $$;
 
--- For the next half minute the run's words are told on this channel too. Its worker hears of it at once.
+-- For the next half minute the run's words are told on this channel too, and those of what is part of it. Whoever works on
+-- them hears of it at once.
 create function private.watch_run(p_run_id uuid, p_channel text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -51,15 +52,23 @@ begin
   if not found then
     raise exception 'There is no such run.' using errcode = 'PT404';
   end if;
-  perform pg_notify('fieldmark_work', p_run_id::text);
+  perform pg_notify('fieldmark_work', part::text) from unnest(private.tree_of_run(p_run_id)) as part;
 end $$;
 
+-- Until when somebody watches a run, or one that it is part of; null if nobody does.
+create function private.watched_until(p_run_id uuid) returns timestamptz
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select max(until) from public.run_watchers where run_id = any (private.run_and_above(p_run_id)) $$;
+
 -- Tells pieces of what the model says, in their order, to whoever watches: each behind the number of the event that it
--- comes after. The fence's lock makes that number exact, and silences a worker that has lost the run.
+-- comes after. The fence's lock makes that number exact, and silences a worker that has lost the run. Whoever watches a run
+-- above is told them as `child`, with whose they are before their place (`<run>/<place>`).
 create function private.tell_watchers(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_pieces text[] := p_pieces;
+  v_run public.runs;
   v_after integer;
   v_channel text;
   v_piece text;
@@ -67,16 +76,33 @@ begin
   perform private.fence(p_run_id, p_fencing_token);
   -- Nothing of this is kept, so there is no disk to wait for.
   perform set_config('synchronous_commit', 'off', true);
-  select coalesce(max(number), 0) into v_after from public.run_events where run_id = p_run_id;
-  for v_channel in
-    select channel from public.run_watchers where run_id = p_run_id and until > clock_timestamp()
+  select * into v_run from public.runs where id = p_run_id;
   loop
-    foreach v_piece in array p_pieces loop
-      perform pg_notify(v_channel, concat_ws(' ', p_run_id, v_after, v_piece));
+    select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
+    for v_channel in
+      select channel from public.run_watchers where run_id = v_run.id and until > clock_timestamp()
+    loop
+      foreach v_piece in array v_pieces loop
+        perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, v_piece));
+      end loop;
     end loop;
+    exit when v_run.parent_call_id is null;
+    -- A piece is "<place> <from> <to> <body>". One that is too long for a notification is left out.
+    v_pieces := array(
+      select told from (
+        select n, format(
+            '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
+            case when v_run.id = p_run_id then p_run_id || '/' end,
+            array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
+            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as told
+        from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
+      where octet_length(told) < 7900 order by n);
+    select * into v_run from public.runs where id = v_run.parent_run_id;
+    exit when not found;
   end loop;
 end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.clear_watchers(), private.watch_run(uuid, text), private.tell_watchers(uuid, integer, text[]) to authenticated;
+  private.clear_watchers(), private.watch_run(uuid, text), private.watched_until(uuid),
+  private.tell_watchers(uuid, integer, text[]) to authenticated;

@@ -87,7 +87,7 @@ create table public.runs (
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
 create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
 create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
-create index runs_thread_id on public.runs (thread_id);
+create index runs_thread_id on public.runs (thread_id, created_at desc, id desc);
 create index runs_document_id on public.runs (document_id);
 create index runs_extraction_id on public.runs (extraction_id);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
@@ -95,7 +95,8 @@ create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
-create index runs_lock_key on public.runs (lock_key) where status in ('queued', 'running');
+create index runs_lock_key on public.runs (lock_key)
+  where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (

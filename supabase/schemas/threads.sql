@@ -9,7 +9,7 @@ create table public.threads (
   updated_at timestamptz not null default now(),
   agent text not null references private.agents (name),
   document_id uuid,
-  title text check (char_length(title) between 1 and 500),
+  title text constraint has_a_name check (private.is_name(title)),
   -- Whether the other members of the organisation may read it.
   shared boolean not null default false,
   -- The conversation that its runs share, what they keep between turns, and what was said so far in short.
@@ -20,11 +20,12 @@ create table public.threads (
   unique (id, org_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
-create index threads_org_id on public.threads (org_id, created_at desc, id desc);
+-- A list is made of two: one's own, and those that others share.
+create index threads_created_by on public.threads (org_id, created_by, created_at desc, id desc);
+create index threads_shared on public.threads (org_id, created_at desc, id desc) where shared;
 create index threads_document_id on public.threads (document_id);
 select private.protect_table('public.threads');
-grant select, insert (org_id, agent, document_id, title),
-  update (title, shared, session_id, working_state, summary) on public.threads to authenticated;
+grant select, insert (org_id, agent, document_id, title), update (title, shared) on public.threads to authenticated;
 
 create policy "members read their own threads and shared ones" on public.threads
   for select to authenticated
@@ -36,16 +37,10 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
--- What its runs keep in a thread is the service's to write. Column rights cannot say so: both act as the same role.
 create function private.check_thread() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if not private.is_service() and current_user = 'authenticated'
-    and (new.session_id, new.working_state, new.summary)
-      is distinct from (old.session_id, old.working_state, old.summary) then
-    raise exception 'What the runs of a thread keep in it, only the service writes.' using errcode = '42501';
-  end if;
   new.updated_at := clock_timestamp();
   return new;
 end $$;
@@ -53,15 +48,21 @@ end $$;
 create trigger check_thread before update on public.threads
   for each row execute function private.check_thread();
 
--- Merges into what the tools of a thread keep in it. Security definer: whoever has decided a call of a shared thread need
--- not be the one whose thread it is.
-create function private.remember_in_thread(p_thread_id uuid, p_state jsonb) returns void
+-- What the runs of a thread keep in it: the conversation that the next one goes on with, and what its tools remember, beside
+-- what they remember already. Null leaves it as it is.
+-- Security definer: nobody else writes these. Whoever decides a call in a shared thread, or has taken its run over, keeps
+-- what the call remembers too.
+create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  update public.threads set working_state = working_state || p_state
-  where id = p_thread_id and org_id in (select private.my_writable_org_ids())
-    and (shared or created_by = auth.uid()) and private.is_service();
+  update public.threads set session_id = coalesce(p_session_id, session_id),
+    working_state = working_state || coalesce(p_state, '{}')
+  where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
+    and (shared or created_by = auth.uid());
+  if not found then
+    raise exception 'There is no such thread.' using errcode = 'PT404';
+  end if;
 end $$;
 
 -- Deletes a thread with its runs: whoever began it.
@@ -77,6 +78,6 @@ begin
 end $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.remember_in_thread(uuid, jsonb) to authenticated;
 revoke execute on function public.delete_thread(uuid) from public, anon;
-grant execute on function public.delete_thread(uuid) to authenticated;
+grant execute on function
+  public.delete_thread(uuid), private.keep_in_thread(uuid, uuid, jsonb), private.is_name(text) to authenticated;

@@ -95,7 +95,11 @@ class RunAccepted(BaseModel):
     run_id: UUID
     extraction_id: UUID | None = Field(description="Where the run is about one.")
     document_id: UUID | None
+    thread_id: UUID | None = Field(description="Where the run is a turn of one.")
     status: RunStatus
+    waits_behind: UUID | None = Field(
+        description="The run that it comes right behind: one that works on the same, an earlier message of its thread."
+    )
 
 
 class Approval(BaseModel):
@@ -265,8 +269,14 @@ async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
         run = await runs.get(conn, run_id)
         if run is None:  # deleted meanwhile
             raise await absent(conn, scope, run_id)
+        behind = await runs.waits_behind(conn, [run])
     accepted = RunAccepted(
-        run_id=run_id, extraction_id=run.extraction_id, document_id=run.document_id, status=run.status
+        run_id=run_id,
+        extraction_id=run.extraction_id,
+        document_id=run.document_id,
+        thread_id=run.thread_id,
+        status=run.status,
+        waits_behind=behind.get(run_id),
     )
     headers = {"Location": f"/api/runs/{run_id}", "Preference-Applied": "respond-async"}
     return Response(accepted.model_dump_json(), 202, headers, "application/json")

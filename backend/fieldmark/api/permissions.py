@@ -17,6 +17,7 @@ _AREAS = {
     "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
+    "threads": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "usage": (Permission.USAGE_READ, None),
     "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),

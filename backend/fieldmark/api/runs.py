@@ -51,8 +51,8 @@ async def list_runs(
     wanted = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
     async with runtime.database.as_user(scope) as conn:
         rows = await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind, wanted=wanted)
-    page = page_of(rows, limit, "runs")
-    return RunList(items=listed(page.items), next=page.next)
+        page = page_of(rows, limit, "runs")
+        return RunList(items=await listed(conn, page.items), next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410, 422))

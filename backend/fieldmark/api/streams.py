@@ -34,6 +34,7 @@ def event_schemas() -> dict[str, Any]:
     for told in ("ChangedField", "PreviewEvent"):
         of_field = schemas[told]["properties"]["evidence"]
         of_field["anyOf"] = [{"$ref": "#/components/schemas/Evidence"}, {"type": "null"}]
+    schemas["ChildEvent"]["properties"]["event"] = {"$ref": "#/components/schemas/RunEvent"}
     about = "What a run tells: the data of one event of its stream, told apart by `type`."
     return {"RunEvent": {"title": "RunEvent", "description": about, **union}, **schemas}
 

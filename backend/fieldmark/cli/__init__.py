@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fieldmark import __version__
+from fieldmark.cli.chat import chat
 from fieldmark.cli.doctor import doctor
 from fieldmark.cli.documents import delete, documents, show, usage
 from fieldmark.cli.evaluate import evaluate
@@ -25,6 +26,7 @@ for _name, _command in {
     "documents": documents,
     "show": show,
     "correct": correct,
+    "chat": chat,
     "export": export,
     "runs": runs,
     "approve": approve,

@@ -63,7 +63,7 @@ class Person:
                     reason = rest.strip() or (await self._asked("Why? The agent is told. (Enter: no reason)") or "")
                     return Decision(pending.call_id, False, reason=reason.strip()[:_MAX_REASON_CHARACTERS] or None)
                 case "e" | "edit":
-                    arguments = await self._edited(pending, rest)
+                    arguments = await self.edited(pending, rest)
                     if arguments is not None:
                         return Decision(pending.call_id, True, arguments)
                 case "l" | "leave":
@@ -76,11 +76,17 @@ class Person:
                     )
         return None
 
+    async def line(self, prompt: str) -> str | None:
+        """What the person types next; None at the end of the input. Nobody is prompted where it is piped in."""
+        if sys.stdin.isatty():
+            self._console.print(f"[bold]{prompt}[/bold] ", end="")
+        return await self._line()
+
     async def agrees(self, question: str) -> bool:
         """Whether the person says yes; silence and anything else is no."""
         return (await self._asked(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
 
-    async def _edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
+    async def edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
         """Other arguments: behind the word itself, in the editor, or as a line of their own."""
         text: str | None = given
         if not given.strip():

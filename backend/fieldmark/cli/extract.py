@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 import typer
-from rich.status import Status
 
 from fieldmark.cli.asking import Person
 from fieldmark.cli.client import Client, Refused, asked, said, say_offline
@@ -20,15 +18,9 @@ from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, steps, tell
-from fieldmark.cli.watching import Seen, show_extraction, to_the_end
+from fieldmark.cli.watching import Seen, show_extraction, to_the_end, warn, when_there_is_room
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import FieldmarkError
-
-MAX_WARNINGS = 5
-ROOM_SECONDS = 2
-"""Sooner than HTTP's clients are told to come again: there is only this one."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +117,9 @@ async def _extract(
             for file in files:
                 tell(status, f"Taking in {plain(file.name)}…")
                 try:
-                    document = await _when_there_is_room(status, lambda file=file: client.upload(file, password))
+                    document = await when_there_is_room(status, lambda file=file: client.upload(file, password))
                     body = {**wanted, "document_id": document["id"]}
-                    run_id = await _when_there_is_room(status, lambda body=body: runs.start("extract", body))
+                    run_id = await when_there_is_room(status, lambda body=body: runs.start("extract", body))
                 except Refused as refused:
                     if refused.exit_code == CANNOT_WORK:
                         raise
@@ -141,7 +133,7 @@ async def _extract(
                 steps().print(f"[bold]{plain(file.name)}[/bold]")
                 tell(status, "Reading the document…")
                 seen = await to_the_end(client, run_id, status, person)
-                document = await _warn(client, seen.run["document_id"])
+                document = await warn(client, seen.run["document_id"])
                 if show and seen.extraction is not None:
                     status.stop()
                     show_extraction(seen.extraction, file.name)
@@ -157,7 +149,7 @@ async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
     with steps().status("") as status:
         tell(status, "Starting…")
         async with client.working(), _Started(client) as runs:
-            run_id = await _when_there_is_room(status, lambda: runs.start("correct", wanted))
+            run_id = await when_there_is_room(status, lambda: runs.start("correct", wanted))
             return await to_the_end(client, run_id, status, person)
 
 
@@ -188,31 +180,3 @@ class _Started:
             for asked in self._asked:
                 with contextlib.suppress(FieldmarkError):
                     await self._client.send("POST", f"/api/runs/{await self._client.start(*asked)}/cancel")
-
-
-async def _when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -> T:
-    """What the action answers, begun again for as long as too much of the organisation waits. Raises what it raises
-    otherwise."""
-    told = False
-    while True:
-        try:
-            return await act()
-        except Refused as refused:
-            if refused.answered != 429:
-                raise
-            if not told:
-                steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for room.[/dim]")
-                told = True
-                tell(status, "Waiting for room in the queue…")
-            await asyncio.sleep(ROOM_SECONDS)
-
-
-async def _warn(client: Client, document_id: str) -> dict[str, Any]:
-    """Say what of a document was not read, or not read well; answers the document."""
-    document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
-    warnings = document["warnings"]
-    for one in warnings[:MAX_WARNINGS]:
-        err.print(f"  [yellow]! {plain(one['message'])}[/yellow] [dim]{plain(one['excerpt'])}[/dim]")
-    if len(warnings) > MAX_WARNINGS:
-        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
-    return document

@@ -27,9 +27,14 @@ def steps() -> Console:
     return _silent if _is_quiet else err
 
 
+def spelt(text: str) -> str:
+    """The text with all characters spelt out that a terminal would obey or hide (escapes, directions)."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
 def plain(text: str) -> str:
-    """The text without markup. Characters that a terminal would obey or hide (escapes, directions) are spelt out."""
-    return escape("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    """The same without markup."""
+    return escape(spelt(text))
 
 
 def tell(status: Status, words: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.status import Status
 from rich.table import Table
@@ -14,7 +14,7 @@ from rich.table import Table
 from fieldmark.cli.asking import Person, show_pending_call
 from fieldmark.cli.client import Client, Disconnected, Refused, said
 from fieldmark.cli.process import FAILED, WAITS
-from fieldmark.cli.terminal import err, out, plain, steps
+from fieldmark.cli.terminal import err, out, plain, steps, tell
 from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
 from fieldmark.services.exports.shape import Leaf, leaves_of
@@ -23,8 +23,14 @@ MOST_SHOWN = 100
 """Characters of a field that is being written, beside the spinner."""
 MOST_BREAKS = 30
 """How often in a row a connection may break before a run is not watched any longer. A second lies in between."""
+ROOM_SECONDS = 2
+"""Sooner than HTTP's clients are told to come again: there is only this one."""
+MAX_WARNINGS = 5
 PASSING = (429, 502, 503, 504)
 """What a service, or the proxy before it, answers for a while: as it starts anew, say."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ async def to_the_end(client: Client, run_id: str, status: Status, person: Person
     """Watch a run behind an event, and let the person decide what it waits for. Answers how it was left."""
     while True:
         after = await _watch(client, run_id, status, after)
-        run = await _in_the_end(lambda: client.get(f"/api/runs/{run_id}"))
+        run = await in_the_end(lambda: client.get(f"/api/runs/{run_id}"))
         pending = waiting_call(run)
         if pending is not None:
             status.stop()
@@ -66,7 +72,7 @@ async def to_the_end(client: Client, run_id: str, status: Status, person: Person
             await asyncio.sleep(1)
     if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
         return Seen(run)
-    return Seen(run, await _in_the_end(lambda: client.get(f"/api/extractions/{run['extraction_id']}")))
+    return Seen(run, await in_the_end(lambda: client.get(f"/api/extractions/{run['extraction_id']}")))
 
 
 def waiting_call(run: Mapping[str, Any]) -> ProposedCall | None:
@@ -83,14 +89,14 @@ async def _watch(client: Client, run_id: str, status: Status, after: int) -> int
             async with client.events(run_id, after) as events:
                 async for number, event in events:
                     after = max(after, number)
-                    _show_event(event, status)
+                    show_event(event, status)
             return after
         except (Disconnected, Refused) as error:
             breaks = breaks + 1 if after == before else 1
-            await _may_pass(error, breaks)
+            await may_pass(error, breaks)
 
 
-async def _in_the_end(act: Callable[[], Awaitable[Any]]) -> Any:
+async def in_the_end(act: Callable[[], Awaitable[Any]]) -> Any:
     """What it answers, asked again for as long as what keeps it from that may pass."""
     breaks = 0
     while True:
@@ -98,19 +104,22 @@ async def _in_the_end(act: Callable[[], Awaitable[Any]]) -> Any:
             return await act()
         except (Disconnected, Refused) as error:
             breaks += 1
-            await _may_pass(error, breaks)
+            await may_pass(error, breaks)
 
 
-async def _may_pass(error: Disconnected | Refused, breaks: int) -> None:
+async def may_pass(error: Disconnected | Refused, breaks: int) -> None:
     """Wait a second for what may pass by itself; raise what does not, or has not for too long."""
     if breaks > MOST_BREAKS or (isinstance(error, Refused) and error.answered not in PASSING):
         raise error
     await asyncio.sleep(1)
 
 
-def _show_event(event: Mapping[str, Any], status: Status) -> None:
+def show_event(event: Mapping[str, Any], status: Status) -> None:
+    """Show what a run tells, and what those tell that are part of it."""
     console = steps()
     match event.get("type"):
+        case "child":
+            show_event(event["event"], status)
         case "tool" if event["status"] == "running":
             status.update(plain(event["message"]) + "…")
         case "tool" if event["status"] == "complete":
@@ -126,6 +135,8 @@ def _show_event(event: Mapping[str, Any], status: Status) -> None:
             err.print(f"  [red]✗ {plain(failure)}[/red]")
         case "reading":
             status.update(f"Reading the document: page {event['pages_read']} of {event['page_count']}…")
+        case "waiting":
+            status.update("Waiting for another run to end, which works on the same…")
         case "preview":
             shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
             status.update(plain(shown[:MOST_SHOWN]) + "…")
@@ -191,3 +202,31 @@ def _where(leaf: Leaf, shown: str) -> str:
     quote = leaf.quote or shown
     printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
     return f"page {leaf.page}{printed}"
+
+
+async def when_there_is_room(status: Status, act: Callable[[], Awaitable[T]]) -> T:
+    """What the action answers, begun again for as long as too much of the organisation waits. Raises what it raises
+    otherwise."""
+    told = False
+    while True:
+        try:
+            return await act()
+        except Refused as refused:
+            if refused.answered != 429:
+                raise
+            if not told:
+                steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for room.[/dim]")
+                told = True
+                tell(status, "Waiting for room in the queue…")
+            await asyncio.sleep(ROOM_SECONDS)
+
+
+async def warn(client: Client, document_id: str) -> dict[str, Any]:
+    """Say what of a document was not read, or not read well; answers the document."""
+    document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
+    warnings = document["warnings"]
+    for one in warnings[:MAX_WARNINGS]:
+        err.print(f"  [yellow]! {plain(one['message'])}[/yellow] [dim]{plain(one['excerpt'])}[/dim]")
+    if len(warnings) > MAX_WARNINGS:
+        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
+    return document

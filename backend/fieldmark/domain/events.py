@@ -73,6 +73,14 @@ class ReadingEvent(EventBase):
     page_count: int
 
 
+class WaitingEvent(EventBase):
+    """The run waits for another to end that works on the same: an earlier message of its thread, say. It has no `id`
+    and is not kept."""
+
+    type: Literal["waiting"] = "waiting"
+    run_id: UUID = Field(description="The run that it comes right behind.")
+
+
 class TextEvent(EventBase):
     """A block of the agent's answer."""
 
@@ -215,6 +223,16 @@ class TokensUsed(_Told):
     cache_read_input_tokens: int
 
 
+class ChildEvent(EventBase):
+    """What a run tells that a call of this one has started. Its number is this run's; without an `id` where `event`
+    would have none."""
+
+    type: Literal["child"] = "child"
+    parent_call_id: str = Field(description="The call of this run that waits for it.")
+    run_id: UUID = Field(description="The run whose event it is.")
+    event: dict[str, JsonValue] = Field(description="As that run's own stream has it.")
+
+
 class CompleteEvent(EventBase):
     """The run is done: its last event."""
 
@@ -238,6 +256,7 @@ Event = Annotated[
     Union[  # noqa: UP007  the members one below the other
         RunStartedEvent,
         ReadingEvent,
+        WaitingEvent,
         TextEvent,
         ThinkingEvent,
         TextDeltaEvent,
@@ -249,6 +268,7 @@ Event = Annotated[
         ApprovalEvent,
         CitationEvent,
         RetryEvent,
+        ChildEvent,
         CompleteEvent,
         ErrorEvent,
     ],

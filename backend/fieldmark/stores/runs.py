@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.events import EventBase, ReadingEvent
+from fieldmark.domain.events import EventBase, ReadingEvent, WaitingEvent
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
@@ -430,9 +430,8 @@ class Seen(NamedTuple):
 async def look(conn: Connection, run_id: UUID, fencing_token: int) -> Seen | None:
     """How the run stands, for the worker that has it; None if that is another, or nobody."""
     cursor = await conn.execute(
-        """select r.status, coalesce(extract(epoch from (
-                 (select max(until) from public.run_watchers where run_id = r.id) - clock_timestamp())), 0)::float8
-                 as seconds
+        """select r.status,
+             coalesce(extract(epoch from (private.watched_until(r.id) - clock_timestamp())), 0)::float8 as seconds
            from public.runs as r where r.id = %s and r.fencing_token = %s""",
         (run_id, fencing_token),
     )
@@ -536,18 +535,38 @@ async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple
     return RunStatus(rows[0]["status"]), told
 
 
-async def reading_of(conn: Connection, run_id: UUID) -> ReadingEvent | None:
-    """How far the document is read that a run waits for; None where it waits for none, or nothing is known."""
+async def progress_of(conn: Connection, run_id: UUID) -> list[EventBase]:
+    """What a queued run waits for: which run it comes behind, and how far its document is read, as far as that is
+    known."""
     cursor = await conn.execute(
-        """select d.id, d.pages_read, d.pages_to_read
-           from public.runs as r join public.documents as d on d.id = r.document_id
-           where r.id = %s and d.status = 'reading' and d.pages_to_read is not null""",
+        """select private.waits_behind(r) as behind, d.id, d.pages_read, d.pages_to_read
+           from public.runs as r
+           left join public.documents as d
+             on d.id = r.document_id and d.status = 'reading' and d.pages_to_read is not null
+           where r.id = %s""",
         (run_id,),
     )
     row = await cursor.fetchone()
-    if row is None:
-        return None
-    return ReadingEvent(document_id=row["id"], pages_read=row["pages_read"], page_count=row["pages_to_read"])
+    found: list[EventBase] = []
+    if row is not None and row["behind"] is not None:
+        found.append(WaitingEvent(run_id=row["behind"]))
+    if row is not None and row["id"] is not None:
+        found.append(ReadingEvent(document_id=row["id"], pages_read=row["pages_read"], page_count=row["pages_to_read"]))
+    return found
+
+
+async def waits_behind(conn: Connection, rows: Iterable[RunRow]) -> dict[UUID, UUID]:
+    """The run that each of these comes right behind, of those that are queued behind one."""
+    queued = [row.id for row in rows if row.status is RunStatus.QUEUED]
+    if not queued:
+        return {}
+    cursor = await conn.execute(
+        """select id, behind from (
+             select r.id, private.waits_behind(r) as behind from public.runs as r where r.id = any(%s)) as queued
+           where behind is not null""",
+        (queued,),
+    )
+    return {row["id"]: row["behind"] for row in await cursor.fetchall()}
 
 
 async def finish(
@@ -618,12 +637,21 @@ async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
 
 
 async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
-    """End the runs that wait for a person on the same extraction, or else in the same thread."""
-    column = "extraction_id" if subject.extraction_id is not None else "thread_id"
+    """End the runs that wait for a person on the same extraction, or else in the same thread: a turn of a thread also
+    where a run that is part of it waits."""
+    if subject.extraction_id is not None:
+        await conn.execute(
+            """select private.cancel_run(id, %s) from public.runs
+               where extraction_id = %s and status = 'awaiting_approval'""",
+            (reason, subject.extraction_id),
+        )
+        return
     await conn.execute(
-        f"""select private.cancel_run(id, %s) from public.runs
-           where {column} = %s and status = 'awaiting_approval'""".encode(),
-        (reason, subject.extraction_id or subject.thread_id),
+        """select private.cancel_run(r.id, %s) from public.runs as r
+           where r.thread_id = %s and r.status in ('awaiting_approval', 'awaiting_runs') and exists (
+             select from public.runs as part
+             where part.id = any (private.tree_of_run(r.id)) and part.status = 'awaiting_approval')""",
+        (reason, subject.thread_id),
     )
 
 

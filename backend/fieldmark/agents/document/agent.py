@@ -42,6 +42,7 @@ from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Conflict, DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.services.threads import title_of
 from fieldmark.stores import documents, threads
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.stores.runs import Subject
@@ -49,7 +50,6 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import Toolset
 
 _MAX_WORDS = 20_000
-_MAX_TITLE = 100
 MAX_ROUNDS = 10
 AUTO_CREATE_SECONDS = 120
 
@@ -107,9 +107,8 @@ async def _check_chat(request: ChatRequest) -> None:
 async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> Begun[ChatInput]:
     await _document_of(conn, request.document_id)
     if request.thread_id is None:
-        title = " ".join(request.message.split())[:_MAX_TITLE]
         thread = await threads.add(
-            conn, scope, agent=DOCUMENT.name, document_id=request.document_id, title=title or None
+            conn, scope, agent=DOCUMENT.name, document_id=request.document_id, title=title_of(request.message)
         )
     else:
         thread = await threads.get(conn, request.thread_id)

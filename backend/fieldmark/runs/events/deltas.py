@@ -4,7 +4,8 @@ A piece says where it belongs, so that whatever is lost on the way costs the res
 
     <run> <number of the event before it> <attempt>.<block> <from> <to> {"type": "text_delta", "text_delta": "…"}
 
-A preview has its place among the previews of its attempt instead. Any of them may be missing.
+A preview has its place among the previews of its attempt instead. Any of them may be missing. Whoever follows a run
+above hears it too: that run is the first word, and the run that says it stands before the attempt (`<run>/<attempt>…`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,16 @@ MOST_PREVIEWS = 500
 """How many fields of one call have previews."""
 _PREVIEW = "preview"
 _WITHDRAWN = "withdrawn"
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What has passed of one run's pieces: the event that the last words came behind, the block and place that they
+    came to, and the last preview."""
+
+    after: int = -1
+    place: tuple[str, str] = ("", "0")
+    preview: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -184,12 +195,11 @@ def follows(piece: str) -> int:
 
 class DeltaAssembler:
     """Puts pieces together for one reader. Of words there passes what is the beginning of one block, and continues what
-    has passed since the last event; of previews what has not passed before."""
+    has passed since the last event; of previews what has not passed before. So too of each run that is part of the one
+    that is read."""
 
     def __init__(self) -> None:
-        self._after = -1
-        self._place = ("", "0")
-        self._preview = (0, 0)
+        self._heard: dict[str, _Heard] = {}
 
     def passing(self, pieces: Iterable[str], after: int) -> Iterator[str]:
         """What passes of several pieces, as flat objects."""
@@ -199,17 +209,19 @@ class DeltaAssembler:
 
     def passes(self, piece: str, after: int) -> str | None:
         """The flat object of a piece as JSON text, if it belongs where the reader is: behind event `after`."""
-        _, number, block, at, to, body = piece.split(" ", 5)
+        _, number, told, at, to, body = piece.split(" ", 5)
+        part, _, block = told.rpartition("/")
         attempt, _, kind = block.partition(".")
         if kind == _WITHDRAWN:
             return body  # however late: no call comes back
         if int(number) != after:
             return None
+        heard = self._heard.setdefault(part, _Heard())
         if kind == _PREVIEW:
             place = (int(attempt), int(at))
-            self._preview, has_passed = max(place, self._preview), place <= self._preview
+            heard.preview, has_passed = max(place, heard.preview), place <= heard.preview
             return None if has_passed else body
-        if at != "0" if after != self._after else (block, at) != self._place:
+        if at != "0" if after != heard.after else (block, at) != heard.place:
             return None
-        self._after, self._place = after, (block, to)
+        heard.after, heard.place = after, (block, to)
         return body

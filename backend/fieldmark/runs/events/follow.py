@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Database
-from fieldmark.domain.events import ReadingEvent
+from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
@@ -45,7 +45,8 @@ async def follow(
     while nothing happens, for a sign of life. Raises NotFound or Gone.
 
     With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
-    that comes next. With `progress` also (DELTA, flat object) of how far the document is read that the run waits for.
+    that comes next. With `progress` also (DELTA, flat object) of what the run waits for: how far its document is read,
+    which run it comes behind.
 
     No connection is held while the reader is slow or waits."""
     channels = [EVENTS_CHANNEL, database.own_channel] if deltas else [EVENTS_CHANNEL]
@@ -55,7 +56,7 @@ async def follow(
         looked = asked = -math.inf
         heard: list[str | None] = [None]
         reading = DeltaAssembler()
-        told: ReadingEvent | None = None
+        told: list[EventBase] = []
         try:
             while True:
                 pieces = [word for word in heard if word is not None and " " in word]
@@ -87,10 +88,11 @@ async def follow(
                         after = event.number
                         yield after, event.body
                         said = time.monotonic()
-                    if now is not None and now != told:
-                        told = now
-                        yield DELTA, json.dumps(now.flat())
-                        said = time.monotonic()
+                    for progressed in now:
+                        if progressed not in told:
+                            yield DELTA, json.dumps(progressed.flat())
+                            said = time.monotonic()
+                    told = now
                     if len(events) == BATCH:
                         heard = [None]
                         continue
@@ -119,7 +121,7 @@ _looks: set[asyncio.Future[Any]] = set()
 
 async def _look(
     database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None, *, progress: bool
-) -> tuple[RunStatus, list[StoredEvent], ReadingEvent | None] | None:
+) -> tuple[RunStatus, list[StoredEvent], list[EventBase]] | None:
     async with database.as_user(scope) as conn:
         found = await runs.news(conn, run_id, after, BATCH)
         if found is None:
@@ -127,7 +129,7 @@ async def _look(
         if channel is not None and found[0] not in ENDED:
             await runs.watch(conn, run_id, channel)
         waits = progress and found[0] is RunStatus.QUEUED
-        return *found, await runs.reading_of(conn, run_id) if waits else None
+        return *found, await runs.progress_of(conn, run_id) if waits else []
 
 
 async def end_of(database: Database, scope: Scope, run_id: UUID) -> RunRow:

@@ -159,7 +159,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         args = toolset.check(call.tool, arguments)
     except ModelRetry as fault:
         raise Invalid(fault.text) from None
-    context = run_context(database, scope, run)
+    context = replace(run_context(database, scope, run), call_id=call.id)
     # An external call is too long for this transaction: the worker that goes on runs it before all else.
     prepared = None if tool.effect is ToolEffect.EXTERNAL else await prepare(tool, context, args)
     try:

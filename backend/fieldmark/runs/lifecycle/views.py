@@ -12,8 +12,10 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import ShownChange, TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.stores import usage
+from fieldmark.stores import runs, usage
 from fieldmark.stores.runs import ListedRun, RunRow
+from fieldmark.stores.threads import TurnRow
+from fieldmark.stores.tool_calls import CallRow
 
 
 class WaitingCall(BaseModel):
@@ -58,6 +60,9 @@ class Run(BaseModel):
     status: RunStatus
     waiting_call: str | None
     waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
+    waits_behind: UUID | None = Field(
+        description="The run that it comes right behind, while it is `queued`: one that works on the same."
+    )
     attempt: int = Field(description="How often a worker has claimed it.")
     created_at: datetime
     started_at: datetime | None
@@ -77,17 +82,60 @@ class Run(BaseModel):
     models: list[ModelUsage] | None = Field(description="What each model used. null in a list of runs.")
 
 
+class Turn(BaseModel):
+    """One turn of a thread: a message of the person's, and what became of it. `GET /api/runs/{run_id}/events` tells all
+    of it: words, reasoning, calls."""
+
+    run_id: UUID
+    created_by: UUID = Field(description="Whose run it is: who said the message, or who has taken the run over.")
+    message: str | None = Field(description="What the person said, where the task has a message.")
+    mentions: list[JsonValue] = Field(description="What the message named besides its words: `type` and `id`.")
+    created_at: datetime
+    finished_at: datetime | None
+    status: RunStatus
+    answer: str | None
+    error: str | None
+    error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
+    waits_behind: UUID | None = Field(description="The run that it comes right behind, while it is `queued`.")
+    waiting_run_id: UUID | None = Field(description="The run whose call waits for a person: its own, or a part of it.")
+    waits_for: WaitingCall | None = Field(description="That call: `POST /api/agent/approve` decides it for that run.")
+
+
 async def described(conn: Connection, row: RunRow) -> Run:
     """One run with what it waits for, and with what each model used."""
     used = [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]
-    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id), used)
+    behind = (await runs.waits_behind(conn, [row])).get(row.id)
+    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id), behind, used)
 
 
-def listed(rows: Sequence[ListedRun]) -> list[Run]:
+async def listed(conn: Connection, rows: Sequence[ListedRun]) -> list[Run]:
     """The runs of a list with what they wait for."""
-    return [
-        _described(row.run, None if row.call is None else decisions.as_pending(row.run.agent, row.call)) for row in rows
-    ]
+    behind = await runs.waits_behind(conn, [row.run for row in rows])
+    return [_described(row.run, _pending(row.run.agent, row.call), behind.get(row.id)) for row in rows]
+
+
+def turn(row: TurnRow) -> Turn:
+    """A turn of a thread: what was said is in its run, which keeps it for as long as there is the thread."""
+    message, mentions = row.input.get("message"), row.input.get("mentions")
+    return Turn(
+        run_id=row.id,
+        created_by=row.created_by,
+        message=message if isinstance(message, str) else None,
+        mentions=mentions if isinstance(mentions, list) else [],
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+        status=row.status,
+        answer=row.answer,
+        error=row.error,
+        error_code=None if row.error_code is None else RunError(row.error_code),
+        waits_behind=row.waits_behind,
+        waiting_run_id=row.waiting_run,
+        waits_for=waiting_call(_pending(row.waiting_agent or row.agent, row.call)),
+    )
+
+
+def _pending(agent: str, call: CallRow | None) -> decisions.PendingCall | None:
+    return None if call is None else decisions.as_pending(agent, call)
 
 
 def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
@@ -99,7 +147,9 @@ def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
     )
 
 
-def _described(row: RunRow, call: decisions.PendingCall | None, used: list[ModelUsage] | None = None) -> Run:
+def _described(
+    row: RunRow, call: decisions.PendingCall | None, behind: UUID | None, used: list[ModelUsage] | None = None
+) -> Run:
     return Run(
         id=row.id,
         agent=row.agent,
@@ -111,6 +161,7 @@ def _described(row: RunRow, call: decisions.PendingCall | None, used: list[Model
         status=row.status,
         waiting_call=row.waiting_call,
         waits_for=waiting_call(call),
+        waits_behind=behind,
         attempt=row.fencing_token,
         created_at=row.created_at,
         started_at=row.started_at,

@@ -1,0 +1,156 @@
+"""/api/threads: conversations with an agent about a document. What is said in them is said by runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.problems import responses
+from fieldmark.api.shapes import STORABLE
+from fieldmark.domain.values import problem_with
+from fieldmark.errors import Invalid
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.lifecycle.views import Turn, turn
+from fieldmark.services import threads
+from fieldmark.stores.threads import ThreadFilter, ThreadRow
+
+router = APIRouter(prefix="/api/threads", tags=["threads"])
+
+Title = Annotated[
+    str,
+    Field(min_length=1, max_length=200, description="One line, of characters that are seen.", examples=["Invoices"]),
+]
+
+
+class ThreadSummary(BaseModel):
+    """A thread in a list."""
+
+    id: UUID
+    agent: str
+    document_id: UUID | None
+    title: str | None
+    shared: bool = Field(description="Whether the other members of the organisation may read it.")
+    mine: bool = Field(description="Whether you have begun it: then you go on with it, rename, share and delete it.")
+    created_by: UUID
+    created_at: datetime
+    updated_at: datetime
+
+
+class Thread(ThreadSummary):
+    """A thread, and a page of what was said in it, the newest first."""
+
+    working_state: dict[str, JsonValue] = Field(
+        description="What its tools remember from turn to turn: ids that the next turn takes for granted."
+    )
+    turns: list[Turn]
+    next: str | None = Field(description="Give it as `before` to get the turns before these. null at the beginning.")
+
+
+class ThreadList(BaseModel):
+    """Your threads and those that others share, newest first."""
+
+    items: list[ThreadSummary]
+    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
+
+
+class NewThread(BaseModel):
+    """Begin a conversation, before anything is said in it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document_id: UUID
+    agent: Annotated[str, Field(min_length=1, max_length=63, pattern=STORABLE)] | None = Field(
+        None, description="Left out: the one that talks about documents."
+    )
+    title: Title | None = None
+
+
+class ThreadChange(BaseModel):
+    """What is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: Title | None = Field(None, description="null: none.")
+    shared: bool = Field(False, description="Whether the other members may read it, from now on.")
+
+
+@router.get("", responses=responses(401, 404, 422))
+async def list_threads(
+    scope: TheScope,
+    runtime: TheRuntime,
+    document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
+    agent: Annotated[str | None, Query(max_length=63, pattern=STORABLE, description="Only with this agent.")] = None,
+    mine: Annotated[bool | None, Query(description="true: your own; false: those that others share.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
+    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
+) -> ThreadList:
+    """Your own threads, and those of others that are shared with the organisation."""
+    wanted = ThreadFilter(document_id, agent, mine)
+    async with runtime.database.as_user(scope) as conn:
+        page = await threads.list_page(conn, scope, wanted, limit=limit, before=before)
+    return ThreadList(items=[_summary(scope, row) for row in page.items], next=page.next)
+
+
+@router.post("", status_code=201, responses=responses(401, 404, 422))
+async def create_thread(body: NewThread, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
+    """Begin a thread. (The first message without a `thread_id` begins one too.)"""
+    _check(body.title)
+    async with runtime.database.as_user(scope) as conn:
+        row = await threads.create(conn, scope, body.document_id, agent=body.agent, title=body.title)
+    return _summary(scope, row)
+
+
+@router.get("/{thread_id}", responses=responses(401, 404, 422))
+async def get_thread(
+    thread_id: UUID,
+    scope: TheScope,
+    runtime: TheRuntime,
+    limit: Annotated[int, Query(ge=1, le=100, description="How many turns at the most.")] = 20,
+    before: Annotated[str | None, Query(description="The `next` of the last answer: the turns before those.")] = None,
+) -> Thread:
+    """A thread of yours, or one that is shared, and what was said in it."""
+    async with runtime.database.as_user(scope) as conn:
+        row = await threads.get(conn, thread_id)
+        page = await threads.turns_page(conn, thread_id, limit=limit, before=before)
+    said = [turn(one) for one in page.items]
+    return Thread(**dict(_summary(scope, row)), working_state=row.working_state, turns=said, next=page.next)
+
+
+@router.patch("/{thread_id}", responses=responses(401, 403, 404, 422))
+async def change_thread(thread_id: UUID, body: ThreadChange, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
+    """Rename a thread of yours, or share it, or share it no longer: at once, for whoever follows it too."""
+    _check(body.title)
+    given: dict[str, str | bool | None] = body.model_dump(exclude_unset=True)
+    async with runtime.database.as_user(scope) as conn:
+        return _summary(scope, await threads.change(conn, scope, thread_id, given))
+
+
+@router.delete("/{thread_id}", status_code=204, responses=responses(401, 403, 404, 422))
+async def delete_thread(thread_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
+    """Delete a thread of yours with all that was said in it. What it has made or changed stays."""
+    async with runtime.database.as_user(scope) as conn:
+        await threads.remove(conn, scope, thread_id)
+
+
+def _check(title: str | None) -> None:
+    if title is not None and (problem := problem_with(title)):
+        raise Invalid(f"The title cannot be used. {problem}")
+
+
+def _summary(scope: Scope, row: ThreadRow) -> ThreadSummary:
+    return ThreadSummary(
+        id=row.id,
+        agent=row.agent,
+        document_id=row.document_id,
+        title=row.title,
+        shared=row.shared,
+        mine=row.created_by == scope.user_id,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,186 @@
+"""`fieldmark chat`: lines in, what the agent says and proposes out, decided on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from uuid import uuid4
+
+import pytest
+from command import said_at_once
+from test_elsewhere import elsewhere, key_of
+
+from desk import until
+from fieldmark.offline_model.messages import text
+from fieldmark.testing.script import Script, held, stall
+from standing import PATIENCE
+from talking import run, talking
+
+pytestmark = pytest.mark.anyio
+
+
+def the_thread(fieldmark) -> dict:
+    (thread,) = fieldmark.sql("select * from public.threads")
+    return thread
+
+
+async def test_what_is_piped_in_is_said_line_by_line_in_one_conversation(commands):
+    async with commands(talking([text("Hello.")], [text("It is 10.")])) as fieldmark:
+        ended = await fieldmark.run("chat", fieldmark.file(), stdin="Good day\n\nWhat is the total?\n/history\n")
+        assert ended.code == 0, ended.err
+        assert ended.out.splitlines() == ["Hello.", "It is 10."]
+        assert "Good day" in json.dumps(fieldmark.model.requests[-1]["messages"])
+        thread = the_thread(fieldmark)
+        assert thread["title"] == "Good day" and not thread["shared"]
+        assert f"chat {thread['document_id']} --thread {thread['id']}" in ended.err
+        assert ended.err.count("you> What is the total?") == 2 and ended.err.count("It is 10.") == 1  # the history
+
+
+async def test_a_proposal_is_approved_and_what_it_starts_is_watched(commands):
+    async with commands(talking([run()], [text("Done.")])) as fieldmark:
+        ended = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/approve\n")
+        assert ended.code == 0, ended.err
+        assert ended.out.splitlines()[-1] == "Done."
+        assert "Extracting the fields" in ended.err and "/approve" in ended.err
+        assert "✓ Extracting" in ended.err.replace("  ", " ")  # what the child run has done
+        assert fieldmark.fields() == {"total": 10}
+        (call,) = fieldmark.sql("select status, admitted_by from public.tool_calls where tool = 'run_extraction'")
+        assert (call["status"], call["admitted_by"]) == ("done", "person")
+
+
+async def test_a_rejection_says_why_and_other_words_take_the_call_s_place(commands):
+    async with commands(talking([run()], [run()], [text("Then not.")])) as fieldmark:
+        ended = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/reject Not yet.\nnever mind\n")
+        assert ended.code == 0, ended.err
+        assert ended.out == "Then not.\n"
+        assert "Not yet." in json.dumps(fieldmark.model.requests[1]["messages"])
+        calls = fieldmark.sql("select status, reason from public.tool_calls order by created_at")
+        assert [one["status"] for one in calls] == ["refused", "refused"]
+        assert [one["status"] for one in fieldmark.sql("select status from public.runs order by created_at")] == [
+            "cancelled",
+            "completed",
+        ]
+
+
+async def test_arguments_are_edited_and_what_the_tool_refuses_goes_on_waiting(commands):
+    async with commands(talking([run()], [text("Done.")])) as fieldmark:
+        lines = f'extract\n/edit {{"prompt_revid": 1}}\n/edit {{"prompt_revid": "{uuid4()}"}}\n/edit {{}}\n'
+        ended = await fieldmark.run("chat", fieldmark.file(), stdin=lines)
+        assert ended.code == 1 and ended.out == "Done.\n", ended.err  # two lines came to nothing
+        assert "prompt_revid" in ended.err and "There is no such prompt" in ended.err
+        assert fieldmark.fields() == {"total": 10}
+
+
+async def test_what_waits_is_taken_up_by_another_command(commands):
+    async with commands(talking([run()], [text("Done.")])) as fieldmark:
+        first = await fieldmark.run("chat", fieldmark.file(), "--message", "extract")
+        assert first.code == 4 and "/approve" in first.err, first.err
+        thread = the_thread(fieldmark)
+        go_on = ["chat", str(thread["document_id"]), "--thread", str(thread["id"])]
+        left = await fieldmark.run(*go_on, stdin="/quit\n/approve\n")
+        assert left.code == 4 and "you> extract" in left.err and "Extracting the fields" in left.err
+        second = await fieldmark.run(*go_on, "-m", "/approve", "--json")
+        assert second.code == 0, second.err
+        (told,) = [json.loads(line) for line in second.out.splitlines()]
+        assert (told["status"], told["answer"], told["thread_id"]) == ("completed", "Done.", str(thread["id"]))
+        assert second.err.count("Extracting the fields") < 4  # what was told before is not told again
+
+
+async def test_what_cannot_be_talked_about(commands):
+    for arguments in (["chat", "nowhere.pdf"], ["chat", str(uuid4()), "--thread", "no-uuid"]):
+        assert said_at_once(*arguments).code == 2
+    async with commands(talking([text("Hello.")])) as fieldmark:
+        file = fieldmark.file()
+        assert (await fieldmark.run("chat", file, "--thread", str(uuid4()))).code == 2
+        absent = await fieldmark.run("chat", str(uuid4()), "-m", "Hello")
+        assert absent.code == 1 and "not_found" in absent.err
+        assert (await fieldmark.run("chat", file, "-m", "Hello")).code == 0
+        thread = the_thread(fieldmark)
+        other = fieldmark.file(name="b.txt", text="Another.\n")
+        assert (await fieldmark.run("chat", other, "-m", "/quit")).code == 0
+        (document,) = fieldmark.sql("select id from public.documents where filename = 'b.txt'")
+        about_another = await fieldmark.run("chat", str(document["id"]), "--thread", str(thread["id"]))
+        assert about_another.code == 1 and "another document" in about_another.err
+        somebody = await fieldmark.run(
+            "chat", str(thread["document_id"]), "--thread", str(thread["id"]), "--user", str(uuid4())
+        )
+        assert somebody.code == 1 and "not_found" in somebody.err
+
+
+async def test_a_turn_that_fails_is_told_and_the_conversation_goes_on(commands):
+    async with commands(talking([text("Hello.")])) as fieldmark:
+        ended = await fieldmark.run("chat", fieldmark.file(), stdin="Hello\nAgain\n/nonsense\n/approve\n")
+        assert ended.code == 1 and ended.out == "Hello.\n"
+        assert "/history" in ended.err and "Nothing waits" in ended.err
+        states = [row["status"] for row in fieldmark.sql("select status from public.runs order by created_at")]
+        assert states == ["completed", "failed"]
+
+
+async def test_nothing_that_is_said_reaches_the_terminal_as_a_command(commands):
+    said = "\x1b]0;mine\x07 [red]not[/red] \u202eback"
+    async with commands(talking([text(said)])) as fieldmark:
+        ended = await fieldmark.run("chat", fieldmark.file(name="[b]a\x1b[1m.txt"), stdin="Hello \x1b[2J\n/history\n")
+        assert ended.code == 0
+        for stream in (ended.out, ended.err):
+            assert "\x1b" not in stream and "\u202e" not in stream and "\x07" not in stream
+        assert "[red]not[/red]" in ended.out and "\\u001b]0;mine" in ended.out
+
+
+async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_the_turn_alone(commands):
+    goes_on = asyncio.Event()
+    turns = [held(goes_on.wait, text("It says heron and kestrel.")), stall(3600), [text("Still here.")]]
+
+    async def answer(body):
+        said = json.dumps(body["messages"])
+        at = 2 if "Third" in said else 1 if "Second" in said else 0
+        return turns[at]
+
+    async with commands(answer) as fieldmark, fieldmark.at_terminal("chat", fieldmark.file()) as terminal:
+        await terminal.sees("you>")
+        terminal.types("First\n")
+        await terminal.sees("It says")
+        assert "kestrel" not in terminal.shown
+        goes_on.set()
+        await terminal.sees("heron and kestrel.")
+        terminal.types("Second\n")
+        await until(lambda: len(fieldmark.model.requests) >= 2, PATIENCE)
+        terminal.process.send_signal(signal.SIGINT)
+        await terminal.sees("[cancelled]")
+        terminal.types("Third\n")
+        await terminal.sees("Still here.")
+        terminal.types("/quit\n")
+    assert terminal.process.returncode == 0, terminal.shown
+    assert terminal.shown.count("heron") == 1
+    states = [row["status"] for row in fieldmark.sql("select status from public.runs order by created_at")]
+    assert states == ["completed", "cancelled", "completed"]
+
+
+async def test_at_the_prompt_ctrl_c_ends_it_and_what_waits_goes_on_waiting(commands):
+    async with (
+        commands(talking([run()], [text("Done.")])) as fieldmark,
+        fieldmark.at_terminal("chat", fieldmark.file()) as terminal,
+    ):
+        await terminal.sees("you>")
+        terminal.types("extract\n")
+        await terminal.sees("/approve, /reject")
+        terminal.process.send_signal(signal.SIGINT)
+    assert terminal.process.returncode == 130, terminal.shown
+    assert fieldmark.only_run()["status"] == "awaiting_approval"
+
+
+async def test_a_command_that_is_ended_in_the_middle_of_a_turn_leaves_none(commands):
+    async with commands(Script([stall(3600)])) as fieldmark:
+        process = await fieldmark.start("chat", fieldmark.file(), "-m", "Hello")
+        await until(lambda: fieldmark.model.requests, PATIENCE)
+        process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), PATIENCE)
+        assert process.returncode == 130 and fieldmark.only_run()["status"] == "cancelled"
+
+
+async def test_it_talks_with_a_service_elsewhere(serve, commands):
+    async with serve(talking([run()], [text("Done.")])) as served, commands(Script([])) as here:
+        there = elsewhere(here, served, await key_of(served))
+        ended = await there.run("chat", there.file(), stdin="extract\n/approve\n")
+        assert ended.code == 0 and ended.out.splitlines()[-1] == "Done.", ended.err
+        assert not (here.folder / "home").exists()
