@@ -9,7 +9,8 @@
     python      comparisons, conditions, constants, raises, returns and calls, drawn at random over what runs, decides
                 and lets in. There too.
 
-    pip install '.[test]' && python bench/mutants.py sql python --number 300 --seed 1 --into mutants.json
+    pip install '.[test,bench]' && python bench/covered_by.py --into covered.json
+    python bench/mutants.py sql python --number 300 --seed 1 --covered covered.json --into mutants.json
 
 A mutant that no test notices has survived. Those that change nothing stand in bench/survivors.toml with the reason. The
 test that notices must fail twice, the second time alone: on a busy machine one may fail by itself. One that ran out of
@@ -41,7 +42,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -147,6 +148,8 @@ TESTS_OF_PYTHON: dict[str, tuple[str, ...]] = {
     "runs": ("tests/runs", "tests/api/test_agent.py"),
     "api": ("tests/api", "tests/cli/test_serve.py"),
 }
+MOST_SECONDS = 60
+"""Of the tests of one mutant that are chosen by what they run."""
 DRAWN_FROM = ("identity", "tools", "services", "runs", "api")
 
 
@@ -156,10 +159,12 @@ class Mutant:
 
     kind: str
     name: str
-    tests: tuple[str, ...]
+    tests: tuple[str | tuple[str, ...], ...]  # one after the other; several at once where they stand together
     statement: str = ""  # sql
     texts: tuple[tuple[str, str], ...] = ()  # python: files, and what stands in them then
     diff: str = ""
+    file: str = ""
+    lines: tuple[int, ...] = ()  # of the file, that would run it
 
 
 # SQL ------------------------------------------------------------------------------------------------------------------
@@ -363,7 +368,8 @@ def _of_file(path: Path) -> Iterator[Mutant]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     seen: collections.Counter[str] = collections.Counter()
-    for node, new in _changes(ast.parse(source)):
+    tree = ast.parse(source)
+    for node, new in _changes(tree):
         assert node.end_lineno is not None and node.end_col_offset is not None
         begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
         text = (source.encode()[:begin] + new.encode() + source.encode()[end:]).decode()
@@ -375,7 +381,38 @@ def _of_file(path: Path) -> Iterator[Mutant]:
         key = " ".join(" ".join(line.split()) for line in diff)
         seen[key] += 1
         name = f"{file} {key}" + (f" ({seen[key]})" if seen[key] > 1 else "")
-        yield Mutant("python", name, tests, texts=((file, text),), diff=f"{file}:{node.lineno}\n" + "\n".join(diff))
+        lines_ = (*range(node.lineno, node.end_lineno + 1), _statement_of(tree, node))
+        told = f"{file}:{node.lineno}\n" + "\n".join(diff)
+        yield Mutant("python", name, tests, texts=((file, text),), diff=told, file=file, lines=lines_)
+
+
+def _statement_of(tree: ast.Module, node: ast.AST) -> int:
+    """The line at which the statement begins that a node is a part of."""
+    around = (
+        one.lineno
+        for one in ast.walk(tree)
+        if isinstance(one, ast.stmt) and any(node is part for part in ast.walk(one))
+    )
+    return max(around)
+
+
+def by_coverage(mutant: Mutant, covered: dict[str, Any], most_seconds: float) -> Mutant:
+    """The mutant with the tests that run it, by what bench/covered_by.py has seen: those of its place first, the
+    quickest of them first, five at the most that differ in their parameters alone, so many seconds in all. One that no
+    test was seen to run keeps those of its place."""
+    ran, seconds = covered["ran"].get(mutant.file, {}), covered["seconds"]
+    tests = {test for line in mutant.lines for test in ran.get(str(line), ())}
+    of_place = tuple(str(one).partition("::")[0] for one in mutant.tests)
+    in_order = sorted(tests, key=lambda test: (not test.startswith(of_place), seconds[test], test))
+    chosen: list[str] = []
+    spent = 0.0
+    alike: collections.Counter[str] = collections.Counter()
+    for test in in_order:
+        alike[test.partition("[")[0]] += 1
+        if alike[test.partition("[")[0]] <= 5 and spent + seconds[test] <= most_seconds:
+            chosen.append(test)
+            spent += seconds[test]
+    return replace(mutant, tests=(tuple(chosen),)) if chosen else mutant
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
@@ -515,9 +552,11 @@ class Bench:
                 (self._tree / file).write_text(text, "utf-8")
             passed: list[str] = []
             for test in mutant.tests:
-                if not (self._tree / test.partition("::")[0]).exists():
+                group = (test,) if isinstance(test, str) else test
+                group = tuple(one for one in group if (self._tree / one.partition("::")[0]).exists())
+                if not group:
                     continue
-                verdict, by = self._tests(mutant.kind, [test, *(f"--deselect={one}" for one in passed)], until)
+                verdict, by = self._tests(mutant.kind, [*group, *(f"--deselect={one}" for one in passed)], until)
                 if verdict == "failed" and test in TESTS_OF_RIGHTS:
                     verdict = "killed"  # a look at the catalog does not fail by itself
                 elif verdict == "failed" and "::" in by:
@@ -528,7 +567,7 @@ class Bench:
                     verdict = "killed" if mutant.texts else "undecided"  # it cannot even be imported
                 if verdict != "passed":
                     return verdict, by
-                passed.append(test)
+                passed += group
             return "survived", ""
         finally:
             for file, text in before.items():
@@ -597,7 +636,9 @@ def _at(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
-def drawn(kinds: list[str], server: Embedded, number: int, seed: int, only: str) -> list[Mutant]:
+def drawn(
+    kinds: list[str], server: Embedded, number: int, seed: int, only: str, covered: dict[str, Any] | None
+) -> list[Mutant]:
     """As many of each kind, in an order of the seed's; all of SQL's where fewer are not asked for."""
     found: list[list[Mutant]] = []
     sources: dict[str, Callable[[], list[Mutant]]] = {
@@ -609,7 +650,10 @@ def drawn(kinds: list[str], server: Embedded, number: int, seed: int, only: str)
     for kind in kinds:
         of_kind = [mutant for mutant in sources[kind]() if re.search(only, mutant.name)]
         random.Random(f"{seed} {kind}").shuffle(of_kind)
-        found.append(of_kind[:number])
+        of_kind = of_kind[:number]
+        if kind == "python" and covered is not None:
+            of_kind = [by_coverage(mutant, covered, MOST_SECONDS) for mutant in of_kind]
+        found.append(of_kind)
     # By turns, so that an hour has some of each.
     return [mutant for turn in itertools.zip_longest(*found) for mutant in turn if mutant is not None]
 
@@ -630,6 +674,7 @@ def run(
     seconds: float,
     each: float,
     postgres: int,
+    covered: Path | None = None,
 ) -> int:
     results: dict[str, Any] = json.loads(into.read_text("utf-8")) if into.exists() else {}
     until = time.monotonic() + seconds
@@ -669,7 +714,8 @@ def run(
                     conn.execute("select pg_reload_conf()")
                     conn.execute(f"create database {PRISTINE}")
                 asyncio.run(migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password))
-            of_all = drawn(kinds, entered[0], number, seed, only)
+            tests = None if covered is None else json.loads(covered.read_text("utf-8"))
+            of_all = drawn(kinds, entered[0], number, seed, only, tests)
             # Those that took too long before come last.
             for left in ("not tried", "undecided"):
                 for mutant in of_all:
@@ -712,6 +758,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600, help="it ends then; what was not tried is said")
     parser.add_argument("--each", type=float, default=900, help="seconds for one mutant; then it is undecided")
     parser.add_argument("--postgres", type=int, default=18)
+    parser.add_argument("--covered", type=Path, help="python: what bench/covered_by.py has written")
     parser.add_argument("--list", action="store_true", help="only say which there are")
     said = parser.parse_args()
     if said.list:
@@ -728,6 +775,7 @@ def main() -> None:
             seconds=said.seconds,
             each=said.each,
             postgres=said.postgres,
+            covered=said.covered,
         )
     )
 
