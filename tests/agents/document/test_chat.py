@@ -234,19 +234,32 @@ async def test_somebody_else_s_newer_version_moves_what_waits(serve, clone):
 
 
 @pytest.mark.long
-async def test_the_rounds_of_a_message_are_used_up_and_the_next_one_goes_on(serve):
+async def test_after_ten_rounds_it_says_in_words_what_is_left_and_the_next_message_goes_on(serve, clone):
     def go_round(body):
         said = json.dumps(body["messages"])
-        return [text("Done.")] if "Go on." in said else [call("list_tags")]
+        if "Go on." in said:
+            return [text("Done.")]
+        if "rounds_used_up" in said:
+            return [text("One tag is left.")]
+        return [call("create_tag", {"name": f"tag {len(body['messages'])}"})]
 
     async with serve(model(endless(go_round))) as served:
         document_id = await served.document(PRINTED)
-        result = await say(served.http, document_id, "Look.")
-        assert (result["status"], result["code"]) == ("failed", "max_turns"), result
-        rounds = len([one for one in served.model.requests if "tools" in one])
-        assert rounds == 11, rounds
+        result = await say(served.http, document_id, "Make many tags.", approval="auto")
+        assert (result["status"], result["answer"]) == ("completed", "One tag is left."), result
+        assert len(sql(clone.owner_url, "select id from public.tags")) == 10
         goes_on = await say(served.http, document_id, "Go on.", thread_id=await thread_of(served.http, result))
         assert (goes_on["status"], goes_on["answer"]) == ("completed", "Done.")
+
+
+async def test_a_model_that_does_not_end_is_ended(serve, clone):
+    def go_round(body):
+        return [call("create_tag", {"name": f"tag {len(body['messages'])}"})]
+
+    async with serve(model(endless(go_round))) as served:
+        result = await say(served.http, await served.document(PRINTED), "Make many tags.", approval="auto")
+        assert (result["status"], result["code"]) == ("failed", "max_turns"), result
+        assert len(sql(clone.owner_url, "select id from public.tags")) == 10
 
 
 async def test_a_request_names_only_what_there_is(serve):
