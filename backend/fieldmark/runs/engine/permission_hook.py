@@ -209,7 +209,7 @@ class PermissionHook:
             if tool.collect is not None:
                 # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
                 return await self._start_runs(name, call_id, arguments)
-            if tool.effect is ToolEffect.WRITE and tool.prepare is not None:
+            if tool.effect is ToolEffect.WRITE and (tool.prepare is not None or tool.check is not None):
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
                 context = replace(self._context, call_id=call_id)
                 self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))
@@ -218,6 +218,8 @@ class PermissionHook:
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         try:
+            if tool.check is not None:
+                await tool.check(self._context, args)
             await self._ask(tool, call_id, arguments, args)
         except ToolRefusal as refusal:  # nothing that could be shown: the person need not be asked
             return await self._refuse(name, call_id, arguments, refusal.text, refusal.code, refusal.data)
