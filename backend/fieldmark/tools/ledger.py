@@ -116,9 +116,11 @@ async def _attempt(
 async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> Prepared:
     """Do what a call takes time for, without a connection. What the tool refuses is remembered and not raised, since
     the ledger may know the call as done already."""
-    if tool.prepare is None:
-        return Prepared(tool, args, args)
     try:
+        if tool.check is not None:
+            await tool.check(context, args)
+        if tool.prepare is None:
+            return Prepared(tool, args, args)
         return Prepared(tool, args, await tool.prepare(context, args))
     except Exception as error:  # noqa: BLE001  as above
         return Prepared(tool, args, refusal=refused(error))

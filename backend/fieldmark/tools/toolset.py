@@ -89,9 +89,10 @@ Foresee: TypeAlias = Callable[
 class Tool(Generic[Input]):
     """One thing an agent may do. The docstring of its input is its description for the model.
 
-    `prepare(context, args)` works without a connection, before any row is locked; what it returns is handed to `run` in
-    the place of the arguments. `preview` says what a write would change, for the person who is asked. A tool with
-    `collect` starts child runs: its `run` answers RunsStarted.
+    `check(context, args)` refuses what the arguments alone tell, without a connection: before a person is asked, and
+    before the call runs. `prepare(context, args)` works without a connection too, before any row is locked; what it
+    returns is handed to `run` in the place of the arguments. `preview` says what a write would change, for the person
+    who is asked. A tool with `collect` starts child runs: its `run` answers RunsStarted.
 
     `foresee(context, new, before)` says what leaves of a call would write that the model is still writing, if somebody
     watches: those that are new, after those it was asked for before. It is asked once without any, to make ready.
@@ -103,6 +104,7 @@ class Tool(Generic[Input]):
     run: Callable[[Connection, RunContext[Any], Any], Awaitable[ToolResult]]
     summary: Callable[[Input], str]
     effect: ToolEffect = ToolEffect.READ
+    check: Callable[[RunContext[Any], Input], Awaitable[None]] | None = None
     prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
     foresee: Foresee | None = None

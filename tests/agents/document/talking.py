@@ -58,10 +58,12 @@ class Talk:
 
     async def preview(self, context: RunContext[Any], name: str, /, **arguments: Any) -> Any:
         """What a call would change, as the person is shown it who is asked."""
-        tool = DOCUMENT.toolset.tools[name]
+        tool, args = DOCUMENT.toolset.tools[name], DOCUMENT.toolset.check(name, arguments)
+        if tool.check is not None:
+            await tool.check(context, args)
         assert tool.preview is not None
         async with self.desk.database.as_user(self.scope) as conn:
-            return await tool.preview(conn, context, DOCUMENT.toolset.check(name, arguments))
+            return await tool.preview(conn, context, args)
 
     async def end(self, context: RunContext[Any]) -> None:
         """The turn is over, and the thread free for the next."""

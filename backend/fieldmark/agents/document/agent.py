@@ -153,7 +153,8 @@ CHAT = Task(
     begin=_begin_chat,
     briefing=_brief_chat,
     message=lambda given: given.message,
-    max_turns=MAX_ROUNDS + 1,
+    max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
+    rounds=MAX_ROUNDS,
 )
 AUTO_CREATE = Task(
     name="auto_create",

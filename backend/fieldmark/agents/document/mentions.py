@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.services import documents, extractions, prompts, schemas, tags
 from fieldmark.stores import documents as document_rows
 from fieldmark.stores import prompts as prompt_rows
@@ -64,8 +64,10 @@ async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
             text = await _text_of(conn, mention, room)
         except _TooLong:
             text = _said({"type": mention.type, "id": str(mention.id), "error": "too long to show by now"})
-        except (NotFound, Invalid):
+        except NotFound:
             text = _said({"type": mention.type, "id": str(mention.id), "error": "not found"})
+        except Conflict:  # a front end on Supabase starts runs unchecked
+            text = _said({"type": mention.type, "id": str(mention.id), "error": "not read"})
         room -= len(text.encode())
         found.append(text)
     return found

@@ -141,6 +141,7 @@ async def _converse(
             waiting=made.waiting,
             before=before,
             hand_over=made.hand_over if made.hands_over else None,
+            rounds=made.agent.tasks[context.run.task].rounds,
         )
         executor = ToolExecutor(hook, toolset, context, before=before, on_tool_outcome=telemetry.called)
         mapper = EventMapper(toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided))

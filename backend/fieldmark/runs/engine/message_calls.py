@@ -19,9 +19,10 @@ MESSAGE_SECONDS = 10
 
 
 class MessageCalls:
-    """An observer that counts the calls of the model's current message."""
+    """An observer that counts the calls of the model's current message. `messages`: how many it has begun."""
 
     def __init__(self) -> None:
+        self.messages = 0
         self._calls: list[str] = []
         self._returned: set[str] = set()
         self._heard = False
@@ -33,6 +34,7 @@ class MessageCalls:
         match part:
             case MessageStarted():
                 self._calls, self._returned, self._whole = [], set(), False
+                self.messages += 1
             case BlockStarted(call_id=str(call_id)):
                 self._calls.append(call_id)
             case AssistantSaid():
@@ -74,3 +76,4 @@ class MessageCalls:
         """A call behind calls that were all answered stands in a new message."""
         if self._returned.issuperset(self._calls):
             self._calls, self._returned = [], set()
+            self.messages += 1

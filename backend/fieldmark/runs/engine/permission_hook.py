@@ -37,6 +37,7 @@ log = structlog.get_logger()
 _OUTCOMES = {"deny": "refused", "defer": "deferred"}
 
 REFUSED_CODE = "refused"
+_NO_ROUNDS = "Not done: all {} rounds of calls for this message are used. Say in words what you did and what is left."
 _MOST_TOLD = 20
 
 
@@ -117,7 +118,7 @@ class PermissionHook:
     ended it. `ahead` prepares the writes that it admitted, until their tools are called. `before(call_id)` is awaited
     ahead of an entry that waits for a person, or for child runs. `hand_over` answers what a second model is to go on
     with where this one would end the run now, and None for nothing. `stale_call` is one at which an earlier run of the
-    thread has stopped."""
+    thread has stopped. `rounds`: in how many messages the run may call tools."""
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class PermissionHook:
         waiting: Waiting | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
         hand_over: Callable[[], Awaitable[Sequence[str] | None]] | None = None,
+        rounds: int | None = None,
     ) -> None:
         self._toolset = toolset
         self._context = context
@@ -143,6 +145,7 @@ class PermissionHook:
         self._waiting = waiting or NoWaiting()
         self._before = before
         self._hand_over = hand_over
+        self._rounds = rounds
         self.passed: set[str] = set()
         self.seen: set[str] = set()
         self.decided: set[str] = set()
@@ -178,6 +181,9 @@ class PermissionHook:
             return Verdict("deny", "The run has ended.")
         if call_id is not None:
             self._tools[call_id] = tool
+        is_over = self._rounds is not None and self._context.run.turns + self.calls.messages > self._rounds
+        if is_over and call_id not in (None, self._waiting_call, self._stale_call):
+            return Verdict("deny", ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True).text)
         if not tool.is_gated:
             return Verdict("allow")
         if call_id is None:
@@ -203,7 +209,7 @@ class PermissionHook:
             if tool.collect is not None:
                 # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
                 return await self._start_runs(name, call_id, arguments)
-            if tool.effect is ToolEffect.WRITE and tool.prepare is not None:
+            if tool.effect is ToolEffect.WRITE and (tool.prepare is not None or tool.check is not None):
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
                 context = replace(self._context, call_id=call_id)
                 self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))
@@ -212,6 +218,8 @@ class PermissionHook:
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         try:
+            if tool.check is not None:
+                await tool.check(self._context, args)
             await self._ask(tool, call_id, arguments, args)
         except ToolRefusal as refusal:  # nothing that could be shown: the person need not be asked
             return await self._refuse(name, call_id, arguments, refusal.text, refusal.code, refusal.data)

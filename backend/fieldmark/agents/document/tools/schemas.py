@@ -164,9 +164,8 @@ async def _judged(context: Context, args: ValidateAgainstSchema) -> ToolResult:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-async def _prepare_new(context: Context, args: CreateSchema) -> CreateSchema:
+async def _check_new(context: Context, args: CreateSchema) -> None:
     await _check(args.json_schema)
-    return args
 
 
 async def _create(conn: Connection, context: Context, args: CreateSchema) -> ToolResult:
@@ -178,7 +177,6 @@ async def _create(conn: Connection, context: Context, args: CreateSchema) -> Too
 
 
 async def _preview_new(conn: Connection, context: Context, args: CreateSchema) -> Preview:
-    await _check(args.json_schema)
     await _refuse_taken(conn, context, args.name)
     before: JsonObject = {"properties": {}} if isinstance(args.json_schema.get("properties"), dict) else {}
     changes = [Change("name", None, args.name, added=True), *differences(before, args.json_schema, ("schema",))]
@@ -191,10 +189,9 @@ async def _refuse_taken(conn: Connection, context: Context, name: str, but: UUID
         raise ModelRetry(f"There is a schema {name!r} already: change that one, or take another name.", "name_taken")
 
 
-async def _prepare_change(context: Context, args: UpdateSchema) -> UpdateSchema:
+async def _check_change(context: Context, args: UpdateSchema) -> None:
     if args.json_schema is not None:
         await _check(args.json_schema)
-    return args
 
 
 async def _update(conn: Connection, context: Context, args: UpdateSchema) -> ToolResult:
@@ -215,8 +212,6 @@ async def _prompt_that_stays(conn: Connection, context: Context, schema_id: UUID
 
 
 async def _preview_change(conn: Connection, context: Context, args: UpdateSchema) -> Preview:
-    if args.json_schema is not None:
-        await _check(args.json_schema)
     row = await _latest(conn, context, args.schema_revid)
     changes: list[Change] = []
     if args.name is not None and args.name != row.name:
@@ -275,7 +270,7 @@ CREATE_SCHEMA = Tool(
     _create,
     summary=lambda args: f"Making the schema {args.name!r}",
     effect=ToolEffect.WRITE,
-    prepare=_prepare_new,
+    check=_check_new,
     preview=_preview_new,
 )
 GET_SCHEMA = Tool("get_schema", GetSchema, _get, summary=lambda args: "Reading a schema")
@@ -286,7 +281,7 @@ UPDATE_SCHEMA = Tool(
     _update,
     summary=lambda args: "Changing the schema" if args.name is None else f"Changing the schema {args.name!r}",
     effect=ToolEffect.WRITE,
-    prepare=_prepare_change,
+    check=_check_change,
     preview=_preview_change,
 )
 DELETE_SCHEMA = Tool(

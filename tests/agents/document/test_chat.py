@@ -1,0 +1,288 @@
+"""A conversation on a document over HTTP, with the real CLI and a scripted model."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+
+from desk import sql, tool_results
+from fieldmark.offline_model.messages import call, items, text, thinking
+from fieldmark.services import schemas
+from fieldmark.testing.script import Script, endless
+from talking import SCHEMA
+
+pytestmark = pytest.mark.anyio
+
+PRINTED = "Acme GmbH\nInvoice number: 7\nTotal: 10.00 EUR\n"
+FIELDS = {"vendor": "Acme GmbH", "number": "7", "total": 10}
+READER = Script(
+    [
+        [
+            call("extract_fields", {"fields": FIELDS, "confidences": dict.fromkeys(FIELDS, 0.9)}),
+            call("complete_extraction", {"summary": "An invoice."}),
+        ]
+    ]
+)
+
+
+def model(*turns):
+    """The document agent follows the turns, and the agent that it has read for it its own script."""
+    talker = Script(turns)
+
+    async def answer(body):
+        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+        return await (talker if "create_schema" in names else READER)(body)
+
+    return answer
+
+
+async def say(http, document_id, message: str, **more) -> dict:
+    answer = await http.post("/api/agent/chat", json={"document_id": str(document_id), "message": message, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def decide(http, result: dict, **said):
+    call_id = result["waits_for"]["call_id"]
+    body = {"run_id": result["run_id"], "approvals": [{"call_id": call_id, "approved": True, **said}]}
+    return await http.post("/api/agent/approve", json=body)
+
+
+async def thread_of(http, result: dict) -> str:
+    return (await http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
+
+
+def last_result(served) -> str:
+    return tool_results(served.model.requests[-1])[-1][0]
+
+
+async def test_the_tools_are_those_that_read_and_those_that_wait(serve):
+    async with serve(model(), with_worker=False) as served:
+        told = (await served.http.get("/api/agent/tools?agent=document")).json()
+        assert sorted(told["read_only"]) == sorted(
+            [
+                *("get_schema", "list_schemas", "validate_schema", "validate_against_schema", "get_prompt"),
+                *("list_prompts", "get_tag", "list_tags", "list_documents", "get_ocr_text", "get_extraction_result"),
+                *("help_schemas", "help_prompts"),
+            ]
+        )
+        assert sorted(told["read_write"]) == sorted(
+            [
+                *("create_schema", "update_schema", "delete_schema", "create_prompt", "update_prompt"),
+                *("delete_prompt", "create_tag", "update_tag", "delete_tag", "update_document", "delete_document"),
+                *("run_extraction", "update_extraction_field"),
+            ]
+        )
+
+
+@pytest.mark.long
+async def test_the_whole_story_with_a_restart_in_the_middle_of_each_step(serve, clone, quick_path):
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
+    edited = {**schema, "required": ["number", "total"]}
+    answer = model(
+        [call("create_schema", {"name": "Invoices", "schema": schema})],
+        [text("The schema is made.")],
+        [call("run_extraction")],
+        [text("Extracted.")],
+        [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
+        [text("It is Acme Ltd now.")],
+    )
+    async with serve(answer, home=quick_path) as served:
+        user = served.scope.user_id
+        document_id = await served.document(PRINTED)
+        waits = await say(served.http, document_id, "make a schema for invoices like this")
+        assert waits["waits_for"]["tool"] == "create_schema", waits
+        thread_id = await thread_of(served.http, waits)
+
+    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+        given = {"name": "Our invoices", "schema": edited}
+        said = (await decide(http, waits, input=given)).json()
+        assert (said["status"], said["answer"]) == ("completed", "The schema is made.")
+        (made,) = sql(clone.owner_url, "select name, schema from public.schema_versions")
+        assert made == given
+    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+        waits = await say(http, document_id, "extract it", thread_id=thread_id)
+        assert waits["waits_for"]["changes"][0]["new"] == "Our invoices (version 1)"
+    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+        said = (await decide(http, waits)).json()
+        assert (said["status"], said["answer"]) == ("completed", "Extracted."), said
+        told = last_result(served)
+        assert '"total":10' in told and '"code":"extracted"' in told
+        (row,) = (await http.get(f"/api/extractions?document_id={document_id}")).json()["items"]
+        extraction = (await http.get(f"/api/extractions/{row['id']}")).json()
+        assert extraction["extracted_fields"] == FIELDS
+        assert extraction["evidence"]["vendor"]["state"] == "found" and extraction["evidence"]["vendor"]["boxes"]
+    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+        waits = await say(http, document_id, "the vendor is Acme Ltd", thread_id=thread_id)
+        shown = waits["waits_for"]["changes"]
+        assert [(one["path"], one["old"], one["new"]) for one in shown] == [("vendor", "Acme GmbH", "Acme Ltd")]
+    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+        said = (await decide(http, waits)).json()
+        assert (said["status"], said["answer"]) == ("completed", "It is Acme Ltd now."), said
+        extraction = (await http.get(f"/api/extractions/{row['id']}")).json()
+        assert extraction["extracted_fields"]["vendor"] == "Acme Ltd"
+        assert extraction["status"] == "completed" and "vendor" in extraction["locks"]
+        sent = json.dumps(served.model.requests[-1]["messages"])
+        assert sent.index("make a schema") < sent.index("extract it") < sent.index("the vendor is Acme Ltd")
+
+
+async def test_prompt_and_tools_are_the_same_bytes_for_everybody_in_every_turn(serve):
+    async with serve(model(endless([text("Yes.")]))) as served:
+        document_id = await served.document(PRINTED)
+        first = await say(served.http, document_id, "One.")
+        thread_id = await thread_of(served.http, first)
+        mentions = [{"type": "document", "id": str(document_id)}]
+        await say(served.http, document_id, "Two.", thread_id=thread_id, mentions=mentions, approval="auto")
+        async with served.client() as other:
+            uploaded = await other.post("/api/documents", files={"file": ("b.txt", b"Receipt\nTotal: 3.00\n")})
+            await say(other, uploaded.json()["id"], "Three.")
+        asked = [json.dumps([request["tools"], request["system"]]) for request in served.model.requests]
+        assert len(asked) >= 3 and len(set(asked)) == 1
+        assert len(items(served.model.requests[0], "tools")) == 26
+
+
+async def test_what_is_thought_goes_back_as_it_was_across_tools_and_turns(serve):
+    answer = model(
+        [thinking("Which tags are there?"), call("list_tags")],
+        [thinking("None: I make one."), call("create_tag", {"name": "paid"})],
+        [text("Made.")],
+        [text("Yes, paid.")],
+    )
+    async with serve(answer) as served:
+        document_id = await served.document(PRINTED)
+        waits = await say(served.http, document_id, "tag it paid")
+        result = (await decide(served.http, waits)).json()
+        assert result["status"] == "completed", result
+        await say(served.http, document_id, "Is it?", thread_id=await thread_of(served.http, result))
+        thoughts = [
+            (block["thinking"], bool(block["signature"]))
+            for message in served.model.requests[-1]["messages"]
+            if message["role"] == "assistant" and isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "thinking"
+        ]
+        assert thoughts == [("Which tags are there?", True), ("None: I make one.", True)]
+        assert "paid" in json.dumps(served.model.requests[-1]["messages"])
+
+
+async def test_nobody_is_asked_about_a_schema_that_cannot_be_used(serve, clone):
+    remote = {"type": "object", "properties": {"a": {"$ref": "https://evil.example/s.json"}}}
+    answer = model(
+        [call("create_schema", {"name": "A", "schema": remote})],
+        [call("create_schema", {"name": "A", "schema": {"total": "number"}})],
+        [text("I cannot.")],
+    )
+    async with serve(answer) as served:
+        result = await say(served.http, await served.document(PRINTED), "make a schema")
+        assert (result["status"], result["answer"]) == ("completed", "I cannot.")
+        told = [said for said, _ in tool_results(served.model.requests[-1])]
+        assert all("invalid_schema" in one for one in told) and '"suggestion"' in told[1]
+        assert sql(clone.owner_url, "select id from public.schemas") == []
+
+
+DELETIONS = {
+    "update_schema": ("schemas", {"name": "B"}),
+    "create_prompt": ("schemas", {"name": "P", "content": "Read."}),
+    "run_extraction": ("schemas", {}),
+    "update_document": ("tags", {"add_tags": ["paid"]}),
+    "update_extraction_field": ("extractions", {"path": "total", "value": 1}),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tool", DELETIONS)
+async def test_what_a_waiting_call_refers_to_is_deleted_and_the_decision_says_so(serve, clone, tool):
+    kind, arguments = DELETIONS[tool]
+    before = {
+        "schemas": call("create_schema", {"name": "A", "schema": SCHEMA}),
+        "tags": call("create_tag", {"name": "paid"}),
+        "extractions": call("run_extraction"),
+    }
+    answer = model([before[kind]], [call(tool, arguments)], [text("Then not.")])
+    async with serve(answer) as served:
+        made = [one.name for one in before.values() if one.name != tool]
+        result = await say(served.http, await served.document(PRINTED), "Go.", auto_approved_tools=made)
+        assert result["waits_for"]["tool"] == tool, result
+        gone = "delete from" if kind == "extractions" else "update"
+        sql(clone.owner_url, f"{gone} public.{kind}" + ("" if kind == "extractions" else " set deleted_at = now()"))
+        moved = await decide(served.http, result)
+        assert (moved.status_code, moved.json()["code"]) == (409, "target_changed")
+        again = (await decide(served.http, result)).json()
+        assert again["status"] in ("completed", "awaiting_approval"), again
+
+
+async def test_somebody_else_s_newer_version_moves_what_waits(serve, clone):
+    answer = model(
+        [call("create_schema", {"name": "A", "schema": SCHEMA})],
+        [call("update_schema", {"name": "B"})],
+        [text("I look again.")],
+    )
+    async with serve(answer) as served:
+        result = await say(served.http, await served.document(PRINTED), "Go.", auto_approved_tools=["create_schema"])
+        (row,) = sql(clone.owner_url, "select id from public.schemas")
+        async with served.service.database.as_user(served.scope) as conn:
+            await schemas.update(conn, row["id"], name="C")
+        moved = await decide(served.http, result)
+        assert (moved.status_code, moved.json()["code"]) == (409, "target_changed")
+        again = (await decide(served.http, result)).json()
+        assert (again["status"], again["answer"]) == ("completed", "I look again.")
+        assert '"code":"version_changed"' in last_result(served)
+        names = sql(clone.owner_url, "select name from public.schema_versions order by number")
+        assert [one["name"] for one in names] == ["A", "C"]
+
+
+@pytest.mark.long
+async def test_after_ten_rounds_it_says_in_words_what_is_left_and_the_next_message_goes_on(serve, clone):
+    def go_round(body):
+        said = json.dumps(body["messages"])
+        if "Go on." in said:
+            return [text("Done.")]
+        if "rounds_used_up" in said:
+            return [text("One tag is left.")]
+        return [call("create_tag", {"name": f"tag {len(body['messages'])}"})]
+
+    async with serve(model(endless(go_round))) as served:
+        document_id = await served.document(PRINTED)
+        result = await say(served.http, document_id, "Make many tags.", approval="auto")
+        assert (result["status"], result["answer"]) == ("completed", "One tag is left."), result
+        assert len(sql(clone.owner_url, "select id from public.tags")) == 10
+        goes_on = await say(served.http, document_id, "Go on.", thread_id=await thread_of(served.http, result))
+        assert (goes_on["status"], goes_on["answer"]) == ("completed", "Done.")
+
+
+async def test_a_model_that_does_not_end_is_ended(serve, clone):
+    def go_round(body):
+        return [call("create_tag", {"name": f"tag {len(body['messages'])}"})]
+
+    async with serve(model(endless(go_round))) as served:
+        result = await say(served.http, await served.document(PRINTED), "Make many tags.", approval="auto")
+        assert (result["status"], result["code"]) == ("failed", "max_turns"), result
+        assert len(sql(clone.owner_url, "select id from public.tags")) == 10
+
+
+async def test_a_request_names_only_what_there_is(serve):
+    async with serve(model([text("Yes.")])) as served:
+        document_id = str(await served.document(PRINTED))
+
+        async def refused(status: int, code: str, http=served.http, **given) -> None:
+            body = {"document_id": document_id, "message": "Look.", **given}
+            answer = await http.post("/api/agent/chat", json=body)
+            assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+
+        for kind in ("schema", "prompt", "tag", "document", "extraction"):
+            await refused(404, "not_found", mentions=[{"type": kind, "id": str(uuid4())}])
+        one = {"type": "document", "id": document_id}
+        await refused(422, "invalid", mentions=[one] * 11)
+        await refused(422, "invalid", mentions=[{"type": "run", "id": document_id}])
+        await refused(422, "invalid", mentions=[{**one, "text": "x"}])
+        await refused(422, "invalid", message="")
+        await refused(422, "invalid", message="x" * 20_001)
+        async with served.client() as stranger:
+            await refused(404, "not_found", http=stranger)
+            theirs = await stranger.post("/api/documents", files={"file": ("b.txt", b"Total: 3.00\n")})
+            mentions = [{"type": "document", "id": theirs.json()["id"]}]
+            await refused(404, "not_found", mentions=mentions)
+        mine = await say(served.http, document_id, "Look.", mentions=[one])
+        assert mine["status"] == "completed"
