@@ -13,7 +13,7 @@ from desk import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, held, paced
 from standing import PATIENCE
-from talking import EXTRACTS, run, talking
+from two_agents import EXTRACTS, run, talking
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from people import joined, org_of
 from desk import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, held
-from talking import run, talking
+from two_agents import run, talking
 
 pytestmark = pytest.mark.anyio
 
