@@ -159,8 +159,8 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
 
 
 TYPES = {
-    "run", "reading", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "preview",
-    "preview_withdrawn", "approval", "citation", "retry", "complete", "error",
+    "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "preview",
+    "preview_withdrawn", "approval", "citation", "retry", "child", "complete", "error",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from desk import until
 from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script, held, stall
 from standing import PATIENCE
-from talking import run, talking
+from two_agents import run, talking
 
 pytestmark = pytest.mark.anyio
 
@@ -184,3 +184,34 @@ async def test_it_talks_with_a_service_elsewhere(serve, commands):
         ended = await there.run("chat", there.file(), stdin="extract\n/approve\n")
         assert ended.code == 0 and ended.out.splitlines()[-1] == "Done.", ended.err
         assert not (here.folder / "home").exists()
+
+
+async def test_what_a_part_of_a_turn_asks_is_decided_in_the_conversation(serve, commands):
+    """Where a second person decides: they approve the extraction, and whoever talks what that writes in their name."""
+    async with serve(talking([run()], [text("Done.")])) as served, commands(Script([])) as here:
+        org = (await served.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
+        await served.http.patch(f"/api/organisations/{org}", json={"second_person": True})
+        made = (await served.http.post(f"/api/organisations/{org}/invitations", json={"role": "member"})).json()
+        there = elsewhere(here, served, served.http.headers["Authorization"].removeprefix("Bearer "))
+        first = await there.run("chat", there.file(), "--org", org, stdin="extract\n/approve\n")
+        assert first.code == 4 and "second_person_needed" in first.err, first.err
+        served.http.headers["x-org-id"] = org
+        (thread,) = (await served.http.get("/api/threads")).json()["items"]
+        await served.http.patch(f"/api/threads/{thread['id']}", json={"shared": True})
+        async with served.client() as other:
+            await other.post("/api/invitations/accept", json={"token": made["token"]})
+            other.headers["x-org-id"] = org
+            (waits,) = (await other.get("/api/runs", params={"status": "awaiting_approval"})).json()["items"]
+            said = {"call_id": waits["waits_for"]["call_id"], "approved": True}
+            body = {"run_id": waits["id"], "approvals": [said], "wait": False}
+            assert (await other.post("/api/agent/approve", json=body)).status_code == 202
+
+        async def a_part_waits() -> bool:
+            (turn,) = (await served.http.get(f"/api/threads/{thread['id']}")).json()["turns"]
+            return turn["waits_for"] is not None
+
+        await until(a_part_waits)
+        go_on = ["chat", thread["document_id"], "--thread", thread["id"], "--org", org]
+        second = await there.run(*go_on, stdin="/approve\n/approve\n")
+        assert second.code == 0 and second.out == "Done.\n", second.err
+        assert second.err.count("/approve, /reject") == 2

@@ -629,7 +629,7 @@ CASES = [
         "what its runs keep",
         "update threads set session_id = gen_random_uuid(), working_state = '{\"a\": 1}', summary = 'x' "
         "where id = %(thread)s",
-        frozenset({"service: owner"}),
+        NOBODY,
     ),
     Case("threads", "update", "whose", "update threads set created_by = %(member)s where id = %(thread)s", NOBODY),
     Case("threads", "update", "with whom", "update threads set agent = 'extraction' where id = %(thread)s", NOBODY),

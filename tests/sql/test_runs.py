@@ -263,7 +263,8 @@ def test_what_is_part_of_a_run_in_a_thread_is_seen_by_whoever_sees_the_thread(do
         ):
             connection.execute("update threads set shared = %s where id = %s", [shared, house.thread])
             become(connection, "authenticated", {"sub": str(user)})
-            assert connection.execute(seen, {"runs": [child, below]}).fetchone() == (count, count)
+            # The child has an event of its own, and one that says what the run below it has told.
+            assert connection.execute(seen, {"runs": [child, below]}).fetchone() == (count, count and 3)
             connection.execute("reset role")
 
 
@@ -359,3 +360,32 @@ def test_the_sweep_forgets_a_thread_s_conversation_when_nothing_has_happened_in_
         assert kept(owner, of_thread) == [True]
         owner.execute(forget, {"keep": "1 day"})
         assert kept(owner, of_thread) == [False]
+
+
+def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_it(doors: Doors, house: House) -> None:
+    """Also for who decides a call of somebody else's shared thread. What was remembered before stays."""
+    keep = "select private.keep_in_thread(%s, null, %s)"
+    state = "select working_state from threads where id = %s"
+    with doors.as_service(house.owner, house.org) as served:
+        served.execute(keep, [house.thread, '{"mine": 1}'])
+        served.execute(keep, [house.thread, '{"more": 2}'])
+        assert served.execute(state, [house.thread]).fetchone() == ({"mine": 1, "more": 2},)
+    with doors.as_service(house.member, house.org) as served:
+        served.execute(keep, [house.shared_thread, '{"decided": 1}'])
+        ((kept,),) = served.execute(state, [house.shared_thread]).fetchall()
+        assert kept["decided"] == 1
+    for enter, thread in (
+        (doors.as_service(house.member, house.org), house.thread),
+        (doors.as_service(house.viewer, house.org), house.shared_thread),
+        (doors.as_service(house.stranger, house.other_org), house.shared_thread),
+        (doors.as_front_end(house.owner), house.thread),
+    ):
+        with enter as refused, pytest.raises(psycopg.DatabaseError) as error:
+            refused.execute(keep, [thread, '{"mine": 2}'])
+        assert error.value.sqlstate == "PT404"
+
+
+@pytest.mark.parametrize("title", ["", " a", "a\nb", "a\u202eb", "a\u200bb", "\x1b[2J", "x" * 201])
+def test_a_title_is_one_line_that_is_seen(doors: Doors, house: House, title: str) -> None:
+    with doors.as_front_end(house.owner) as connection, pytest.raises(psycopg.errors.CheckViolation):
+        connection.execute("update threads set title = %s where id = %s", [title, house.thread])

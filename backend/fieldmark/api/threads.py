@@ -98,7 +98,7 @@ async def list_threads(
 
 @router.post("", status_code=201, responses=responses(401, 404, 422))
 async def create_thread(body: NewThread, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
-    """Begin a thread. (The first message without a `thread_id` begins one too.)"""
+    """Begin a thread before anything is said in it. The first message without a `thread_id` begins one too."""
     _check(body.title)
     async with runtime.database.as_user(scope) as conn:
         row = await threads.create(conn, scope, body.document_id, agent=body.agent, title=body.title)
@@ -122,7 +122,7 @@ async def get_thread(
 
 
 @router.patch("/{thread_id}", responses=responses(401, 403, 404, 422))
-async def change_thread(thread_id: UUID, body: ThreadChange, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
+async def update_thread(thread_id: UUID, body: ThreadChange, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
     """Rename a thread of yours, or share it, or share it no longer: at once, for whoever follows it too."""
     _check(body.title)
     given: dict[str, str | bool | None] = body.model_dump(exclude_unset=True)

@@ -36,8 +36,9 @@ export interface FollowOptions {
   after?: number;
   /** Also what the model says while it says it. */
   deltas?: boolean;
-  /** Decides the call that the run waits for; then its events go on. Without it they end there. Asked again where what
-   * the call would change has moved meanwhile; where somebody else has decided, the events go on. */
+  /** Decides the call that the run waits for, or a run that is part of it; then its events go on. Without it they end
+   * at its own. Asked again where what the call would change has moved meanwhile; where somebody else has decided, the
+   * events go on. */
   decide?: (call: WaitingCall) => Decision | Promise<Decision>;
   signal?: AbortSignal;
 }
@@ -77,28 +78,43 @@ export class Fieldmark {
     let after = options.after ?? 0;
     let failures = 0;
     let rested = false; // it was seen to be at rest before its stream was asked for
+    let part: string | undefined; // a run that is part of it, and has asked
     for (;;) {
       let last: RunEvent | undefined;
       let waiting: WaitingCall | undefined;
       try {
-        for await (const told of this.#stream(runId, after, options)) {
-          failures = 0;
-          if (told.id !== undefined) {
-            after = told.id;
-            last = told.event;
+        if (part === undefined) {
+          for await (const told of this.#stream(runId, after, options)) {
+            failures = 0;
+            if (told.id !== undefined) {
+              after = told.id;
+              last = told.event;
+            }
+            yield told;
+            part = options.decide === undefined ? undefined : partThatAsks(told.event);
+            if (part !== undefined) break;
           }
-          yield told;
+        }
+        if (part !== undefined) {
+          const { data } = await getRun({ ...this.call, path: { run_id: part } });
+          if (data.waits_for === null) {
+            part = undefined;
+            continue;
+          }
+          waiting = data.waits_for;
         }
         if (last?.type === 'complete' || last?.type === 'error') return;
-        // It waits for a person, or a proxy has ended the stream too early: the run itself tells which.
-        const { data: run } = await getRun({ ...this.call, path: { run_id: runId } });
-        waiting = run.waits_for ?? undefined;
-        const ended = ENDED.has(run.status);
-        const isAll = rested && last === undefined;
-        if (ended && isAll) return;
-        if (waiting !== undefined && options.decide === undefined && (isAll || last?.type === 'approval')) return;
-        rested = ended || waiting !== undefined;
-        if (!rested) await pause(500);
+        if (part === undefined) {
+          // It waits for a person, or a proxy has ended the stream too early: the run itself tells which.
+          const { data: run } = await getRun({ ...this.call, path: { run_id: runId } });
+          waiting = run.waits_for ?? undefined;
+          const ended = ENDED.has(run.status);
+          const isAll = rested && last === undefined;
+          if (ended && isAll) return;
+          if (waiting !== undefined && options.decide === undefined && (isAll || last?.type === 'approval')) return;
+          rested = ended || waiting !== undefined;
+          if (!rested) await pause(500);
+        }
       } catch (error) {
         await this.#mayTryAgain(error, ++failures, options.signal);
         continue;
@@ -106,7 +122,8 @@ export class Fieldmark {
       if (waiting === undefined || options.decide === undefined) continue;
       const decision = await options.decide(waiting);
       try {
-        await this.decide(runId, waiting.call_id, decision);
+        await this.decide(part ?? runId, waiting.call_id, decision);
+        part = undefined;
       } catch (error) {
         // Whether it was heard, or somebody else was faster, or what it would change has moved, the run tells.
         await this.#mayTryAgain(error, ++failures, options.signal, 409);
@@ -160,6 +177,17 @@ export class Fieldmark {
 /** Whether nothing follows this event until a person does something. */
 export function isLast(event: RunEvent): boolean {
   return event.type === 'complete' || event.type === 'error' || event.type === 'approval';
+}
+
+/** The run below the one that tells this which asks a person. */
+function partThatAsks(event: RunEvent): string | undefined {
+  let part: string | undefined;
+  let told = event;
+  while (told.type === 'child') {
+    part = told.run_id;
+    told = told.event;
+  }
+  return told.type === 'approval' ? part : undefined;
 }
 
 function asTold(part: string): Told | undefined {

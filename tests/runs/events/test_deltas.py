@@ -124,6 +124,18 @@ def test_of_an_answer_that_is_begun_again_nothing_is_appended_to_the_first_one()
     assert read(reading, resumed.take(), after=1) == "Anew"
 
 
+def test_what_two_parts_of_a_run_say_at_once_is_put_together_each_by_itself():
+    first, second, reading = watched(), watched(), DeltaAssembler()
+    heard = {"a": "", "b": ""}
+    for n in range(3):
+        for part, draft in (("a", first), ("b", second)):
+            begin(draft, f"{part}0") if n == 0 else say(draft, f"{part}{n}")
+            for piece in draft.take():
+                if (body := reading.passes(f"run 0 {part}/{piece}", 0)) is not None:
+                    heard[part] += json.loads(body)["text_delta"]
+    assert heard == {"a": "a0a1a2", "b": "b0b1b2"}
+
+
 _STEPS = ["told", "lost", "heard", "watched", "event", "another block", "another worker"]
 
 

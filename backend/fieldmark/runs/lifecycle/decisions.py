@@ -74,7 +74,7 @@ async def pending_call(database: Database, scope: Scope, run_id: UUID) -> Pendin
         if run is None:
             raise await absent(conn, scope, run_id)
         if why := await runs.why_not_decide(conn, run_id):
-            raise _refusal(why, "There is no such run.")
+            raise _refusal(run, why, "There is no such run.")
         return (await pending_calls(conn, [run])).get(run_id)
 
 
@@ -113,7 +113,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
         call = await tool_calls.get(conn, run_id, decision.call_id)
         why = await runs.why_not_decide(conn, run_id)
     if call is None or why:
-        raise _refusal("not_found" if call is None else why, "There is no such call that waits for you.")
+        raise _refusal(run, "not_found" if call is None else why, "There is no such call that waits for you.")
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
         raise Conflict("This call waits no more: it was decided, or its run has ended.")
     if decision.arguments is not None and not decision.approved:
@@ -123,14 +123,16 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     return await again_while_stale(lambda: _approve(database, scope, run, call, decision))
 
 
-def _refusal(why: str, absent_sentence: str) -> FieldmarkError:
+def _refusal(run: RunRow, why: str, absent_sentence: str) -> FieldmarkError:
+    # Others see a run of a thread only where that is shared.
+    first = "" if run.thread_id is None else " They see the conversation once you share it."
     match why:
         case "read_only":
             return ReadOnly("A viewer reads what a run waits for and decides nothing.")
         case "not_approver":
-            return NotApprover("In this organisation an owner decides what a run waits for.")
+            return NotApprover(f"In this organisation an owner decides what a run waits for.{first}")
         case "second_person_needed":
-            return SecondPersonNeeded("In this organisation somebody else decides than who started the run.")
+            return SecondPersonNeeded(f"In this organisation somebody else decides than who started the run.{first}")
         case _:
             return NotFound(absent_sentence)
 

@@ -1,0 +1,151 @@
+"""What a run tells that a call has started stands among the events of the call's run: live, later, from any event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from desk import until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script, held, paced
+from standing import PATIENCE
+from two_agents import EXTRACTS, run, talking
+
+pytestmark = pytest.mark.anyio
+
+
+async def begun(served, **more: Any) -> dict[str, Any]:
+    body = {"document_id": str(await served.document()), "message": "extract", "approval": "auto", "wait": False}
+    answer = await served.http.post("/api/agent/chat", json={**body, **more})
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
+async def read(
+    http: httpx.AsyncClient, run_id: str, after: int = 0, *, deltas: bool = False, until: Any = None
+) -> list:
+    """(number, event) of a stream, None for what has no number; to its end, or to the first event of which `until` is
+    true."""
+    found: list[tuple[int | None, dict[str, Any]]] = []
+    headers = {"last-event-id": str(after)} if after else {}
+    path = f"/api/runs/{run_id}/events"
+    async with http.stream("GET", path, headers=headers, params={"deltas": deltas}) as stream:
+        assert stream.status_code == 200
+        number, event = None, None
+        async for line in stream.aiter_lines():
+            if line.startswith("id: "):
+                number = int(line[4:])
+            elif line.startswith("data: "):
+                event = json.loads(line[6:])
+            elif not line and event is not None:
+                found.append((number, event))
+                if until is not None and until(event):
+                    break
+                number, event = None, None
+    return found
+
+
+def nested_type(event: dict[str, Any]) -> str | None:
+    return event["event"]["type"] if event["type"] == "child" else None
+
+
+def inner(events: list) -> list[dict[str, Any]]:
+    return [event["event"] for _, event in events if event["type"] == "child"]
+
+
+async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_later(serve):
+    async with serve(talking([run()], [text("Done.")])) as served:
+        parent = (await begun(served))["run_id"]
+        live = await asyncio.wait_for(read(served.http, parent), PATIENCE)
+        kept = [one for one in live if one[0] is not None]
+        later = await read(served.http, parent)
+        assert kept == later and [number for number, _ in later] == list(range(1, len(later) + 1))
+        for after in range(len(later)):
+            assert await read(served.http, parent, after) == later[after:]
+
+        nested = [event for _, event in later if event["type"] == "child"]
+        (child,) = {event["run_id"] for event in nested}
+        assert inner(later) == [event for _, event in await read(served.http, child)]
+        assert (inner(later)[0]["type"], inner(later)[-1]["type"]) == ("run", "complete")
+        # All of it while the call is under way that has started it.
+        places = [n for n, (_, event) in enumerate(later) if event["type"] == "tool"]
+        (began, ended) = places
+        assert later[began][1]["status"] == "running" and later[ended][1]["status"] == "complete"
+        assert {event["parent_call_id"] for event in nested} == {later[began][1]["call_id"]}
+        inside = [n for n, (_, event) in enumerate(later) if event["type"] == "child"]
+        assert began < inside[0] and inside[-1] < ended
+        # What the parent tells of itself is as it was: its own end, once.
+        assert [event["type"] for _, event in later if event["type"] in ("complete", "error")] == ["complete"]
+
+
+async def test_words_and_previews_of_a_child_pass_while_it_says_them(serve):
+    goes_on = {"herons": asyncio.Event(), "number": asyncio.Event()}
+
+    async def writes(written: str) -> None:
+        for words, event in goes_on.items():
+            if words in written:
+                await event.wait()
+
+    fields = {"fields": {"total": 10, "number": "1"}, "confidences": {"total": 0.9}}
+    said = paced(writes, text("I look for herons."), call("extract_fields", fields))
+    async with serve(talking([run()], [text("Done.")], extracts=Script([said, *EXTRACTS[1:]]))) as served:
+        parent = (await begun(served))["run_id"]
+
+        async def heard(kind: str) -> dict[str, Any]:
+            """The first such event of the child's: of those that have no number."""
+            reading = read(served.http, parent, deltas=True, until=lambda event: nested_type(event) == kind)
+            number, event = (await asyncio.wait_for(reading, PATIENCE))[-1]
+            assert number is None and event["parent_call_id"]
+            return event["event"]
+
+        assert "I look for herons.".startswith((await heard("text_delta"))["text_delta"])
+        goes_on["herons"].set()
+        foreseen = await heard("preview")
+        assert (foreseen["path"], foreseen["value"]) == ("total", 10)
+        goes_on["number"].set()
+        kept = {nested_type(event) for _, event in await read(served.http, parent) if event["type"] == "child"}
+        assert kept == {"run", "text", "tool", "changed", "complete"}
+
+
+async def test_nothing_comes_behind_a_parent_s_end(serve):
+    asked = asyncio.Event()
+
+    async def silent(body: Any) -> Any:
+        asked.set()
+        await asyncio.sleep(600)
+
+    async with serve(talking([run()], extracts=silent)) as served:
+        parent = (await begun(served))["run_id"]
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await served.http.post(f"/api/runs/{parent}/cancel")
+        told = await read(served.http, parent)
+        assert told[-1][1]["type"] == "error" and told[-1][1]["code"] == "cancelled"
+        (child,) = {event["run_id"] for _, event in told if event["type"] == "child"}
+        assert (await read(served.http, child))[-1][1]["code"] == "cancelled"
+
+
+async def test_a_turn_whose_part_is_at_work_keeps_its_thread_to_itself(serve):
+    """A message that comes meanwhile goes on in the same conversation: so it waits until the turn has ended."""
+    goes_on = asyncio.Event()
+    extracts = Script([held(goes_on.wait, text("I look."), EXTRACTS[0][0]), *EXTRACTS[1:]])
+    async with serve(talking([run()], [text("Done.")], [text("Second.")], extracts=extracts)) as served:
+        first = await begun(served)
+
+        async def waits_for_its_part() -> bool:
+            return (await served.http.get(f"/api/runs/{first['run_id']}")).json()["status"] == "awaiting_runs"
+
+        await until(waits_for_its_part)
+        body = {"document_id": first["document_id"], "thread_id": first["thread_id"], "message": "And?", "wait": False}
+        second = (await served.http.post("/api/agent/chat", json=body)).json()
+        assert second["waits_behind"] == first["run_id"]
+        await asyncio.sleep(0.5)
+        assert (await served.http.get(f"/api/runs/{second['run_id']}")).json()["status"] == "queued"
+        goes_on.set()
+        ends = [(await read(served.http, one["run_id"]))[-2][1].get("text") for one in (first, second)]
+        assert ends == ["Done.", "Second."]
+        sent = json.dumps(served.model.requests[-1]["messages"])
+        assert sent.index("Done.") < sent.index("And?")
