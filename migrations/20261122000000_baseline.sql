@@ -953,6 +953,8 @@ create table private.agent_tasks (
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether its input is a person's own words, so that the agent can write in that person's name.
   speaks boolean not null default false,
+  -- Whether its calls wait for a person, where that is not as with its agent's other tasks.
+  approval text check (approval in ('auto', 'ask')),
   -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
   when_read boolean not null default false,
   primary key (agent, task)
@@ -960,11 +962,11 @@ create table private.agent_tasks (
 grant select on private.agents, private.agent_tasks to authenticated;
 
 insert into private.agents (name, approval) values ('extraction', 'auto'), ('document', 'ask');
-insert into private.agent_tasks (agent, task, needs, speaks, when_read) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false, false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true, false),
-  ('document', 'chat', '{document_id,thread_id}', true, false),
-  ('document', 'auto_create', '{document_id}', false, true);
+insert into private.agent_tasks (agent, task, needs, speaks, approval, when_read) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false, null, false),
+  ('extraction', 'correct', '{document_id,extraction_id}', true, null, false),
+  ('document', 'chat', '{document_id,thread_id}', true, null, false),
+  ('document', 'auto_create', '{document_id}', false, 'auto', true);
 
 -- schemas.sql
 
@@ -1154,6 +1156,7 @@ revoke execute on function
 grant execute on function
   public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
   to authenticated;
+grant execute on function private.this_root_run() to authenticated;
 
 -- threads.sql
 
@@ -1328,7 +1331,11 @@ begin
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name)), private.check_colour(coalesce(p_colour, v_tag.colour));
   begin
-    update public.tags set name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)) where id = p_tag_id;
+    update public.tags set
+      name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)),
+      -- What somebody else changes is the run's no longer.
+      run_id = case when run_id = private.this_root_run() then run_id end
+    where id = p_tag_id;
   exception when unique_violation then
     raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
   end;
@@ -1371,7 +1378,9 @@ begin
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
-  on conflict do nothing;
+  -- What a person puts there, too, is the run's no longer.
+  on conflict (document_id, tag_id) do update set run_id = null
+  where excluded.run_id is null and document_tags.run_id is not null;
   if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then
     raise exception 'A document has at most 100 tags.' using errcode = 'PT422';
   end if;
@@ -1617,6 +1626,8 @@ create table public.extractions (
   -- The version of a kept schema that this is, and that of the prompt it was made with.
   schema_revid uuid,
   prompt_revid uuid,
+  -- The run at the root of those that began it; null where a person did.
+  run_id uuid,
   -- Nested as the document is.
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
@@ -1646,6 +1657,7 @@ create table public.extractions (
 create index extractions_schema_revid on public.extractions (schema_revid, created_at desc, id desc)
   where schema_revid is not null;
 create index extractions_prompt_revid on public.extractions (prompt_revid, document_id) where prompt_revid is not null;
+create index extractions_run_id on public.extractions (run_id) where run_id is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
@@ -1667,7 +1679,7 @@ create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
 
--- An extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
+-- Which run has begun it. And: an extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
 -- text. (Named before check_extraction, so that it looks at the text that is stored.)
 create function private.a_fill_extraction() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -1676,6 +1688,7 @@ declare
   v_prompt public.prompt_versions;
   v_schema jsonb;
 begin
+  new.run_id := private.this_root_run();
   if new.prompt_revid is not null then
     select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
     where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
@@ -1928,7 +1941,8 @@ begin
   if pg_column_size(new.input) > 262144 then
     raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
   end if;
-  new.approval := coalesce(new.approval, (select approval from private.agents where name = new.agent));
+  new.approval := coalesce(
+    new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
   -- Where a second person decides, nobody admits beforehand what their own run writes.
   if (select second_person from public.organisations where id = new.org_id) then
     new.approval := 'ask';
@@ -4764,6 +4778,9 @@ create table public.auto_creations (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
 );
 create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
+-- What a new document is compared with.
+create index auto_creations_known_again on public.auto_creations (org_id, kind, created_at desc)
+  where status in ('proposed', 'accepted') and schema_revid is not null;
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
 create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
 create index auto_creations_extraction_id on public.auto_creations (extraction_id);
@@ -4778,7 +4795,7 @@ create policy "the service records what is proposed" on public.auto_creations
   using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- The document is read: the agent begins, if it is asked for. That it cannot is told beside the document, and keeps nobody
--- from reading it.
+-- from reading it. An archive has no values of its own: the files in it are asked for the same.
 -- Security definer, all that follow: whose run it is tells the document, and nobody writes these rows.
 create function private.auto_create() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4787,17 +4804,25 @@ declare
   v_task private.agent_tasks;
   v_run_id uuid;
 begin
-  if coalesce(new.auto_create, (select auto_create from public.organisations where id = new.org_id)) is not true then
+  if new.media_type = 'application/zip'
+    or coalesce(new.auto_create, (select auto_create from public.organisations where id = new.org_id)) is not true
+  then
     return null;
   end if;
   for v_task in select * from private.agent_tasks where when_read loop
     v_run_id := private.new_id();
     begin
+      -- No row policy binds this insert: whoever only reads by now, or has left, starts nothing.
+      if coalesce(private.role_of(new.org_id, new.created_by), '') not in ('owner', 'member') then
+        raise exception 'Whoever uploaded the document may not start runs any more.' using errcode = 'PT409';
+      end if;
       insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
       values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
     exception when others then
       insert into public.auto_creations (document_id, org_id, created_by, run_id, status, error)
-      values (new.id, new.org_id, new.created_by, v_run_id, 'failed', sqlerrm)
+      values (
+        new.id, new.org_id, new.created_by, v_run_id, 'failed',
+        case when sqlstate like 'PT%' then sqlerrm else 'The agent could not be started.' end)
       on conflict (document_id) do nothing;
     end;
   end loop;
@@ -4820,10 +4845,11 @@ begin
   values (new.document_id, new.org_id, new.created_by, new.id)
   on conflict (document_id) do update set
     run_id = excluded.run_id, created_by = excluded.created_by, created_at = now(), status = 'running', error = null,
-    decided_by = null, decided_at = null, matched = null, schema_revid = null, prompt_revid = null, extraction_id = null
+    decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
+    prompt_revid = null, extraction_id = null
   where a.status in ('rejected', 'failed');
   if not found then
-    raise exception 'Something is proposed for this document already: accept or reject that first.'
+    raise exception 'The agent is at work on this document, or has made a proposal that is not rejected.'
       using errcode = 'PT409', detail = 'proposed_already';
   end if;
   return null;
@@ -4833,53 +4859,82 @@ create trigger enter_auto_creation after insert on public.runs
   for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
   execute function private.enter_auto_creation();
 
--- Takes away what the runs of a tree made: extractions, and prompts, schemas and tags that nothing else refers to. What
--- something else refers to is hidden.
+-- Takes away the extractions that a run and its parts began; not that which is named, nor what a person has set a value in.
+create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$
+  delete from public.extractions
+  where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
+$$;
+
+-- Takes away what a run and its parts made, and nothing else. What somebody has changed since is theirs, too, and stays: an
+-- extraction in which a person has set a value, a schema or a prompt with a version of somebody else's, a tag that is not
+-- the run's alone any more. What something that stays refers to is hidden, so that this can be used as before.
 create function private.remove_made_by(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  delete from public.extractions where id in (
-    select r.extraction_id from public.runs as r
-    where r.root_run_id = p_run_id and r.parent_run_id is not null
-      and r.created_at <= (select e.created_at from public.extractions as e where e.id = r.extraction_id)
-  );
+  perform private.remove_extractions_of(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
-  update public.prompts set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  -- Locked before anything is looked at: whoever is about to refer to one of them has done so by then, or waits, and finds
+  -- it gone.
+  perform from public.prompts where run_id = p_run_id for update;
+  perform from public.prompt_versions where prompt_id in (select id from public.prompts where run_id = p_run_id) for update;
+  update public.prompts as p set deleted_at = coalesce(deleted_at, now())
+  where run_id = p_run_id and not exists (
+      select from public.prompt_versions where prompt_id = p.id and run_id is distinct from p_run_id);
   delete from public.prompts as p
-  where p.run_id = p_run_id and not exists (
+  where run_id = p_run_id
+    and not exists (
       select from public.prompt_versions as v
-      where v.prompt_id = p.id and exists (select from public.extractions as e where e.prompt_revid = v.id));
+      where v.prompt_id = p.id and (
+        v.run_id is distinct from p_run_id
+        or exists (select from public.extractions as e where e.prompt_revid = v.id)));
 
-  update public.schemas set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  perform from public.schemas where run_id = p_run_id for update;
+  perform from public.schema_versions where schema_id in (select id from public.schemas where run_id = p_run_id) for update;
+  update public.schemas as s set deleted_at = coalesce(deleted_at, now())
+  where run_id = p_run_id and not exists (
+      select from public.schema_versions where schema_id = s.id and run_id is distinct from p_run_id);
   delete from public.schemas as s
-  where s.run_id = p_run_id
+  where run_id = p_run_id
     and not exists (select from public.prompt_versions as p where p.schema_id = s.id)
     and not exists (
       select from public.schema_versions as v
-      where v.schema_id = s.id and exists (select from public.extractions as e where e.schema_revid = v.id));
+      where v.schema_id = s.id and (
+        v.run_id is distinct from p_run_id
+        or exists (select from public.extractions as e where e.schema_revid = v.id)));
 
-  update public.tags set deleted_at = coalesce(deleted_at, now()) where run_id = p_run_id;
+  perform from public.tags where run_id = p_run_id for update;
   delete from public.tags as t
-  where t.run_id = p_run_id
-    and not exists (select from public.document_tags as d where d.tag_id = t.id)
+  where run_id = p_run_id
+    and not exists (select from public.document_tags where tag_id = t.id)
     and not exists (select from public.prompt_versions as p where p.org_id = t.org_id and t.id = any (p.tag_ids));
 end $$;
 
--- The run has ended: what it made is proposed, or is gone with it.
+-- The run has ended: what it made is proposed, or is gone with it. An extraction that it did not end with was a try.
 create function private.end_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_it public.auto_creations;
+  v_is_made boolean;
 begin
+  select * into v_it from public.auto_creations where run_id = new.id and status = 'running' for no key update;
+  if not found then
+    return null;
+  end if;
+  v_is_made := new.status = 'completed' and exists (
+    select from public.runs
+    where extraction_id = v_it.extraction_id and parent_run_id = new.id and status = 'completed');
   update public.auto_creations set
-    status = case when new.status = 'completed' and extraction_id is not null then 'proposed' else 'failed' end,
-    error = case
-      when new.status = 'completed' and extraction_id is not null then null
-      else coalesce(new.error, 'The agent has made no extraction.')
-    end
-  where run_id = new.id and status = 'running';
-  if found and not exists (select from public.auto_creations where run_id = new.id and status = 'proposed') then
+    status = case when v_is_made then 'proposed' else 'failed' end,
+    error = case when not v_is_made then coalesce(new.error, 'The agent has made no extraction.') end
+  where run_id = new.id;
+  if v_is_made then
+    perform private.remove_extractions_of(new.id, v_it.extraction_id);
+  else
     perform private.remove_made_by(new.id);
   end if;
   return null;
@@ -4891,21 +4946,37 @@ create trigger end_auto_creation after update of status on public.runs
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
--- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else.
+-- A document goes before anybody has decided: what was proposed for it goes, too.
+create function private.forget_auto_creation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform private.remove_made_by(old.run_id);
+  return null;
+end $$;
+
+create trigger forget_auto_creation after delete on public.auto_creations
+  for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
+
+-- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else. The same
+-- decision again changes nothing.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_it public.auto_creations;
+  v_status text := case when p_accepted then 'accepted' when not p_accepted then 'rejected' end;
 begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
-  if v_it.status <> 'proposed' then
-    raise exception 'Nothing is proposed for this document: it is %.', v_it.status using errcode = 'PT409';
+  if v_it.status = v_status then
+    return;
   end if;
-  update public.auto_creations set
-    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(), decided_at = now()
+  if v_it.status <> 'proposed' or v_status is null then
+    raise exception 'Nothing is to be decided for this document: it is %.', v_it.status using errcode = 'PT409';
+  end if;
+  update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
   where document_id = p_document_id;
   if not p_accepted then
     perform private.remove_made_by(v_it.run_id);

@@ -16,6 +16,8 @@ create table public.extractions (
   -- The version of a kept schema that this is, and that of the prompt it was made with.
   schema_revid uuid,
   prompt_revid uuid,
+  -- The run at the root of those that began it; null where a person did.
+  run_id uuid,
   -- Nested as the document is.
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
@@ -45,6 +47,7 @@ create table public.extractions (
 create index extractions_schema_revid on public.extractions (schema_revid, created_at desc, id desc)
   where schema_revid is not null;
 create index extractions_prompt_revid on public.extractions (prompt_revid, document_id) where prompt_revid is not null;
+create index extractions_run_id on public.extractions (run_id) where run_id is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
@@ -66,7 +69,7 @@ create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
 
--- An extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
+-- Which run has begun it. And: an extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
 -- text. (Named before check_extraction, so that it looks at the text that is stored.)
 create function private.a_fill_extraction() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -75,6 +78,7 @@ declare
   v_prompt public.prompt_versions;
   v_schema jsonb;
 begin
+  new.run_id := private.this_root_run();
   if new.prompt_revid is not null then
     select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
     where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;

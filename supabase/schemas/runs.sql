@@ -156,7 +156,8 @@ begin
   if pg_column_size(new.input) > 262144 then
     raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
   end if;
-  new.approval := coalesce(new.approval, (select approval from private.agents where name = new.agent));
+  new.approval := coalesce(
+    new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
   -- Where a second person decides, nobody admits beforehand what their own run writes.
   if (select second_person from public.organisations where id = new.org_id) then
     new.approval := 'ask';

@@ -184,3 +184,4 @@ revoke execute on function
 grant execute on function
   public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
   to authenticated;
+grant execute on function private.this_root_run() to authenticated;

@@ -83,7 +83,11 @@ begin
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name)), private.check_colour(coalesce(p_colour, v_tag.colour));
   begin
-    update public.tags set name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)) where id = p_tag_id;
+    update public.tags set
+      name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)),
+      -- What somebody else changes is the run's no longer.
+      run_id = case when run_id = private.this_root_run() then run_id end
+    where id = p_tag_id;
   exception when unique_violation then
     raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
   end;
@@ -126,7 +130,9 @@ begin
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
-  on conflict do nothing;
+  -- What a person puts there, too, is the run's no longer.
+  on conflict (document_id, tag_id) do update set run_id = null
+  where excluded.run_id is null and document_tags.run_id is not null;
   if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then
     raise exception 'A document has at most 100 tags.' using errcode = 'PT422';
   end if;

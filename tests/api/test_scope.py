@@ -45,6 +45,7 @@ NAMED = [
     ("GET", "/api/runs/{run}", None),
     ("GET", "/api/runs/{run}/events", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
+    ("POST", "/api/agent/auto_create", {"document_id": "{document}"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
     # From here on: what only its own user or an owner may.
@@ -61,12 +62,14 @@ UNNAMED = [
     ("POST", "/api/documents/adopt", {"storage_path": "a/b/c"}),
     ("POST", "/api/documents", {}),
 ]
-# They need a call, a proposal or a document that waits: acceptance/test_approval.py, test_extractions.py and
-# test_passwords.py ask them, as their user and as a stranger.
+# They need a call, a proposal or a document that waits: acceptance/test_approval.py, test_extractions.py,
+# test_passwords.py and test_asking_for_proposals.py ask them, as their user and as a stranger.
 ELSEWHERE = {
     ("POST", "/api/agent/approve"),
     ("POST", "/api/extractions/{}/proposals"),
     ("POST", "/api/documents/{}/read"),
+    ("POST", "/api/documents/{}/auto_create/accept"),
+    ("POST", "/api/documents/{}/auto_create/reject"),
 }
 Names = dict[str, str]
 

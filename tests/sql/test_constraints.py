@@ -30,7 +30,7 @@ ROWS = (
 BAD: dict[str, list[str]] = {
     "public.agent_sessions": ["project = ''", "session_id = ''", f"subpath = {_LONG}"],
     "private.agents": ["name = 'A'", f"approval = {_ODD}"],
-    "private.agent_tasks": ["task = 'A'", "needs = '{odd}'", "may_have = '{odd}'"],
+    "private.agent_tasks": ["task = 'A'", "needs = '{odd}'", "may_have = '{odd}'", f"approval = {_ODD}"],
     "public.documents": [
         "filename = ''",
         "storage_path = 'a.pdf'",

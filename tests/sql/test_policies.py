@@ -517,6 +517,7 @@ CALLABLE = {
         "private.this_run",
         "private.this_call",
         "private.is_proposed",
+        "private.this_root_run",
         "private.follow_schema",
         "private.references_to_schema",
         "private.references_to_prompt",
@@ -695,7 +696,9 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "follow_schema",
         "auto_create",
         "enter_auto_creation",
+        "remove_extractions_of",
         "remove_made_by",
+        "forget_auto_creation",
         "end_auto_creation",
         "decide_auto_creation",
     }

@@ -24,12 +24,17 @@ def find_task(name: str) -> tuple[AgentSpec[Any], Task[Any, Any, Any]]:
 
 @contextmanager
 def registered(agent: AgentSpec[Any]) -> Generator[None]:
-    """One agent more while the block lasts: for tests, and for whoever brings an agent of their own."""
+    """One agent more while the block lasts, or another in the place of one: for tests, and for whoever brings an agent
+    of their own."""
+    before = AGENTS.get(agent.name)
     AGENTS[agent.name] = agent
     try:
         yield
     finally:
-        del AGENTS[agent.name]
+        if before is None:
+            del AGENTS[agent.name]
+        else:
+            AGENTS[agent.name] = before
 
 
 def answer_offline(body: Body) -> Turn:

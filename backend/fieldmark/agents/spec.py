@@ -51,8 +51,9 @@ class Task(Generic[Request, TaskInput, Deps]):
     A caller gives a `request`; `check` refuses a bad one before any transaction, `begin` answers in one what the run is
     about and what is kept as its `input`. `briefing` makes the run's first message from that. `message` gives the
     person's own words, where the task lets the agent speak for the person: a correction. `max_turns` and `seconds` hold
-    where they are less than the service allows. After so many messages with calls as `rounds` says, the model is told
-    to answer in words.
+    where they are less than the service allows; the seconds are those of the run and of all that it has started, except
+    where it waits for a person. After so many messages with calls as `rounds` says, the model is told to answer in
+    words. `approval` holds in the place of the agent's; private.agent_tasks has the same.
 
     Two models can share a task that has `unsettled` and `settling`. When the first is about to end the run, `unsettled`
     says what is left for the second: None for nothing, path names, or an empty list for all. `settling` makes the
@@ -72,6 +73,7 @@ class Task(Generic[Request, TaskInput, Deps]):
     max_turns: int | None = None
     seconds: int | None = None
     rounds: int | None = None
+    approval: Approval | None = None
 
     def parse(self, run: RunRow) -> TaskInput:
         """The run's input. Raises Invalid for one that a front end has put there and that is none."""

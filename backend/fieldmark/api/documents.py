@@ -16,17 +16,20 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from starlette.datastructures import UploadFile
 
-from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFile
 from fieldmark.api.problems import log, responses
 from fieldmark.api.shapes import STORABLE, Filename, Since, Until, json_of
 from fieldmark.documents.render import render_page
+from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.domain.statuses import DocumentStatus, ReadingError
-from fieldmark.errors import FieldmarkError, Invalid, NotFound
+from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
+from fieldmark.errors import FieldmarkError, Invalid, NotFound, ScopeMissing
 from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
-from fieldmark.services import documents
+from fieldmark.services import auto_creations, documents
+from fieldmark.services.api_keys import Machine
 from fieldmark.services.turns import DRAWING
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.rows import DocumentRow, PageRow
@@ -37,6 +40,28 @@ router = APIRouter(prefix="/api/documents", tags=["documents"])
 PAGES_AT_ONCE = 25
 
 MAX_PASSWORD = 250  # characters; as UTF-8 no more than the reader takes
+
+
+class Matched(BaseModel):
+    """The earlier document that one is like, and what was taken from it in the place of something new."""
+
+    document_id: UUID
+    schema_id: UUID
+    schema_revid: UUID
+    prompt_revid: UUID | None
+    why: str = Field(description="One sentence for people.")
+
+
+class AutoCreation(BaseModel):
+    """What an agent has proposed for a document by itself: a schema, a prompt and an extraction."""
+
+    status: AutoCreationStatus
+    schema_revid: UUID | None
+    prompt_revid: UUID | None
+    extraction_id: UUID | None
+    run_id: UUID = Field(description="Its conversation: see `GET /api/runs/{id}/events`.")
+    error: str | None = Field(description="Why it failed, or was not even begun.")
+    matched: Matched | None = Field(description="Where the document is like an earlier one: no new schema was made.")
 
 
 class Document(BaseModel):
@@ -58,6 +83,10 @@ class Document(BaseModel):
         "an upload, of other files when they are read."
     )
     created_at: datetime
+    auto_create: AutoCreation | None = Field(
+        description="What an agent has proposed for it by itself; null where it was never asked to, and before the "
+        "document is read.",
+    )
 
     @classmethod
     def of(cls, row: DocumentRow) -> Document:
@@ -91,6 +120,14 @@ class DocumentList(BaseModel):
     items: list[Document]
     next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
 
+
+AutoCreate = Annotated[
+    bool | None,
+    Query(
+        description="Whether an agent proposes a schema, a prompt and an extraction when the document is read. Left "
+        "out: as the organisation's setting says. A key needs runs:write for it.",
+    ),
+]
 
 # Told to clients: names that every storage takes, of those that are taken here.
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -176,8 +213,11 @@ class Page(BaseModel):
         }
     },
 )
-async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime) -> Document:
+async def upload_document(
+    request: Request, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
+) -> Document:
     """Upload a file. Its reading begins at once, as a job."""
+    _check_auto_create(caller, auto_create)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Invalid("Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
@@ -190,14 +230,25 @@ async def upload_document(request: Request, scope: TheScope, runtime: TheRuntime
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
             name = file.filename or "document"
-            return Document.of(await runtime.documents.upload(scope, Path(copy.name), name, password))
+            return Document.of(
+                await runtime.documents.upload(scope, Path(copy.name), name, password, auto_create=auto_create)
+            )
 
 
 @router.post("/adopt", status_code=201, responses=responses(401, 404, 409, 413, 422))
-async def adopt_document(body: StoredObject, scope: TheScope, runtime: TheRuntime) -> Document:
+async def adopt_document(
+    body: StoredObject, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
+) -> Document:
     """Make a document of an object that a front end has put into the bucket `documents` already. Its reading begins at
     once, as a job."""
-    return Document.of(await runtime.documents.adopt(scope, body.storage_path))
+    _check_auto_create(caller, auto_create)
+    return Document.of(await runtime.documents.adopt(scope, body.storage_path, auto_create=auto_create))
+
+
+def _check_auto_create(caller: Person | Machine, wanted: bool | None) -> None:
+    """Raise ScopeMissing for a key that would start a run and may not."""
+    if wanted and isinstance(caller, Machine) and Permission.RUNS_WRITE not in caller.scopes:
+        raise ScopeMissing(f"The key lacks the scope {Permission.RUNS_WRITE}, which auto_create needs.")
 
 
 @router.get("", responses=responses(401, 404, 422))
@@ -238,6 +289,24 @@ async def read_document(document_id: UUID, given: Password, scope: TheScope, run
     """Read a document once more that failed for want of its password (`error_code` is `password`). The password is used
     at once and kept nowhere; if it is wrong, the answer is 422 with the code `password`."""
     return Document.of(await runtime.documents.read_with(scope, document_id, given.password.get_secret_value()))
+
+
+@router.post("/{document_id}/auto_create/accept", responses=responses(401, 404, 409, 422))
+async def accept_auto_creation(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Accept what an agent has proposed for a document. Answers the document."""
+    return await _decide(runtime, scope, document_id, accepted=True)
+
+
+@router.post("/{document_id}/auto_create/reject", responses=responses(401, 404, 409, 422))
+async def reject_auto_creation(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Reject what an agent has proposed for a document: what its run made is gone, and nothing else. What somebody has
+    changed of it stays. Answers the document."""
+    return await _decide(runtime, scope, document_id, accepted=False)
+
+
+async def _decide(runtime: Runtime, scope: Scope, document_id: UUID, *, accepted: bool) -> Document:
+    async with runtime.database.as_user(scope) as conn:
+        return Document.of(await auto_creations.decide(conn, document_id, accepted=accepted))
 
 
 @router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))

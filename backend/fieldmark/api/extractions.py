@@ -100,6 +100,7 @@ class Extraction(BaseModel):
     valid: bool | None = Field(description=_VALID)
     schema_revid: UUID | None = Field(description="The version of a kept schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
+    proposed: bool = Field(description="Whether an agent has begun it by itself, and nobody has accepted it yet.")
     extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
     confidence_scores: dict[str, float] = Field(
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
@@ -169,6 +170,7 @@ class ExtractionSummary(BaseModel):
     document_type: str | None
     status: ExtractionStatus
     valid: bool | None = Field(description=_VALID)
+    proposed: bool = Field(description="Whether an agent has begun it by itself, and nobody has accepted it yet.")
     version: int
     proposals: int = Field(description="How many wait for you.")
     created_at: datetime

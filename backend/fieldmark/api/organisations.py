@@ -44,6 +44,10 @@ class Organisation(BaseModel):
     examples: bool = Field(
         description="Whether the agent is shown a few corrections that people made in documents of the same schema."
     )
+    auto_create: bool = Field(
+        description="Whether an agent proposes a schema, a prompt and an extraction for each document that is read, "
+        "where its upload does not say otherwise."
+    )
     created_at: datetime
 
 
@@ -89,6 +93,7 @@ class OrganisationChange(BaseModel):
     approvers: Approvers | None = None
     second_person: bool | None = None
     examples: bool | None = None
+    auto_create: bool | None = None
 
 
 class Member(BaseModel):

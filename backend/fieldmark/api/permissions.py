@@ -22,7 +22,11 @@ _AREAS = {
     "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
 }
-_OTHERWISE = {("POST", "/api/agent/approve"): Permission.RUNS_APPROVE}
+_OTHERWISE = {
+    ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
+    ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
+    ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
+}
 
 FOR_PEOPLE = frozenset(
     {

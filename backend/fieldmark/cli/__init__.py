@@ -15,6 +15,7 @@ from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.people import key, members
 from fieldmark.cli.process import on_its_streams
+from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.service import migrate, serve, token, worker
 
@@ -28,11 +29,15 @@ for _name, _command in {
     "correct": correct,
     "chat": chat,
     "export": export,
+    "propose": propose,
+    "accept": accept,
+    "reject": reject,
     "runs": runs,
     "approve": approve,
     "cancel": cancel,
     "delete": delete,
     "usage": usage,
+    "organisation": organisation,
     "eval": evaluate,
     "serve": serve,
     "worker": worker,

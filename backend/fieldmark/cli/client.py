@@ -74,12 +74,13 @@ class Client:
         """The file at a path."""
         return (await self._ask("GET", path, params=_given(query))).content
 
-    async def upload(self, file: Path, password: str | None) -> dict[str, Any]:
+    async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
         """Take a file in as a document."""
         name = os.fsencode(file.name).decode(errors="replace")
         with file.open("rb") as content:
             fields = {} if password is None else {"password": password}
-            answer = await self._ask("POST", "/api/documents", files={"file": (name, content)}, data=fields)
+            given = {"files": {"file": (name, content)}, "data": fields, "params": _given(query)}
+            answer = await self._ask("POST", "/api/documents", **given)
         return _json(answer.content)
 
     async def start(self, task: str, body: Mapping[str, object], key: str) -> str:

@@ -113,7 +113,7 @@ async def _extract(
     say_offline(client)
     with steps().status("") as status:
         tell(status, "Starting…")
-        async with client.working(), _Started(client) as runs:
+        async with client.working(), Started(client) as runs:
             for file in files:
                 tell(status, f"Taking in {plain(file.name)}…")
                 try:
@@ -148,12 +148,12 @@ async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
     say_offline(client)
     with steps().status("") as status:
         tell(status, "Starting…")
-        async with client.working(), _Started(client) as runs:
+        async with client.working(), Started(client) as runs:
             run_id = await when_there_is_room(status, lambda: runs.start("correct", wanted))
             return await to_the_end(client, run_id, status, person)
 
 
-class _Started:
+class Started:
     """The runs that a command has started. Where it is interrupted they are cancelled: whoever works next would do, and
     pay for, what nobody waits for any more."""
 
@@ -172,7 +172,7 @@ class _Started:
             self._asked.remove(asked)
             raise
 
-    async def __aenter__(self) -> _Started:
+    async def __aenter__(self) -> Started:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:

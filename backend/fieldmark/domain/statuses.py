@@ -122,7 +122,7 @@ class ProposalStatus(StrEnum):
 
 
 class AutoCreationStatus(StrEnum):
-    """What became of what an agent makes for a document by itself."""
+    """How far an agent is with what it proposes for a document, or what became of that."""
 
     RUNNING = "running"
     PROPOSED = "proposed"

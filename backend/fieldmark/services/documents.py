@@ -79,8 +79,18 @@ class DocumentService:
         self._files = files
         self._limits = limits
 
-    async def upload(self, scope: Scope, source: Path, filename: str, password: str | None = None) -> DocumentRow:
+    async def upload(
+        self,
+        scope: Scope,
+        source: Path,
+        filename: str,
+        password: str | None = None,
+        *,
+        auto_create: bool | None = None,
+    ) -> DocumentRow:
         """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge.
+
+        `auto_create`: whether an agent proposes a schema for it when it is read; None as the organisation says.
 
         With the `password` of a protected file a copy without it is kept beside the original. The password itself is
         kept nowhere. If it is not the right one, the reading ends for want of it (`read_with` takes another).
@@ -108,6 +118,7 @@ class DocumentService:
                     byte_size=size,
                     unlocked_path=unlocked_path,
                     content_sha256=content_sha256,
+                    auto_create=auto_create,
                 )
                 assert document is not None  # its id is new
                 return document
@@ -163,9 +174,10 @@ class DocumentService:
                 is_locked = False
             yield copy if is_locked else None
 
-    async def adopt(self, scope: Scope, storage_path: str) -> DocumentRow:
+    async def adopt(self, scope: Scope, storage_path: str, *, auto_create: bool | None = None) -> DocumentRow:
         """Queue the reading of an object that a front end has put into the bucket already, at
-        `<org_id>/<document_id>/<name>`. Raises Invalid, NotFound, Conflict or TooLarge."""
+        `<org_id>/<document_id>/<name>`. `auto_create` as of an upload. Raises Invalid, NotFound, Conflict or
+        TooLarge."""
         stored = parse_stored_path(storage_path)
         if stored.org_id != scope.org_id:
             raise NotFound("There is no such object in the bucket.")
@@ -181,6 +193,7 @@ class DocumentService:
                 filename=stored.name,
                 storage_path=storage_path,
                 byte_size=size,
+                auto_create=auto_create,
             )
             if document is None and await documents.get(conn, stored.document_id):
                 raise Conflict("This object is a document already.")

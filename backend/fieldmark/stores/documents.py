@@ -34,7 +34,10 @@ _COLUMNS = (
     "storage_path, unlocked_path, content_sha256, (select first.id from public.documents as first "
     "where first.org_id = documents.org_id and first.content_sha256 = documents.content_sha256 "
     "and (first.created_at, first.id) < (documents.created_at, documents.id) "
-    "order by first.created_at, first.id limit 1) as duplicate_of"
+    "order by first.created_at, first.id limit 1) as duplicate_of, "
+    "(select jsonb_build_object('status', a.status, 'schema_revid', a.schema_revid, 'prompt_revid', a.prompt_revid, "
+    "'extraction_id', a.extraction_id, 'run_id', a.run_id, 'error', a.error, 'matched', a.matched) "
+    "from public.auto_creations as a where a.document_id = documents.id) as auto_create"
 )
 
 
@@ -48,25 +51,29 @@ async def add(
     byte_size: int,
     unlocked_path: str | None = None,
     content_sha256: str | None = None,
+    auto_create: bool | None = None,
 ) -> DocumentRow | None:
     """The inserted document; its trigger puts the reading into the queue in the same transaction. None where the id is
     taken, by whomever."""
     cursor = await cursor_of(
         conn,
         DocumentRow,
-        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256)
-            values (%s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
-        (document_id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256),
+        f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256,
+              auto_create)
+            values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
+        (document_id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256, auto_create),
     )
     return await cursor.fetchone()
 
 
 async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChild]) -> None:
-    """Insert documents for the files inside a document, in their order. Raises QueueFull."""
+    """Insert documents for the files inside a document, in their order. What was wished for that holds for them, too.
+    Raises QueueFull."""
     await conn.execute(
         """insert into public.documents
-             (id, org_id, filename, storage_path, byte_size, parent_document_id, number_in_parent)
-           select id, %(org)s, filename, path, size, %(parent)s, number
+             (id, org_id, filename, storage_path, byte_size, parent_document_id, number_in_parent, auto_create)
+           select id, %(org)s, filename, path, size, %(parent)s, number,
+             (select auto_create from public.documents where id = %(parent)s)
            from unnest(%(ids)s::uuid[], %(names)s::text[], %(paths)s::text[], %(sizes)s::bigint[])
              with ordinality as child (id, filename, path, size, number)""",
         {

@@ -32,8 +32,8 @@ from fieldmark.stores.rows import (
 )
 
 _COLUMNS = """
-    id, document_id, document_type, status, schema, schema_revid, prompt_revid, extracted_fields, confidence_scores,
-    evidence, locks, (
+    id, document_id, document_type, status, schema, schema_revid, prompt_revid, private.is_proposed(run_id) as proposed,
+    extracted_fields, confidence_scores, evidence, locks, (
         select coalesce(jsonb_agg(jsonb_build_object(
             'id', p.id, 'path', p.name, 'old', p.old, 'new', p.new, 'removed', p.new is null,
             'confidence_scores', p.confidence_scores, 'evidence', p.evidence,
@@ -193,7 +193,7 @@ async def list_extractions(
         ExtractionSummaryRow,
         f"""{_NAMED if wanted.name is not None else ""}
             select id, document_id, document_type, status, version, created_at, updated_at,
-                schema is not null as has_schema, (
+                schema is not null as has_schema, private.is_proposed(run_id) as proposed, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e

@@ -33,6 +33,7 @@ class OrganisationRow:
     approvers: Approvers
     second_person: bool
     examples: bool
+    auto_create: bool
     created_at: datetime
 
 
@@ -70,7 +71,7 @@ class NewInvitation:
 
 
 _ORGANISATION = """o.id, o.name, o.personal_of is not distinct from private.person_of(auth.uid()) as is_personal,
-    o.approvers, o.second_person, o.examples, o.created_at"""
+    o.approvers, o.second_person, o.examples, o.auto_create, o.created_at"""
 _INVITATION = "id, email, role, created_by, created_at, expires_at, accepted_at, accepted_by, revoked_at"
 
 

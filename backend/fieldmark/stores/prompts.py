@@ -86,6 +86,17 @@ async def by_name(conn: Connection, org_id: UUID, name: str) -> PromptRow | None
     )
 
 
+async def made_by(conn: Connection, revid: UUID) -> UUID | None:
+    """The run that made a prompt, with its first version; None where a person did, or there is no such version."""
+    cursor = await conn.execute(
+        """select made.run_id from public.prompt_versions as v join public.prompts as made on made.id = v.prompt_id
+           where v.id = %s""",
+        (revid,),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else row["run_id"]
+
+
 async def versions(conn: Connection, prompt_id: UUID) -> list[PromptRow]:
     """All versions of a prompt, the newest first."""
     cursor = await cursor_of(

@@ -145,6 +145,8 @@ class DocumentRow:
     unlocked_path: str | None
     content_sha256: str | None = None
     duplicate_of: UUID | None = None
+    # What an agent has proposed for it by itself, as the API shows it; None where it never was to.
+    auto_create: Fields | None = None
 
     @property
     def readable_path(self) -> str:
@@ -206,7 +208,8 @@ class NewPage:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRow:
-    """An extraction as it stands, with its schema. `proposals` are those that wait, as the API shows them."""
+    """An extraction as it stands, with its schema. `proposals` are those that wait, as the API shows them. `proposed`:
+    an agent has begun it by itself, and nobody has accepted it yet."""
 
     id: UUID
     document_id: UUID
@@ -215,6 +218,7 @@ class ExtractionRow:
     schema: Fields | None
     schema_revid: UUID | None
     prompt_revid: UUID | None
+    proposed: bool
     extracted_fields: Fields
     confidence_scores: dict[str, float]
     evidence: Fields
@@ -249,6 +253,7 @@ class ExtractionSummaryRow:
     status: ExtractionStatus
     version: int
     has_schema: bool
+    proposed: bool
     proposals: int
     created_at: datetime
     updated_at: datetime

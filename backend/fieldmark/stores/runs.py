@@ -398,6 +398,16 @@ async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
     )
 
 
+async def seconds_since_start(conn: Connection, run_id: UUID) -> float:
+    """How long ago a run was first claimed, by the database's clock; 0 before that."""
+    cursor = await conn.execute(
+        "select extract(epoch from clock_timestamp() - started_at)::float as seconds from public.runs where id = %s",
+        (run_id,),
+    )
+    row = await cursor.fetchone()
+    return 0 if row is None or row["seconds"] is None else row["seconds"]
+
+
 async def disown(conn: Connection, run_id: UUID) -> None:
     """Note that no CLI waits any more with a run that waits: its job came again, so its worker is gone."""
     await conn.execute("select private.disown_run(%s)", (run_id,))

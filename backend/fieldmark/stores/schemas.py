@@ -67,6 +67,17 @@ async def by_name(conn: Connection, org_id: UUID, name: str) -> SchemaRow | None
     return await _one(conn, query, (org_id, name))
 
 
+async def made_by(conn: Connection, revid: UUID) -> UUID | None:
+    """The run that made a schema, with its first version; None where a person did, or there is no such version."""
+    cursor = await conn.execute(
+        """select made.run_id from public.schema_versions as v join public.schemas as made on made.id = v.schema_id
+           where v.id = %s""",
+        (revid,),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else row["run_id"]
+
+
 async def versions(conn: Connection, schema_id: UUID) -> list[SchemaRow]:
     """All versions of a schema, the newest first, without their schemas."""
     cursor = await cursor_of(

@@ -104,6 +104,14 @@ async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
         return await cursor.fetchone()
 
 
+async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
+    """The tools of a run's calls that are done, or wait for the runs that they have started."""
+    cursor = await conn.execute(
+        "select tool from public.tool_calls where run_id = %s and status in ('waiting', 'done')", (run_id,)
+    )
+    return [row["tool"] for row in await cursor.fetchall()]
+
+
 async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
     """The pending tool calls of those of the runs that await approval, keyed by run id."""
     cursor = await conn.execute(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.agents.document import mentions
 from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.agents.document.limits import REFINEMENTS, limited
 from fieldmark.agents.document.mentions import Mention
 from fieldmark.agents.document.message import message_context
 from fieldmark.agents.document.tools.documents import DELETE_DOCUMENT, GET_OCR_TEXT, LIST_DOCUMENTS, UPDATE_DOCUMENT
@@ -42,6 +43,7 @@ from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Conflict, DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.services import auto_creations
 from fieldmark.services.threads import title_of
 from fieldmark.stores import documents, threads
 from fieldmark.stores.rows import DocumentRow
@@ -141,7 +143,13 @@ async def _brief_chat(conn: Connection, context: RunContext[DocumentDeps], given
 
 
 async def _brief_auto_create(conn: Connection, context: RunContext[DocumentDeps], given: AutoCreateInput) -> Prompt:
-    return DOCUMENT.text("auto_create")
+    begun = await auto_creations.recognise(conn, context.scope, context.run_id, context.deps.document_id)
+    # (Read after that: the working state begins with what an earlier document has lent.)
+    told = await message_context(conn, context)
+    asked = DOCUMENT.text("propose", kind=begun.kind, refinements=REFINEMENTS)
+    if begun.matched is not None:
+        asked = DOCUMENT.text("propose_again", why=str(begun.matched["why"]))
+    return DOCUMENT.text("auto_create", boundary=told.boundary, context=told.text, asked=asked.strip())
 
 
 CHAT = Task(
@@ -165,38 +173,44 @@ AUTO_CREATE = Task(
     briefing=_brief_auto_create,
     max_turns=MAX_ROUNDS + 1,
     seconds=AUTO_CREATE_SECONDS,
+    approval=Approval.AUTO,
 )
 
 DOCUMENT = AgentSpec(
     name="document",
     briefs=Path(__file__).parent / "briefs",
     toolset=Toolset(
-        CREATE_SCHEMA,
-        GET_SCHEMA,
-        LIST_SCHEMAS,
-        UPDATE_SCHEMA,
-        DELETE_SCHEMA,
-        VALIDATE_SCHEMA,
-        VALIDATE_AGAINST_SCHEMA,
-        CREATE_PROMPT,
-        GET_PROMPT,
-        LIST_PROMPTS,
-        UPDATE_PROMPT,
-        DELETE_PROMPT,
-        CREATE_TAG,
-        GET_TAG,
-        LIST_TAGS,
-        UPDATE_TAG,
-        DELETE_TAG,
-        LIST_DOCUMENTS,
-        UPDATE_DOCUMENT,
-        DELETE_DOCUMENT,
-        GET_OCR_TEXT,
-        RUN_EXTRACTION,
-        GET_EXTRACTION_RESULT,
-        UPDATE_EXTRACTION_FIELD,
-        HELP_SCHEMAS,
-        HELP_PROMPTS,
+        *map(
+            limited,
+            (
+                CREATE_SCHEMA,
+                GET_SCHEMA,
+                LIST_SCHEMAS,
+                UPDATE_SCHEMA,
+                DELETE_SCHEMA,
+                VALIDATE_SCHEMA,
+                VALIDATE_AGAINST_SCHEMA,
+                CREATE_PROMPT,
+                GET_PROMPT,
+                LIST_PROMPTS,
+                UPDATE_PROMPT,
+                DELETE_PROMPT,
+                CREATE_TAG,
+                GET_TAG,
+                LIST_TAGS,
+                UPDATE_TAG,
+                DELETE_TAG,
+                LIST_DOCUMENTS,
+                UPDATE_DOCUMENT,
+                DELETE_DOCUMENT,
+                GET_OCR_TEXT,
+                RUN_EXTRACTION,
+                GET_EXTRACTION_RESULT,
+                UPDATE_EXTRACTION_FIELD,
+                HELP_SCHEMAS,
+                HELP_PROMPTS,
+            ),
+        )
     ),
     tasks={task.name: task for task in (CHAT, AUTO_CREATE)},
     deps=DocumentDeps.of,

@@ -83,7 +83,7 @@ async def start(
                 task=task.name,
                 task_input=begun.input.model_dump(mode="json", exclude_none=True),
                 subject=subject,
-                approval=options.approval or agent.approval,
+                approval=options.approval or task.approval or agent.approval,
                 auto_approved_tools=options.auto_approved_tools,
                 model=options.model or begun.model,
                 max_cost_usd=options.max_cost_usd,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +15,7 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import Prompt, decided_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TextEvent, TokensUsed
-from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
+from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.errors import Fenced, FieldmarkError, Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
@@ -241,9 +240,9 @@ class Runner:
             return waits
         if (ended := await self._ended_by_call(context)) is not None:
             return ended
-        seconds = min(self._limits.seconds, AGENTS[context.run.agent].tasks[context.run.task].seconds or math.inf)
+        seconds, left = await self._seconds(context)
         try:
-            async with asyncio.timeout(seconds) as deadline:
+            async with asyncio.timeout(left) as deadline:
                 watch.deadline = deadline
                 outcome = await self._lead(context, telemetry, deltas, watch)
                 if (second := await self._second(context, outcome)) is not None:
@@ -251,6 +250,20 @@ class Runner:
                 return outcome
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {seconds} seconds.", code=RunError.DEADLINE)
+
+    async def _seconds(self, context: RunContext[Any]) -> tuple[int, float]:
+        """How long the run may take, and how much of that is left. The seconds of the task at the root are those of the
+        whole tree, unless its calls wait for people."""
+        root, most = context.run, self._limits.seconds
+        async with self._database.as_user(context.scope) as conn:
+            if root.parent_run_id is not None:
+                root = await runs.get(conn, root.root_run_id) or root
+            of_task = AGENTS[root.agent].tasks[root.task].seconds
+            if of_task is None or root.approval is Approval.ASK:
+                seconds = min(most, of_task or most)
+                return seconds, seconds
+            gone = await runs.seconds_since_start(conn, root.id)
+        return min(most, of_task), min(most, of_task - gone)
 
     async def _second(self, context: RunContext[Any], outcome: Outcome) -> RunContext[Any] | None:
         """The run as a second model goes on with it; None where none does. The first has left it some of the work, or

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic import JsonValue
 
-from fieldmark.agents.extraction.offline.fields import YES_NO, amount, day, document_type, meant, plain, read_fields
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
+from fieldmark.grounding.labelled_fields import YES_NO, amount, day, document_type, meant, plain, read_fields
 from fieldmark.offline_model.messages import Block, Body, bare, call, items, text, thinking
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."

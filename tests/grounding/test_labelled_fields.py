@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fieldmark.agents.extraction.offline.fields import document_type, read_fields
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.grounding.labelled_fields import document_type, read_fields
 from receipt import RECEIPT, receipt, together
 
-SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
 
 def found(text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:

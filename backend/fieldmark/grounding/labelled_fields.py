@@ -1,4 +1,4 @@
-"""The fields that fixed rules read from a document's text: values beside a label.
+"""The fields that fixed rules read from a document's text: values beside a label. And the labels alone.
 
 A label is a phrase of the vocabulary, a name in the schema, or words before a colon.
 """
@@ -72,6 +72,12 @@ def document_type(text: str) -> tuple[str, float]:
     found = _TYPE.search(plain(text[:6000]))
     name = list(_TYPES.values())[found.lastindex - 1] if found and found.lastindex else "document"
     return name, 0.3 if not found else 0.9 if found.start() < 400 else 0.6
+
+
+def labels(text: str) -> set[str]:
+    """The words beside or above values, as `plain` spells them: by these a document of the same form is known again."""
+    found = (plain(label) for label, _, _, _ in _sightings(text, LABELS))
+    return {label for label in found if 2 <= len(label) <= 60}
 
 
 def amount(printed: str) -> float | None:

@@ -1,0 +1,115 @@
+"""What a run may do that nobody talks with: a schema, a prompt and an extraction for its own document, and a few
+refinements of what it has made itself. All that a person must be able to take back with one word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.db.pool import Connection
+from fieldmark.errors import Fenced
+from fieldmark.stores import auto_creations, prompts, schemas, tool_calls
+from fieldmark.stores.auto_creations import AutoCreationRow
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.errors import ToolFailed
+from fieldmark.tools.toolset import Tool, ToolInput
+
+REFINEMENTS: Final = 2
+
+MOST: Final = {
+    "create_schema": 1,
+    "create_prompt": 1,
+    "update_schema": REFINEMENTS,
+    "update_prompt": REFINEMENTS,
+    "run_extraction": 1 + REFINEMENTS,
+    "update_document": 1,
+}
+"""How often such a run may do what. What does not stand here and is no reading it may not do at all."""
+
+
+class _Both(NamedTuple):
+    args: ToolInput
+    prepared: Any
+
+
+def limited(tool: Tool[Any]) -> Tool[Any]:
+    """The tool as a run that nobody talks with may use it; any other run uses it as it is."""
+    if not tool.is_gated:
+        return tool
+
+    async def prepare(context: RunContext[DocumentDeps], args: ToolInput) -> _Both:
+        return _Both(args, args if tool.prepare is None else await tool.prepare(context, args))
+
+    async def run(conn: Connection, context: RunContext[DocumentDeps], given: _Both) -> Any:
+        await check(conn, context, tool.name, given.args)
+        return await tool.run(conn, context, given.prepared)
+
+    return replace(tool, prepare=prepare, run=run)
+
+
+async def check(conn: Connection, context: RunContext[DocumentDeps], tool: str, args: ToolInput) -> None:
+    """Raise ToolFailed for a call that is beyond what a run may do that nobody talks with."""
+    if context.deps.thread_id is not None:
+        return
+    if tool not in MOST:
+        raise _not_here("It makes a schema, a prompt and an extraction, and nothing else.")
+    row = await auto_creations.of_run(conn, context.run_id)
+    if row is None:
+        raise Fenced("The document is gone.")
+    done = Counter(await tool_calls.carried_out(conn, context.run_id))
+    if done[tool] >= MOST[tool]:
+        raise ToolFailed(
+            f"This run may call {tool} {MOST[tool]} times and has done so. End with what there is.",
+            "too_many_refinements",
+        )
+    match tool:
+        case "create_schema" if row.matched is not None:
+            raise ToolFailed(
+                "There is a schema for documents like this one: use that with run_extraction.",
+                "schema_exists",
+                {name: row.matched[name] for name in ("schema_id", "schema_revid", "prompt_revid")},
+            )
+        case "update_schema":
+            await _check_schema(conn, context, _named(args, "schema_revid") or row.schema_revid)
+        case "update_prompt":
+            await _check_prompt(conn, context, row, _named(args, "prompt_revid") or row.prompt_revid)
+        case "run_extraction":
+            await _check_prompt(conn, context, row, _named(args, "prompt_revid"), taken=True)
+        case "update_document":
+            asked = args.model_fields_set - {"document_id", "add_tags"}
+            if _named(args, "document_id") not in (None, context.deps.document_id) or asked:
+                raise _not_here("It may put tags on its own document, and change no other thing of it.")
+        case _:
+            pass
+
+
+async def _check_schema(conn: Connection, context: RunContext[DocumentDeps], revid: UUID | None) -> None:
+    if revid is not None and await schemas.made_by(conn, revid) != context.run_id:
+        raise _not_here("It changes only the schema that it has made.")
+
+
+async def _check_prompt(
+    conn: Connection,
+    context: RunContext[DocumentDeps],
+    row: AutoCreationRow,
+    revid: UUID | None,
+    *,
+    taken: bool = False,
+) -> None:
+    """`taken`: the prompt of the document that this one is like will do as well."""
+    if revid is None or (taken and row.matched is not None and str(revid) == row.matched["prompt_revid"]):
+        return
+    if await prompts.made_by(conn, revid) != context.run_id:
+        raise _not_here("It uses and changes only the prompt that it has made.")
+
+
+def _named(args: ToolInput, name: str) -> UUID | None:
+    value = getattr(args, name, None)
+    return value if isinstance(value, UUID) else None
+
+
+def _not_here(why: str) -> ToolFailed:
+    return ToolFailed(f"Nobody talks with this run, so it may not do this. {why}", "not_in_this_run")

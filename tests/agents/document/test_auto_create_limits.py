@@ -1,0 +1,157 @@
+"""What a run may do that nobody talks with, each limit beside what it does not hold back."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from desk import Desk
+from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
+from fieldmark.agents.document.limits import MOST
+from fieldmark.domain.changes import Preview
+from fieldmark.runs.lifecycle.context import run_context
+from fieldmark.stores import prompts, runs, schemas, tags
+from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.runs import Subject
+from fieldmark.tools.context import RunContext
+from talking import SCHEMA, Talk
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def alone(desk: Desk) -> RunContext[Any]:
+    """The context of such a run."""
+    async with desk.database.as_user(desk.scope) as conn:
+        run_id = await runs.add(
+            conn,
+            desk.scope,
+            id=uuid4(),
+            agent=DOCUMENT.name,
+            task=AUTO_CREATE.name,
+            task_input={},
+            subject=Subject(desk.document_id),
+        )
+        claimed = await runs.claim(conn, run_id)
+    assert claimed is not None
+    return run_context(desk.database, desk.scope, claimed)
+
+
+async def code(talk: Talk, context: RunContext[Any], name: str, /, **arguments: Any) -> str:
+    return (await talk.call(context, name, **arguments)).code
+
+
+def state(desk: Desk) -> dict[str, Any]:
+    return desk.sql("select schema_revid, prompt_revid, extraction_id from auto_creations")[0]
+
+
+def another(number: int) -> dict[str, Any]:
+    return {**SCHEMA, "description": f"Number {number}"}
+
+
+async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alone: RunContext[Any]) -> None:
+    assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
+    assert await code(talk, alone, "create_schema", name="Two", schema=SCHEMA) == "too_many_refinements"
+    assert await code(talk, alone, "create_prompt", name="One", content="Read.") == "prompt_created"
+    assert await code(talk, alone, "create_prompt", name="Two", content="Read.") == "too_many_refinements"
+    for number in (1, 2):
+        assert await code(talk, alone, "update_schema", schema=another(number)) == "schema_updated"
+        assert await code(talk, alone, "update_prompt", content=f"Read {number}.") == "prompt_updated"
+    assert await code(talk, alone, "update_schema", schema=another(3)) == "too_many_refinements"
+    assert await code(talk, alone, "update_prompt", content="Read 3.") == "too_many_refinements"
+    kept = state(talk.desk)
+    assert [row["id"] for row in talk.desk.sql("select id from schema_versions where number = 3")] == [
+        kept["schema_revid"]
+    ]
+    assert [row["id"] for row in talk.desk.sql("select id from prompt_versions where number = 3")] == [
+        kept["prompt_revid"]
+    ]
+
+
+async def test_what_was_refused_does_not_count(talk: Talk, alone: RunContext[Any]) -> None:
+    assert await code(talk, alone, "create_schema", name="One", schema={"type": "nothing"}) == "invalid_schema"
+    assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
+
+
+async def test_a_person_is_not_limited(talk: Talk) -> None:
+    turn = await talk.turn()
+    for name in ("One", "Two"):
+        assert await code(talk, turn, "create_schema", name=name, schema=SCHEMA) == "schema_created"
+    assert await code(talk, turn, "create_tag", name="paid") == "tag_created"
+
+
+async def mine(desk: Desk) -> tuple[UUID, UUID]:
+    """A schema and a prompt of a person."""
+    async with desk.database.as_user(desk.scope) as conn:
+        schema = await schemas.add(conn, desk.scope.org_id, "Mine", {"type": "object"})
+        return schema, await prompts.add(conn, desk.scope.org_id, PromptText("Mine", "Read."))
+
+
+async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunContext[Any]) -> None:
+    schema, prompt = map(str, await mine(talk.desk))
+    refused = "not_in_this_run"
+    assert await code(talk, alone, "update_schema", schema_revid=schema, schema=SCHEMA) == refused
+    assert await code(talk, alone, "update_prompt", prompt_revid=prompt, content="Other.") == refused
+    assert await code(talk, alone, "run_extraction", prompt_revid=prompt) == refused
+    assert talk.desk.sql("select max(number) as n from schema_versions") == [{"n": 1}]
+    assert talk.desk.sql("select max(number) as n from prompt_versions") == [{"n": 1}]
+    # (Nor what a chat has made.)
+    turn = await talk.turn()
+    made = await talk.call(turn, "create_schema", name="Ours", schema=SCHEMA)
+    assert isinstance(made.data, dict)
+    assert (
+        await code(talk, alone, "update_schema", schema_revid=made.data["schema_revid"], schema=another(1)) == refused
+    )
+
+
+async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext[Any]) -> None:
+    schema, prompt = map(str, await mine(talk.desk))
+    calls: dict[str, dict[str, Any]] = {
+        "delete_schema": {"schema_revid": schema},
+        "delete_prompt": {"prompt_revid": prompt},
+        "create_tag": {"name": "paid"},
+        "update_tag": {"tag": "paid", "name": "unpaid"},
+        "delete_tag": {"tag": "paid"},
+        "delete_document": {"document_id": str(talk.desk.document_id)},
+        "update_extraction_field": {"path": "total", "value": 1},
+    }
+    gated = {name for name, tool in DOCUMENT.toolset.tools.items() if tool.is_gated}
+    assert gated == calls.keys() | MOST.keys()
+    for name, arguments in calls.items():
+        assert await code(talk, alone, name, **arguments) == "not_in_this_run", name
+    assert talk.desk.sql("select count(*) as n from schemas where deleted_at is null") == [{"n": 1}]
+    assert talk.desk.sql("select count(*) as n from tags") == [{"n": 0}]
+
+
+async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone: RunContext[Any]) -> None:
+    async with talk.desk.database.as_user(talk.scope) as conn:
+        await tags.add(conn, talk.scope.org_id, "invoices", "#000000")
+    own = str(talk.desk.document_id)
+    assert await code(talk, alone, "update_document", name="b.txt") == "not_in_this_run"
+    assert await code(talk, alone, "update_document", remove_tags=["invoices"]) == "not_in_this_run"
+    assert await code(talk, alone, "update_document", document_id=str(uuid4()), add_tags=["x"]) == "not_in_this_run"
+    assert await code(talk, alone, "update_document", document_id=own, add_tags=["invoices"]) == "document_updated"
+    assert talk.desk.sql("select run_id from document_tags") == [{"run_id": alone.run_id}]
+
+
+async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContext[Any]) -> None:
+    schema, prompt = await mine(talk.desk)
+    matched = f'{{"schema_id": "{uuid4()}", "schema_revid": "{schema}", "prompt_revid": "{prompt}"}}'
+    talk.desk.sql(
+        "update auto_creations set schema_revid = %s, prompt_revid = %s, matched = %s::jsonb", schema, prompt, matched
+    )
+    refused = await talk.call(alone, "create_schema", name="One", schema=SCHEMA)
+    assert refused.code == "schema_exists" and isinstance(refused.data, dict)
+    assert refused.data["schema_revid"] == str(schema)
+    assert await code(talk, alone, "update_schema", schema=SCHEMA) == "not_in_this_run"
+    assert await code(talk, alone, "run_extraction", prompt_revid=str(prompt)) == "awaiting_runs"
+    assert talk.desk.sql("select prompt_revid, run_id from extractions where run_id is not null") == [
+        {"prompt_revid": prompt, "run_id": alone.run_id}
+    ]
+
+
+async def test_what_asks_a_person_shows_what_it_would_change(talk: Talk, alone: RunContext[Any]) -> None:
+    shown = await talk.preview(alone, "create_schema", name="One", schema=SCHEMA)
+    assert isinstance(shown, Preview) and shown.changes

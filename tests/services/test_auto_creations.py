@@ -1,0 +1,641 @@
+"""What an agent proposes by itself when a document is read: begun, ended, accepted or rejected, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from desk import sql
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.ids import new_id
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
+from fieldmark.errors import Conflict, NotFound, ProposedAlready
+from fieldmark.identity.scope import Scope
+from fieldmark.services import auto_creations, organisations
+from fieldmark.stores import auto_creations as rows
+from fieldmark.stores import documents, extractions, prompts, runs, schemas, tags, tool_calls
+from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.rows import DocumentRow, NewChild, NewPage
+from fieldmark.stores.runs import Subject
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: JsonObject = {"type": "object", "properties": {"total": {"type": "number"}}}
+INVOICE = "INVOICE\nInvoice number: {0}\nInvoice date: 2024-01-0{0}\nVendor: Acme\nSubtotal: {0}.00\nTotal: {0}.00\n"
+RECEIPT = "RECEIPT\nCashier: {0}\nReceipt number: {0}\nChange: 0.00\nTotal: {0}.00\nTime: 10:0{0}\n"
+HASH = "0" * 64
+
+
+@dataclass
+class Proposal:
+    """One document, and the run that was begun for it, as its worker holds it."""
+
+    house: House
+    document_id: UUID
+    run_id: UUID
+    token: int = 0
+    schema_revid: UUID | None = None
+    prompt_revid: UUID | None = None
+    extraction_id: UUID | None = None
+
+    @asynccontextmanager
+    async def call(self) -> AsyncGenerator[Connection]:
+        """A transaction in which the run's call writes."""
+        call_id = f"call-{uuid4()}"
+        async with self.house.acting() as conn:
+            await tool_calls.enter(
+                conn,
+                run_id=self.run_id,
+                fencing_token=self.token,
+                org_id=self.house.scope.org_id,
+                call_id=call_id,
+                tool="a",
+                arguments={},
+                arguments_hash=HASH,
+                status=CallStatus.ADMITTED,
+            )
+            assert await tool_calls.claim(
+                conn, run_id=self.run_id, fencing_token=self.token, call_id=call_id, tool="a", arguments_hash=HASH
+            )
+            yield conn
+
+    async def begin(self) -> Proposal:
+        async with self.house.acting() as conn:
+            claimed = await runs.claim(conn, self.run_id)
+        assert claimed is not None
+        self.token = claimed.fencing_token
+        return self
+
+    async def make(self, name: str = "Invoices") -> None:
+        """A schema and a prompt."""
+        async with self.call() as conn:
+            self.schema_revid = await schemas.add(conn, self.house.scope.org_id, name, SCHEMA)
+            head = await schemas.get_version(conn, self.schema_revid)
+            assert head is not None
+            text = PromptText(name, "Read it.", head.id)
+            self.prompt_revid = await prompts.add(conn, self.house.scope.org_id, text)
+            await rows.remember(conn, self.run_id, schema_revid=self.schema_revid, prompt_revid=self.prompt_revid)
+
+    async def extract(self, ends: RunStatus = RunStatus.COMPLETED) -> UUID:
+        """An extraction by the prompt, and the part of the run that reads it, which has ended."""
+        async with self.call() as conn:
+            made = await extractions.add(
+                conn,
+                org_id=self.house.scope.org_id,
+                document_id=self.document_id,
+                prompt_revid=self.prompt_revid,
+            )
+            child = await runs.add(
+                conn,
+                self.house.scope,
+                id=new_id(),
+                agent="extraction",
+                task="extract",
+                task_input={},
+                subject=Subject(self.document_id, made),
+                parent=(self.run_id, "call"),
+            )
+            await runs.finish(conn, child, ends, error="It broke." if ends is RunStatus.FAILED else None)
+            await rows.remember(conn, self.run_id, extraction_id=made)
+        self.extraction_id = made
+        return made
+
+    async def end(self, status: RunStatus = RunStatus.COMPLETED, error: str | None = None) -> None:
+        async with self.house.acting() as conn:
+            await runs.finish(conn, self.run_id, status, error=error)
+
+    async def decide(self, accepted: bool, scope: Scope | None = None) -> DocumentRow:
+        async with self.house.acting(scope) as conn:
+            return await auto_creations.decide(conn, self.document_id, accepted=accepted)
+
+    async def told(self) -> dict[str, Any]:
+        async with self.house.acting() as conn:
+            document = await documents.get(conn, self.document_id)
+        assert document is not None and document.auto_create is not None
+        return dict(document.auto_create)
+
+    async def proposed(self, name: str = "Invoices") -> Proposal:
+        await self.begin()
+        await self.make(name)
+        await self.extract()
+        await self.end()
+        assert (await self.told())["status"] == "proposed"
+        return self
+
+
+@dataclass
+class House:
+    """One organisation and who works in it."""
+
+    database: Database
+    owner_url: str
+    scope: Scope
+    make_user: Callable[[], Awaitable[Scope]]
+
+    def acting(self, scope: Scope | None = None) -> Any:
+        return self.database.as_user(scope or self.scope)
+
+    async def member(self, role: str = "member") -> Scope:
+        """Somebody else of this organisation."""
+        user = await self.make_user()
+        self.sql(
+            "insert into memberships (org_id, user_id, role) values (%s, %s, %s)", self.scope.org_id, user.user_id, role
+        )
+        return Scope(user.user_id, self.scope.org_id)
+
+    def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        return sql(self.owner_url, query, *parameters)
+
+    def count(self, table: str) -> int:
+        return self.sql(f"select count(*) as n from {table}")[0]["n"]
+
+    def left(self) -> dict[str, int]:
+        """How much there is of all that a run can make."""
+        tables = ("schemas", "schema_versions", "prompts", "prompt_versions", "extractions", "tags", "document_tags")
+        return {table: n for table in tables if (n := self.count(table))}
+
+    async def upload(self, text: str = INVOICE.format(1), auto_create: bool | None = True, **more: Any) -> UUID:
+        document_id = uuid4()
+        path = f"{self.scope.org_id}/{document_id}/a.txt"
+        async with self.acting(more.get("scope")) as conn:
+            await documents.add(
+                conn,
+                document_id=document_id,
+                org_id=self.scope.org_id,
+                filename="a.txt",
+                storage_path=path,
+                byte_size=1,
+                auto_create=auto_create,
+            )
+            page = NewPage(number=1, width=600, height=800, text=text, words=[], engine="text")
+            await documents.add_pages(conn, document_id, self.scope.org_id, [page])
+        return document_id
+
+    async def read(self, document_id: UUID, media_type: str = "text/plain", scope: Scope | None = None) -> DocumentRow:
+        async with self.acting(scope) as conn:
+            await documents.finish_reading(conn, document_id, media_type=media_type, page_count=1)
+            row = await documents.get(conn, document_id)
+        assert row is not None and row.status == "ready"
+        return row
+
+    async def document(self, text: str = INVOICE.format(1), **more: Any) -> Proposal:
+        """A document that was read, and the run that was begun with that."""
+        document_id = await self.upload(text, **more)
+        row = await self.read(document_id)
+        assert row.auto_create is not None and row.auto_create["status"] == "running", row.auto_create
+        return Proposal(self, document_id, UUID(str(row.auto_create["run_id"])))
+
+
+@pytest.fixture
+async def house(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> House:
+    return House(database, clone.owner_url, await make_user(), make_user)
+
+
+# Begun ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "setting", "begins"), [(True, False, True), (None, True, True), (False, True, False), (None, False, False)]
+)
+async def test_it_begins_when_the_document_is_read_if_that_or_the_organisation_asks_for_it(
+    house: House, wish: bool | None, setting: bool, begins: bool
+) -> None:
+    async with house.acting() as conn:
+        await organisations.update(conn, house.scope.org_id, {"auto_create": setting})
+    document_id = await house.upload(auto_create=wish)
+    assert house.count("runs") == 0
+    row = await house.read(document_id)
+    made = house.sql("select task, approval, background, document_id from runs")
+    assert made == begins * [
+        {"task": "auto_create", "approval": "auto", "background": True, "document_id": document_id}
+    ]
+    assert (row.auto_create is not None) == begins
+
+
+async def test_not_for_an_archive_but_for_what_is_in_it(house: House) -> None:
+    archive = await house.upload()
+    row = await house.read(archive, "application/zip")
+    assert row.auto_create is None
+    async with house.acting() as conn:
+        child = uuid4()
+        path = f"{house.scope.org_id}/{child}/b.txt"
+        await documents.add_children(conn, archive, house.scope.org_id, [NewChild(child, "b.txt", path, 1)])
+    assert (await house.read(child)).auto_create is not None
+
+
+async def test_the_runs_of_a_house_where_a_second_person_decides_ask(house: House) -> None:
+    async with house.acting() as conn:
+        await organisations.update(conn, house.scope.org_id, {"second_person": True})
+    await house.document()
+    assert house.sql("select approval from runs") == [{"approval": "ask"}]
+
+
+@pytest.mark.parametrize("role", ["viewer", None])
+async def test_who_may_not_start_runs_any_more_starts_none_and_the_document_is_ready(
+    house: House, role: str | None
+) -> None:
+    uploader = await house.member()
+    document_id = await house.upload(scope=uploader)
+    given = (uploader.user_id, uploader.org_id)
+    if role is None:
+        house.sql("delete from memberships where user_id = %s and org_id = %s", *given)
+    else:
+        house.sql("update memberships set role = %s where user_id = %s and org_id = %s", role, *given)
+    row = await house.read(document_id)  # (as whoever is there: nobody reads in the name of somebody who left)
+    assert row.auto_create is not None and row.auto_create["status"] == "failed"
+    assert "may not start runs" in str(row.auto_create["error"])
+    assert house.count("runs") == 0
+
+
+async def test_that_too_many_wait_is_told_and_the_document_is_ready(house: House) -> None:
+    document_id = await house.upload()
+    house.sql("insert into queue_limits (org_id, max_waiting_runs) values (%s, 0)", house.scope.org_id)
+    row = await house.read(document_id)
+    assert row.auto_create is not None and row.auto_create["status"] == "failed"
+    assert row.auto_create["error"]
+    assert house.count("runs") == 0
+
+
+async def start(house: House, document_id: UUID, scope: Scope | None = None) -> UUID:
+    scope = scope or house.scope
+    async with house.acting(scope) as conn:
+        return await runs.add(
+            conn,
+            scope,
+            id=new_id(),
+            agent="document",
+            task="auto_create",
+            task_input={},
+            subject=Subject(document_id),
+        )
+
+
+async def test_one_at_a_time_and_none_where_something_is_proposed_or_accepted(house: House) -> None:
+    it = await house.document()
+    with pytest.raises(ProposedAlready):
+        await start(house, it.document_id)
+    await it.begin()
+    await it.end(RunStatus.FAILED, "It broke.")
+    assert (await it.told())["status"] == "failed"
+    it.run_id = await start(house, it.document_id)
+    assert (await it.told())["run_id"] == str(it.run_id)
+    await it.proposed()
+    with pytest.raises(ProposedAlready):
+        await start(house, it.document_id)
+    await it.decide(True)
+    with pytest.raises(ProposedAlready):
+        await start(house, it.document_id)
+
+
+# Ended ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_it_made_is_proposed_until_somebody_accepts_it(house: House) -> None:
+    it = await (await house.document()).proposed()
+    told = await it.told()
+    assert (told["schema_revid"], told["prompt_revid"], told["extraction_id"], told["error"]) == (
+        *map(str, (it.schema_revid, it.prompt_revid, it.extraction_id)),
+        None,
+    )
+    assert await marks(it) == (True, True, True)
+    await it.decide(True, await house.member())
+    assert (await it.told())["status"] == "accepted"
+    assert await marks(it) == (False, False, False)
+    assert house.left() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
+
+
+async def marks(it: Proposal) -> tuple[bool, bool, bool]:
+    assert it.schema_revid and it.prompt_revid and it.extraction_id
+    async with it.house.acting() as conn:
+        schema = await schemas.get_version(conn, it.schema_revid)
+        prompt = await prompts.get_version(conn, it.prompt_revid)
+        extraction = await extractions.get(conn, it.extraction_id)
+        (listed,) = await extractions.list_extractions(conn, it.house.scope.org_id, document_id=it.document_id, limit=9)
+    assert schema and prompt and extraction and extraction.proposed == listed.proposed
+    return schema.is_proposed, prompt.is_proposed, extraction.proposed
+
+
+async def test_what_somebody_starts_with_it_is_not_proposed(house: House) -> None:
+    it = await (await house.document()).proposed()
+    async with house.acting() as conn:
+        await extractions.add(conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid)
+        listed = await extractions.list_extractions(conn, house.scope.org_id, document_id=it.document_id, limit=9)
+    assert [one.proposed for one in listed] == [False, True]
+
+
+async def test_only_the_extraction_that_it_ended_with_is_left(house: House) -> None:
+    it = await (await house.document()).begin()
+    await it.make()
+    await it.extract()
+    last = await it.extract()
+    await it.end()
+    assert [one["id"] for one in house.sql("select id from extractions")] == [last]
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled", "abandoned", "nothing extracted", "a part failed"])
+async def test_a_run_that_comes_to_nothing_leaves_nothing(house: House, how: str) -> None:
+    it = await (await house.document()).begin()
+    await it.make()
+    async with it.call() as conn:
+        tag = await tags.add(conn, house.scope.org_id, "new", "#000000")
+        await tags.set_of_document(conn, it.document_id, add=[tag], remove=[])
+    if how != "nothing extracted":
+        await it.extract(RunStatus.FAILED if how == "a part failed" else RunStatus.COMPLETED)
+    if how == "cancelled":
+        async with house.acting() as conn:
+            await runs.cancel(conn, it.run_id, "Cancelled.")
+    elif how == "abandoned":
+        async with house.database.as_service() as conn:
+            await runs.fail(conn, it.run_id, "It could not be brought to its end.", RunError.ABANDONED)
+    else:
+        await it.end(RunStatus.FAILED if how == "failed" else RunStatus.COMPLETED, "Out." if how == "failed" else None)
+    told = await it.told()
+    assert told["status"] == "failed"
+    assert told["error"]
+    assert house.left() == {}
+
+
+async def test_a_document_that_goes_before_anybody_has_decided_takes_it_along(house: House) -> None:
+    it = await (await house.document()).proposed()
+    running = await (await house.document(INVOICE.format(2))).begin()
+    await running.make("Others")
+    async with house.acting() as conn:
+        await documents.remove(conn, it.document_id)
+        await documents.remove(conn, running.document_id)
+    assert house.left() == {}
+
+
+async def test_a_document_that_goes_afterwards_leaves_what_was_accepted(house: House) -> None:
+    it = await (await house.document()).proposed()
+    await it.decide(True)
+    async with house.acting() as conn:
+        await documents.remove(conn, it.document_id)
+    assert house.left() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1}
+
+
+# Decided --------------------------------------------------------------------------------------------------------------
+
+
+async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House) -> None:
+    async with house.acting() as conn:
+        await schemas.add(conn, house.scope.org_id, "Mine", SCHEMA)
+        old = await tags.add(conn, house.scope.org_id, "old", "#000000")
+    it = await (await house.document()).proposed()
+    other = await (await house.document(RECEIPT.format(1))).proposed("Receipts")
+    async with house.acting() as conn:
+        await tags.set_of_document(conn, other.document_id, add=[old], remove=[])
+    before = house.left()
+    await it.decide(False)
+    told = await it.told()
+    assert (told["status"], told["schema_revid"], told["prompt_revid"], told["extraction_id"]) == (
+        *("rejected", None, None, None),
+    )
+    gone = {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
+    assert house.left() == {table: n - gone.get(table, 0) for table, n in before.items()}
+    assert await marks(other) == (True, True, True)
+    names = {row["name"] for row in house.sql("select name from schemas where deleted_at is null")}
+    assert names == {"Mine", "Receipts"}
+
+
+async def test_a_tag_of_somebody_else_stays_and_goes_from_the_document(house: House) -> None:
+    async with house.acting() as conn:
+        old = await tags.add(conn, house.scope.org_id, "old", "#000000")
+        both = await tags.add(conn, house.scope.org_id, "both", "#000000")
+    it = await (await house.document()).begin()
+    await it.make()
+    async with it.call() as conn:
+        new = await tags.add(conn, house.scope.org_id, "new", "#000000")
+        kept = await tags.add(conn, house.scope.org_id, "kept", "#000000")
+        await tags.set_of_document(conn, it.document_id, add=[old, both, new, kept], remove=[])
+    await it.extract()
+    await it.end()
+    other = await house.upload(auto_create=False)
+    async with house.acting() as conn:
+        await tags.set_of_document(conn, it.document_id, add=[both], remove=[])  # a person, too
+        await tags.set_of_document(conn, other, add=[kept], remove=[])
+    await it.decide(False)
+    named = {row["name"] for row in house.sql("select name from tags where deleted_at is null")}
+    assert named == {"old", "both", "kept"}
+    put = house.sql("select document_id, tag_id from document_tags")
+    assert {(row["document_id"], row["tag_id"]) for row in put} == {(it.document_id, both), (other, kept)}
+
+
+async def test_a_tag_that_a_person_has_changed_is_theirs(house: House) -> None:
+    it = await (await house.document()).begin()
+    await it.make()
+    async with it.call() as conn:
+        tag = await tags.add(conn, house.scope.org_id, "new", "#000000")
+        await tags.update(conn, tag, name="newer", colour=None)
+    await it.extract()
+    await it.end()
+    async with house.acting() as conn:
+        await tags.update(conn, tag, name=None, colour="#ffffff")
+    await it.decide(False)
+    assert [row["name"] for row in house.sql("select name from tags")] == ["newer"]
+
+
+async def test_a_schema_and_a_prompt_that_a_person_has_changed_stay_in_sight(house: House) -> None:
+    it = await (await house.document()).proposed()
+    assert it.schema_revid and it.prompt_revid
+    async with house.acting() as conn:
+        schema = await schemas.get_version(conn, it.schema_revid)
+        prompt = await prompts.get_version(conn, it.prompt_revid)
+        assert schema and prompt
+        await schemas.update(conn, schema.id, name="Mine now", schema=None, revid=None)
+        await prompts.update(conn, prompt.id, PromptText("Mine now", "Look.", schema.id), revid=None)
+    await it.decide(False)
+    async with house.acting() as conn:
+        changed, words = await schemas.get(conn, schema.id), await prompts.get(conn, prompt.id)
+    assert changed and words
+    assert (changed.name, changed.is_deleted, changed.is_proposed) == ("Mine now", False, False)
+    assert (words.name, words.is_deleted, words.is_proposed) == ("Mine now", False, False)
+    assert house.count("extractions") == 0
+
+
+async def test_what_a_person_made_with_it_can_be_used_as_before(house: House) -> None:
+    it = await (await house.document()).proposed()
+    assert it.schema_revid
+    async with house.acting() as conn:
+        schema = await schemas.get_version(conn, it.schema_revid)
+        assert schema
+        mine = await prompts.add(conn, house.scope.org_id, PromptText("Mine", "Look.", schema.id))
+        other = await house.upload(auto_create=False)
+        made = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, schema_revid=it.schema_revid)
+    await it.decide(False)
+    async with house.acting() as conn:
+        hidden = await schemas.get(conn, schema.id)
+        assert hidden and hidden.is_deleted  # in no list, and for nothing new
+        assert await prompts.get_version(conn, it.prompt_revid or uuid4()) is None
+        kept = await extractions.get(conn, made)
+        assert kept and kept.schema == SCHEMA
+        again = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, prompt_revid=mine)
+        assert (await extractions.get(conn, again)).schema == SCHEMA  # type: ignore[union-attr]
+
+
+async def test_an_extraction_in_which_a_person_has_set_a_value_stays_with_its_schema(house: House) -> None:
+    it = await (await house.document()).proposed()
+    assert it.extraction_id
+    async with house.acting() as conn:
+        await extractions.update_field(conn, it.extraction_id, ["total"], 12.5, {}, {})
+    await it.decide(False)
+    async with house.acting() as conn:
+        kept = await extractions.get(conn, it.extraction_id)
+    assert kept and kept.extracted_fields == {"total": 12.5} and kept.schema == SCHEMA and not kept.proposed
+    assert house.sql("select deleted_at is null as seen from schemas") == [{"seen": False}]
+
+
+async def test_the_same_word_again_changes_nothing_and_another_is_refused(house: House) -> None:
+    it = await (await house.document()).proposed()
+    await it.decide(True)
+    decided = house.sql("select decided_by, decided_at from auto_creations")
+    await it.decide(True)
+    assert house.sql("select decided_by, decided_at from auto_creations") == decided
+    with pytest.raises(Conflict):
+        await it.decide(False)
+    assert house.count("schemas") == 1
+
+
+async def test_nothing_is_decided_before_the_run_has_ended(house: House) -> None:
+    it = await (await house.document()).begin()
+    await it.make()
+    for accepted in (True, False):
+        with pytest.raises(Conflict):
+            await it.decide(accepted)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_neither_a_viewer_nor_a_stranger_decides(house: House, accepted: bool) -> None:
+    it = await (await house.document()).proposed()
+    for scope in (await house.member("viewer"), await house.make_user()):
+        with pytest.raises(NotFound):
+            await it.decide(accepted, scope)
+    assert (await it.told())["status"] == "proposed"
+    await it.decide(accepted, await house.member())
+
+
+# Known again ----------------------------------------------------------------------------------------------------------
+
+
+async def recognised(it: Proposal) -> rows.AutoCreationRow:
+    await it.begin()
+    async with it.house.acting() as conn:
+        return await auto_creations.recognise(conn, it.house.scope, it.run_id, it.document_id)
+
+
+async def first(house: House, text: str = INVOICE.format(1), name: str = "Invoices") -> Proposal:
+    """A document that was looked at, with what is proposed for it."""
+    it = await house.document(text)
+    assert (await recognised(it)).matched is None
+    await it.make(name)
+    await it.extract()
+    await it.end()
+    return it
+
+
+async def test_a_document_of_the_same_form_is_known_again(house: House) -> None:
+    earlier = await first(house)
+    row = await recognised(await house.document(INVOICE.format(2)))
+    assert row.matched is not None
+    assert row.matched["document_id"] == str(earlier.document_id)
+    assert (row.schema_revid, row.prompt_revid) == (earlier.schema_revid, earlier.prompt_revid)
+    assert row.kind == "invoice" and "5 of 5" in str(row.matched["why"])
+    # Which stays so when the run is begun again.
+    assert earlier.schema_revid
+    await earlier.decide(False)
+    async with house.acting() as conn:
+        assert (await auto_creations.recognise(conn, house.scope, row.run_id, row.document_id)).matched == row.matched
+
+
+async def test_by_the_latest_versions_of_what_it_has(house: House) -> None:
+    earlier = await first(house)
+    assert earlier.schema_revid
+    async with house.acting() as conn:
+        schema = await schemas.get_version(conn, earlier.schema_revid)
+        assert schema
+        newer = await schemas.update(conn, schema.id, name="Better", schema=None, revid=None)
+    row = await recognised(await house.document(INVOICE.format(2)))
+    assert row.schema_revid == newer != earlier.schema_revid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RECEIPT.format(2),
+        "INVOICE\nInvoice number: 2\nOrder: 9\nPage: 1\nCustomer: Ann\nTotal: 2.00\nIBAN: DE1\n",
+        "INVOICE\nTotal: 2.00\n",
+    ],
+)
+async def test_a_document_of_another_form_is_not(house: House, text: str) -> None:
+    await first(house)
+    assert (await recognised(await house.document(text))).matched is None
+
+
+async def test_what_was_rejected_or_deleted_or_another_organisations_is_lent_to_nobody(house: House) -> None:
+    rejected = await first(house)
+    await rejected.decide(False)
+    deleted = await first(house, INVOICE.format(2))
+    async with house.acting() as conn:
+        schema = await schemas.get_version(conn, deleted.schema_revid or uuid4())
+        assert schema
+        await schemas.remove(conn, schema.id)
+    neighbours = House(house.database, house.owner_url, await house.make_user(), house.make_user)
+    await first(neighbours, INVOICE.format(3))
+    assert (await recognised(await house.document(INVOICE.format(4)))).matched is None
+
+
+async def test_without_the_prompt_where_that_is_gone(house: House) -> None:
+    earlier = await first(house)
+    async with house.acting() as conn:
+        prompt = await prompts.get_version(conn, earlier.prompt_revid or uuid4())
+        assert prompt
+        await prompts.remove(conn, prompt.id)
+    row = await recognised(await house.document(INVOICE.format(2)))
+    assert row.matched is not None and row.matched["prompt_revid"] is None
+    assert (row.schema_revid, row.prompt_revid) == (earlier.schema_revid, None)
+
+
+async def test_what_was_accepted_comes_before_what_is_more_alike(house: House) -> None:
+    accepted = await first(house, INVOICE.format(1) + "IBAN: DE1\n")
+    await accepted.decide(True)
+    proposed = await house.document(INVOICE.format(2))
+    await recognised(proposed)
+    await proposed.make("Others")
+    await proposed.extract()
+    await proposed.end()
+    row = await recognised(await house.document(INVOICE.format(3)))
+    assert row.matched is not None and row.matched["document_id"] == str(accepted.document_id)
+
+
+async def test_rejecting_what_was_matched_leaves_the_schema_that_it_took(house: House) -> None:
+    earlier = await first(house)
+    await earlier.decide(True)
+    later = await house.document(INVOICE.format(2))
+    row = await recognised(later)
+    later.prompt_revid = row.prompt_revid
+    await later.extract()
+    await later.end()
+    assert (await later.told())["status"] == "proposed"
+    await later.decide(False)
+    assert house.left() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
+    assert house.sql("select deleted_at is null as seen from schemas") == [{"seen": True}]
+
+
+async def test_rejecting_the_first_of_two_leaves_the_other_what_it_has_taken(house: House) -> None:
+    earlier = await first(house)
+    later = await house.document(INVOICE.format(2))
+    later.prompt_revid = (await recognised(later)).prompt_revid
+    await later.extract()
+    await later.end()
+    await earlier.decide(False)
+    told = await later.told()
+    assert told["status"] == "proposed" and told["schema_revid"] and told["prompt_revid"]
+    await later.decide(True)
+    async with house.acting() as conn:
+        kept = await extractions.get(conn, later.extraction_id or uuid4())
+    assert kept and kept.schema == SCHEMA
