@@ -34,8 +34,16 @@ _COLUMNS = (
     "storage_path, unlocked_path, content_sha256, (select first.id from public.documents as first "
     "where first.org_id = documents.org_id and first.content_sha256 = documents.content_sha256 "
     "and (first.created_at, first.id) < (documents.created_at, documents.id) "
-    "order by first.created_at, first.id limit 1) as duplicate_of"
+    "order by first.created_at, first.id limit 1) as duplicate_of, (select coalesce(jsonb_agg(jsonb_build_object("
+    "'id', t.id, 'name', t.name, 'colour', t.colour) order by lower(t.name), t.id), '[]') "
+    "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
+    "where has.document_id = documents.id and t.deleted_at is null) as tags"
 )
+# In the order of their documents, which an index has.
+_TAGGED: LiteralString = """public.documents join (
+    select document_id, document_created_at as tagged_at from public.document_tags
+    where tag_id = (select t.id from public.tags as t where t.id = %(tag_id)s and t.deleted_at is null)
+  ) as tagged on tagged.document_id = documents.id"""
 
 
 async def add(
@@ -165,14 +173,16 @@ async def list_documents(
     }
     where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
     parameters: dict[str, Any] = {"org": org_id, "limit": limit, **asdict(wanted)}
+    table: LiteralString = "public.documents" if wanted.tag_id is None else _TAGGED
+    place: LiteralString = "created_at, id" if wanted.tag_id is None else "tagged_at, document_id"
     if behind is not None:
-        where.append("(created_at, id) < (%(created_at)s, %(id)s)")
+        where.append(f"({place}) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
+    order = place.replace(",", " desc,")
     cursor = await cursor_of(
         conn,
         DocumentRow,
-        f"select {_COLUMNS} from public.documents where {' and '.join(where)} "
-        "order by created_at desc, id desc limit %(limit)s",
+        f"select {_COLUMNS} from {table} where {' and '.join(where)} order by {order} desc limit %(limit)s",
         parameters,
     )
     return await cursor.fetchall()
