@@ -66,6 +66,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
             "error_code": None,
             "parent_document_id": None,
             "duplicate_of": None,
+            "tags": [],
             "created_at": "",
         }
         document_id = await served.read(UUID(uploaded["id"]))
