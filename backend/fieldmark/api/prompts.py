@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.api.shapes import (
+    STORABLE,
     Before,
     BeforeVersion,
     IfMatchRevid,
@@ -27,8 +28,10 @@ from fieldmark.stores.rows import PromptRow
 
 router = APIRouter(prefix="/api/prompts", tags=["prompts"])
 
-Content = Annotated[str, Field(min_length=1, max_length=20_000, description="What to look for, in words.")]
-Model = Annotated[str, Field(min_length=1, max_length=200, description="The model that is asked.")]
+Content = Annotated[
+    str, Field(min_length=1, max_length=20_000, pattern=STORABLE, description="What to look for, in words.")
+]
+Model = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE, description="The model that is asked.")]
 TagIds = Annotated[list[UUID], Field(max_length=50, description="The tags of the documents that it is meant for.")]
 
 
