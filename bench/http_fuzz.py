@@ -56,9 +56,11 @@ from fieldmark.errors import NotFound
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runtime import Runtime
+from fieldmark.services import prompts, schemas, tags
 from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
 from fieldmark.stores import runs
+from fieldmark.stores.prompts import PromptText
 from furnished import TEXT, a_desk
 
 AT_ONCE = 10
@@ -103,6 +105,8 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "update_organisation": TOO_MUCH,
     "create_invitation": TOO_MUCH,
     "accept_invitation": TOO_MUCH,
+    **dict.fromkeys(("create_schema", "update_schema"), ("The schema ", *TOO_MUCH)),
+    **dict.fromkeys(("create_prompt", "update_prompt", "create_tag", "update_tag", "update_document"), TOO_MUCH),
     "create_key": ("would have expired already", *TOO_MUCH),
     "export_extraction": ("Nothing stands at", "is no list", "has no list", "There is no list", "as CSV"),
 }
@@ -145,6 +149,7 @@ class Known:
     ended_runs: list[str] = field(default_factory=list)
     waiting: list[tuple[str, str]] = field(default_factory=list)
     proposals: list[tuple[str, str]] = field(default_factory=list)
+    kept: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
 
 
 class House:
@@ -257,7 +262,27 @@ class House:
         known.documents.append(str(desk.document_id))
         known.extractions += [str(extraction_id), str(extraction_id), str(waits)]
         known.ended_runs.append(str(context.run_id))
-        for pool in (known.documents, known.extractions, known.ended_runs, known.waiting, known.proposals):
+        number = uuid4().hex
+        async with database.as_user(self._scope) as conn:
+            schema = await schemas.create(conn, self._scope, f"Schema {number}", {"type": "object"})
+            prompt = await prompts.create(conn, self._scope, PromptText(f"Prompt {number}", "Read.", schema.id))
+            tag = await tags.create(conn, self._scope, f"Tag {number}")
+        for name, one in (
+            ("schema_id", schema.id),
+            ("schema_revid", schema.schema_revid),
+            ("prompt_id", prompt.id),
+            ("prompt_revid", prompt.prompt_revid),
+            ("tag_id", tag.id),
+        ):
+            known.kept[name].append(str(one))
+        for pool in (
+            *known.kept.values(),
+            known.documents,
+            known.extractions,
+            known.ended_runs,
+            known.waiting,
+            known.proposals,
+        ):
             del pool[:-12]
 
 
@@ -333,6 +358,7 @@ class Draw:
                 "document_id": lambda: pick(known.documents),
                 "extraction_id": lambda: pick(known.extractions),
                 "run_id": lambda: pick(known.ended_runs),
+                **{name: functools.partial(pick, ids) for name, ids in known.kept.items()},
             }
             for key in given.keys() & pools.keys():
                 given[key] = pools[key]()
@@ -362,6 +388,13 @@ class Draw:
                 body["document_id"] = pick(known.documents)
             if body.get("extraction_id") is not None:
                 body["extraction_id"] = pick(known.extractions)
+        elif name in ("create_prompt", "update_prompt"):
+            if body.get("schema_id") is not None:
+                body["schema_id"] = pick(known.kept["schema_id"])
+            if body.get("tag_ids"):
+                body["tag_ids"] = [pick(known.kept["tag_id"])]
+        elif name == "update_document" and body.get("tags"):
+            body["tags"] = [pick(known.kept["tag_id"])]
         elif name == "decide_call" and known.waiting and body.get("approvals"):
             body["run_id"], body["approvals"][0]["call_id"] = pick(known.waiting)
         elif name == "decide_proposals" and known.proposals:

@@ -35,8 +35,8 @@ begin
   end if;
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
-    'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'runs:read', 'runs:write',
-    'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
+    'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
+    'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
   if found then
     raise exception 'There is no scope %.', coalesce(left(v_unknown, 50), 'null') using errcode = 'PT422';

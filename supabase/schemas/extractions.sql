@@ -128,7 +128,11 @@ end $$;
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select (select count(*) from public.latest_prompts where schema_id = p_schema_id and deleted_at is null),
+  -- (Beginning with the versions that name it, and not with every prompt's latest.)
+  select (select count(*) from public.prompt_versions as v
+      where v.schema_id = p_schema_id
+        and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
+        and exists (select from public.prompts as p where p.id = v.prompt_id and p.deleted_at is null)),
     (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
       where v.schema_id = p_schema_id)
 $$;

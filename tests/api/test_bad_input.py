@@ -62,6 +62,9 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
         revoked, expired, used = [await key_of(served.http) for _ in range(3)]
         theirs = await key_of(stranger)
         invitation = await invited(served.http, org)
+        schema = (await served.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
+        prompt = (await served.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
+        tag = (await served.http.post("/api/tags", json={"name": "t"})).json()
         await served.http.delete(f"/api/keys/{revoked['id']}")
         await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
         async with (
@@ -79,6 +82,11 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
                 "invitation_id": invitation["id"],
                 "key_id": used["id"],
                 "number": "1",
+                "schema_id": schema["id"],
+                "schema_revid": schema["schema_revid"],
+                "prompt_id": prompt["id"],
+                "prompt_revid": prompt["prompt_revid"],
+                "tag_id": tag["id"],
             }
             before = everything(clone)
             asked = 0

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 SHAPE = [
     *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
-    *("parent_document_id", "duplicate_of", "created_at", "auto_create"),
+    *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create"),
 ]
 
 
@@ -66,6 +66,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
             "error_code": None,
             "parent_document_id": None,
             "duplicate_of": None,
+            "tags": [],
             "created_at": "",
         }
         document_id = await served.read(UUID(uploaded["id"]))

@@ -147,6 +147,8 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
         "document_id",
         "extraction_id",
         "schema",
+        "schema_revid",
+        "prompt_revid",
         "instructions",
         "approval",
         "auto_approved_tools",

@@ -13,7 +13,10 @@ import pytest
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import documents, extractions, runs, threads, tool_calls
+from fieldmark.stores import documents, extractions, prompts, runs, schemas, tags, threads, tool_calls
+from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.extractions import ExtractionFilter
+from fieldmark.stores.prompts import PromptText
 from fieldmark.stores.rows import Position
 from fieldmark.stores.runs import RunPage, Subject
 
@@ -27,7 +30,9 @@ _ROWS = f"""
 set session_replication_role = replica;
 create temporary table one as
   select o.id as org_id, m.user_id, n, private.new_id() as document_id, private.new_id() as extraction_id,
-    private.new_id() as run_id, private.new_id() as thread_id, now() - n * interval '1 minute' as at
+    private.new_id() as run_id, private.new_id() as thread_id, private.new_id() as schema_id,
+    private.new_id() as prompt_id, private.new_id() as tag_id, private.new_id() as revid,
+    now() - n * interval '1 minute' as at
   from organisations as o join memberships as m on m.org_id = o.id cross join generate_series(1, {EACH}) as n;
 insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size, status,
     page_count)
@@ -35,10 +40,23 @@ insert into documents (id, org_id, created_by, created_at, filename, storage_pat
     'ready', 1 from one;
 insert into document_pages (document_id, org_id, number, width, height, text, words, engine)
   select document_id, org_id, 1, 1, 1, 'Total', '[["Total", 0, 0, 1, 1]]', 'text' from one;
-insert into extractions (id, org_id, document_id, created_by, created_at, extracted_fields, status, locks)
+insert into schemas (id, org_id, created_by, created_at, name)
+  select schema_id, org_id, user_id, at, 'Schema ' || n from one;
+insert into schema_versions (id, org_id, schema_id, number, name, schema)
+  select revid, org_id, schema_id, 1, 'Schema ' || n, '{{}}' from one;
+insert into prompts (id, org_id, created_by, created_at, name)
+  select prompt_id, org_id, user_id, at, 'Prompt ' || n from one;
+insert into prompt_versions (id, org_id, prompt_id, number, name, content, schema_id)
+  select revid, org_id, prompt_id, 1, 'Prompt ' || n, 'Read.', schema_id from one;
+insert into tags (id, org_id, created_by, created_at, name) select tag_id, org_id, user_id, at, 'Tag ' || n from one;
+insert into document_tags (org_id, document_id, tag_id, document_created_at)
+  select a.org_id, a.document_id, b.tag_id, a.at
+  from one as a join one as b on b.org_id = a.org_id and b.n in (a.n, 40);
+insert into extractions (id, org_id, document_id, created_by, created_at, extracted_fields, status, locks, schema,
+    schema_revid, prompt_revid)
   select extraction_id, org_id, document_id, user_id, at, '{{"a": 1}}',
     case when n % 2 = 0 then 'completed' else 'in_progress' end,
-    (case when n % 40 = 0 then '{{"a": {{}}}}' else '{{}}' end)::jsonb from one;
+    (case when n % 40 = 0 then '{{"a": {{}}}}' else '{{}}' end)::jsonb, '{{}}', revid, revid from one;
 insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor)
   select org_id, extraction_id, 1, '{{a}}', 'k', '1', 'agent' from one;
 insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
@@ -63,6 +81,12 @@ analyze;
 LARGE = {
     "documents",
     "document_pages",
+    "document_tags",
+    "schemas",
+    "schema_versions",
+    "prompts",
+    "prompt_versions",
+    "tags",
     "extractions",
     "extraction_journal",
     "extraction_proposals",
@@ -81,6 +105,8 @@ class Filled:
         self.database, self.scope, self.last = database, scope, last
         self.document, self.extraction = ids["document_id"], ids["extraction_id"]
         self.run, self.thread = ids["run_id"], ids["thread_id"]
+        self.schema, self.prompt, self.tag = ids["schema_id"], ids["prompt_id"], ids["tag_id"]
+        self.revid = ids["revid"]
 
 
 @pytest.fixture
@@ -90,12 +116,13 @@ async def filled(database: Database, clone: Any, make_user: Callable[[], Awaitab
     with psycopg.connect(clone.owner_url, autocommit=True) as owner:
         owner.execute(_ROWS.encode())
         row = owner.execute(
-            "select document_id, extraction_id, run_id, thread_id, at from one where org_id = %s and n = 40",
+            """select document_id, extraction_id, run_id, thread_id, schema_id, prompt_id, tag_id, revid, at
+               from one where org_id = %s and n = 40""",
             [scope.org_id],
         ).fetchone()
     assert row is not None
-    names = ("document_id", "extraction_id", "run_id", "thread_id")
-    return Filled(database, scope, dict(zip(names, row[:4], strict=True)), row[4])
+    names = ("document_id", "extraction_id", "run_id", "thread_id", "schema_id", "prompt_id", "tag_id", "revid")
+    return Filled(database, scope, dict(zip(names, row[:8], strict=True)), row[8])
 
 
 Statement = Callable[[Connection, Filled], Awaitable[Any]]
@@ -104,6 +131,9 @@ STATEMENTS: dict[str, Statement] = {
     "documents.get": lambda c, f: documents.get(c, f.document),
     "documents.names": lambda c, f: documents.names(c, [f.document]),
     "documents.list": lambda c, f: documents.list_documents(c, f.scope.org_id, limit=20),
+    "documents.list of a tag": lambda c, f: documents.list_documents(
+        c, f.scope.org_id, limit=20, wanted=DocumentFilter(tag_id=f.tag)
+    ),
     "documents.pages": lambda c, f: documents.pages(c, f.document),
     "documents.words": lambda c, f: documents.words(c, f.document),
     "documents.page": lambda c, f: documents.page(c, f.document, 1),
@@ -117,6 +147,40 @@ STATEMENTS: dict[str, Statement] = {
     "extractions.list of a document": lambda c, f: extractions.list_extractions(
         c, f.scope.org_id, document_id=f.document, limit=20
     ),
+    "extractions.list of a schema": lambda c, f: extractions.list_extractions(
+        c, f.scope.org_id, document_id=None, limit=20, wanted=ExtractionFilter(schema_id=f.schema)
+    ),
+    "extractions.list of a prompt": lambda c, f: extractions.list_extractions(
+        c, f.scope.org_id, document_id=None, limit=20, wanted=ExtractionFilter(prompt_id=f.prompt)
+    ),
+    "schemas.get": lambda c, f: schemas.get(c, f.schema),
+    "schemas.get_version": lambda c, f: schemas.get_version(c, f.revid),
+    "schemas.by_name": lambda c, f: schemas.by_name(c, f.scope.org_id, "SCHEMA 40"),
+    "schemas.versions": lambda c, f: schemas.versions(c, f.schema, limit=20),
+    "schemas.list": lambda c, f: schemas.list_schemas(c, f.scope.org_id, name=None, limit=20, behind=None),
+    "schemas.list of a name": lambda c, f: schemas.list_schemas(c, f.scope.org_id, name="40", limit=20, behind=None),
+    "schemas.add": lambda c, f: schemas.add(c, f.scope.org_id, "New", {}),
+    "schemas.update": lambda c, f: schemas.update(c, f.schema, name="New", schema=None, revid=None),
+    "schemas.remove": lambda c, f: schemas.remove(c, f.schema),
+    "prompts.get": lambda c, f: prompts.get(c, f.prompt),
+    "prompts.get_version": lambda c, f: prompts.get_version(c, f.revid),
+    "prompts.by_name": lambda c, f: prompts.by_name(c, f.scope.org_id, "PROMPT 40"),
+    "prompts.versions": lambda c, f: prompts.versions(c, f.prompt, limit=20),
+    "prompts.list": lambda c, f: prompts.list_prompts(
+        c, f.scope.org_id, name=None, schema_id=None, tag_id=None, limit=20, behind=None
+    ),
+    "prompts.list of a schema and a tag": lambda c, f: prompts.list_prompts(
+        c, f.scope.org_id, name="40", schema_id=f.schema, tag_id=f.tag, limit=20, behind=None
+    ),
+    "prompts.update": lambda c, f: prompts.update(c, f.prompt, PromptText("New", "Read.", f.schema), revid=None),
+    "prompts.remove": lambda c, f: prompts.remove(c, f.prompt),
+    "tags.get": lambda c, f: tags.get(c, f.tag),
+    "tags.by_name": lambda c, f: tags.by_name(c, f.scope.org_id, "TAG 40"),
+    "tags.list": lambda c, f: tags.list_tags(c, f.scope.org_id, name=None, limit=20, behind=None),
+    "tags.update": lambda c, f: tags.update(c, f.tag, name="New", colour=None),
+    "tags.remove": lambda c, f: tags.remove(c, f.tag),
+    "tags.of_documents": lambda c, f: tags.of_documents(c, [f.document]),
+    "tags.set_of_document": lambda c, f: tags.set_of_document(c, f.document, remove=[f.tag]),
     "extractions.as_of": lambda c, f: extractions.as_of(c, f.extraction, 0),
     "extractions.history": lambda c, f: extractions.history(c, f.extraction, path=None, limit=20, before=None),
     "extractions.history of a path": lambda c, f: extractions.history(
@@ -177,6 +241,7 @@ async def test_no_statement_reads_a_whole_table_of_tenants(filled: Filled) -> No
 async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
     async with filled.database.as_user(filled.scope) as conn:
         place = Position(filled.last - timedelta(minutes=150), filled.run)
+        tagged = DocumentFilter(tag_id=filled.tag)
 
         async def rows_read(act: Awaitable[Any]) -> int:
             count = "select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) as n from pg_stat_xact_user_tables"
@@ -190,6 +255,16 @@ async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
                 "documents",
                 documents.list_documents(conn, org, limit=5),
                 documents.list_documents(conn, org, limit=5, behind=place),
+            ),
+            (
+                "documents of a tag",
+                documents.list_documents(conn, org, limit=5, wanted=tagged),
+                documents.list_documents(conn, org, limit=5, behind=place, wanted=tagged),
+            ),
+            (
+                "schemas",
+                schemas.list_schemas(conn, org, name=None, limit=5, behind=None),
+                schemas.list_schemas(conn, org, name=None, limit=5, behind=place),
             ),
             (
                 "extractions",

@@ -1,4 +1,4 @@
-"""/api/documents: upload, list, look at, delete."""
+"""/api/documents: upload, list, look at, name and tag, delete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from starlette.datastructures import UploadFile
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFile
 from fieldmark.api.problems import log, responses
-from fieldmark.api.shapes import STORABLE, Filename, Since, Until, json_of
+from fieldmark.api.shapes import STORABLE, Filename, Name, Since, Until, json_of
 from fieldmark.documents.render import render_page
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode
@@ -28,7 +28,7 @@ from fieldmark.errors import FieldmarkError, Invalid, NotFound, ScopeMissing
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations, documents
+from fieldmark.services import auto_creations, documents, tags
 from fieldmark.services.api_keys import Machine
 from fieldmark.services.turns import DRAWING
 from fieldmark.stores.documents import DocumentFilter
@@ -64,6 +64,14 @@ class AutoCreation(BaseModel):
     matched: Matched | None = Field(description="Where the document is like an earlier one: no new schema was made.")
 
 
+class DocumentTag(BaseModel):
+    """A tag on a document."""
+
+    id: UUID
+    name: str
+    colour: str = Field(examples=["#1e90ff"])
+
+
 class Document(BaseModel):
     """An uploaded file."""
 
@@ -82,6 +90,7 @@ class Document(BaseModel):
         description="The organisation's first document with the same bytes, where this one came later. Told at once of "
         "an upload, of other files when they are read."
     )
+    tags: list[DocumentTag] = Field(description="By name.")
     created_at: datetime
     auto_create: AutoCreation | None = Field(
         description="What an agent has proposed for it by itself; null where it was never asked to, and before the "
@@ -146,6 +155,15 @@ class StoredObject(BaseModel):
             json_schema_extra={"pattern": rf"^{_UUID}/{_UUID}/(?!\.+$)[A-Za-z0-9_!'()*&$@=;:+,? .-]{{1,200}}$"},
         ),
     ]
+
+
+class DocumentChange(BaseModel):
+    """Another name, other tags, or both. What is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    filename: Name | None = Field(None, description="One line without what nobody sees. The original keeps its own.")
+    tags: Annotated[list[UUID], Field(max_length=100)] | None = Field(None, description="These and no others.")
 
 
 class Password(BaseModel):
@@ -262,12 +280,13 @@ async def list_documents(
     media_type: Annotated[
         str | None, Query(max_length=200, pattern=STORABLE, description="Only files of this type.")
     ] = None,
+    tag_id: Annotated[UUID | None, Query(description="Only those with this tag.")] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
 ) -> DocumentList:
     """The organisation's documents, newest first."""
-    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until)
+    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id)
     async with runtime.database.as_user(scope) as conn:
         page = await documents.list_page(conn, scope, limit=limit, before=before, wanted=wanted)
     return DocumentList(items=[Document.of(row) for row in page.items], next=page.next)
@@ -282,6 +301,17 @@ async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) 
         inside = await documents.children(conn, document_id)
     said = [ReadingWarning.model_validate(one, from_attributes=True) for one in warnings]
     return DocumentInFull(**dict(Document.of(row)), warnings=said, children=[Document.of(child) for child in inside])
+
+
+@router.patch("/{document_id}", responses=responses(401, 404, 413, 422))
+async def update_document(document_id: UUID, body: DocumentChange, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Give a document another name, other tags, or both."""
+    async with runtime.database.as_user(scope) as conn:
+        if body.filename is not None:
+            await documents.rename(conn, document_id, body.filename)
+        if body.tags is not None:
+            await tags.set_of_document(conn, document_id, body.tags)
+        return Document.of(await documents.get(conn, document_id))
 
 
 @router.post("/{document_id}/read", status_code=202, responses=responses(401, 404, 409, 422, 429))

@@ -146,6 +146,13 @@ class Problems(BaseModel):
     errors: list[FieldError] = Field(description="As in the answer to a change.")
 
 
+class ExtractionSchema(BaseModel):
+    """The schema of an extraction."""
+
+    schema_revid: UUID | None = Field(description="The version of a kept schema that it is.")
+    json_schema: dict[str, Any] | None = Field(alias="schema", description="null: it follows none.")
+
+
 class PastExtraction(BaseModel):
     """The fields as they stood at a version. Scores, evidence, locks and proposals are kept for the present only."""
 
@@ -170,6 +177,8 @@ class ExtractionSummary(BaseModel):
     document_type: str | None
     status: ExtractionStatus
     valid: bool | None = Field(description=_VALID)
+    schema_revid: UUID | None = Field(description="The version of a kept schema that it follows.")
+    prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
     proposed: bool = Field(description="Whether an agent has begun it by itself, and nobody has accepted it yet.")
     version: int
     proposals: int = Field(description="How many wait for you.")
@@ -311,6 +320,10 @@ async def list_extractions(
             "person has set is unsure (its score is below 0.5). false: only the others."
         ),
     ] = None,
+    schema_id: Annotated[UUID | None, Query(description="Only those that follow a version of this schema.")] = None,
+    prompt_id: Annotated[
+        UUID | None, Query(description="Only those that were made with a version of this prompt.")
+    ] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
@@ -318,7 +331,7 @@ async def list_extractions(
     before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
 ) -> ExtractionList:
     """The organisation's extractions, or those of one document."""
-    wanted = ExtractionFilter(status, document_type, to_check, filename, since, until)
+    wanted = ExtractionFilter(status, document_type, to_check, filename, since, until, schema_id, prompt_id)
     async with runtime.database.as_user(scope) as conn:
         page = await extractions.list_page(
             conn, scope, document_id=document_id, limit=limit, before=before, wanted=wanted
@@ -373,6 +386,14 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
     return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
+
+
+@router.get("/{extraction_id}/schema", responses=responses(401, 404, 422))
+async def get_extraction_schema(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionSchema:
+    """The JSON Schema that an extraction follows, and the version of a kept one that this is."""
+    async with runtime.database.as_user(scope) as conn:
+        row = await extractions.get(conn, extraction_id)
+    return ExtractionSchema(schema_revid=row.schema_revid, schema=row.schema)
 
 
 @router.get("/{extraction_id}/history", responses=responses(401, 404, 422))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, ParamSpec
+from uuid import UUID
 
-from fastapi import Query, Response
-from pydantic import AwareDatetime, BaseModel, GetJsonSchemaHandler, JsonValue
+from fastapi import Header, Query, Response
+from pydantic import AwareDatetime, BaseModel, Field, GetJsonSchemaHandler, JsonValue
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fieldmark.db.aside import aside
+from fieldmark.errors import Invalid
 
 P = ParamSpec("P")
 
@@ -29,6 +31,58 @@ Filename = Annotated[
 ]
 Since = Annotated[AwareDatetime | None, Query(description="Only what is from then or later.")]
 Until = Annotated[AwareDatetime | None, Query(description="Only what is from before then.")]
+
+Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
+Before = Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")]
+BeforeVersion = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The `next` of the last answer.")]
+
+Name = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="One line without what nobody sees. No other of its kind has it, in capitals or not.",
+        # Told and not checked here: the database says what is wrong.
+        json_schema_extra={"pattern": r"^[!-~]([ -~]{0,198}[!-~])?$"},
+    ),
+]
+PartOfName = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=STORABLE,
+        description="Only where this stands in the name, in capitals or not.",
+    ),
+]
+Named = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=STORABLE,
+        description="Only the one of this name, in capitals or not; nothing else narrows then.",
+    ),
+]
+IfMatchRevid = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=100,
+        description="The version that you saw: 409 if there is a newer one.",
+        json_schema_extra={"pattern": r'^(\*|"?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"?)$'},
+    ),
+]
+
+
+def revid_in(if_match: str | None) -> UUID | None:
+    """The version that a caller saw, of their If-Match; None for any. Raises Invalid for what is none."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    try:
+        return UUID(if_match.strip().removeprefix('"').removesuffix('"'))
+    except ValueError:
+        raise Invalid("If-Match is the id of a version in quotation marks, or *.") from None
 
 
 async def json_of(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> Response:

@@ -15,6 +15,7 @@ from fieldmark.cli.asking import Person
 from fieldmark.cli.client import Client, Refused, asked, said
 from fieldmark.cli.files import json_lines_of, json_of, write
 from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.schemas import kept
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, show_lines, steps
 from fieldmark.cli.watching import show_extraction
@@ -34,11 +35,16 @@ class Kind(StrEnum):
 def documents(
     target: Target,
     parent: Annotated[UUID | None, typer.Option(help="Only those that were inside this document.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only those with the tag of this name.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many at the most.")] = 50,
 ) -> None:
     """List documents, newest first."""
-    query = {"parent_document_id": parent}
-    found = asked(target, lambda client: _all(client, "/api/documents", limit, query))
+
+    async def listed(client: Client) -> list[dict[str, Any]]:
+        tag_id = None if tag is None else (await kept(client, "tag", tag))["id"]
+        return await _all(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
+
+    found = asked(target, listed)
     if target.as_json:
         write(json_lines_of(found), None)
         return
@@ -49,6 +55,7 @@ def documents(
             f"{'' if row['page_count'] is None else row['page_count']:>4}",
             _when(row["created_at"]),
             row["filename"],
+            ", ".join(tag["name"] for tag in row["tags"]),
             row["error"] or "",
         )
         for row in found

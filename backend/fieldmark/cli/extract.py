@@ -16,6 +16,7 @@ from fieldmark.cli.asking import Person
 from fieldmark.cli.client import Client, Refused, asked, said, say_offline
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
+from fieldmark.cli.schemas import Kind, is_file, kept
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, steps, tell
 from fieldmark.cli.watching import Seen, show_extraction, to_the_end, warn, when_there_is_room
@@ -48,7 +49,13 @@ class Result:
 def extract(
     target: Target,
     files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
-    schema: Annotated[Path | None, typer.Option(help="A JSON Schema that the fields shall follow.")] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME", help="A JSON Schema that the fields shall follow: a file, else one kept by this name."
+        ),
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="A prompt kept by this name.")] = None,
     instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
@@ -60,7 +67,10 @@ def extract(
     for file in files:
         check_in(file)
     check_out(out)
-    wanted = {"schema": read_schema(schema), "instructions": instructions, "approval": "ask" if ask else None}
+    names_file = schema is not None and is_file(schema)
+    text = read_schema(Path(schema)) if schema is not None and names_file else None
+    wanted = {"schema": text, "instructions": instructions, "approval": "ask" if ask else None}
+    named: dict[Kind, str | None] = {"schema": None if names_file else schema, "prompt": prompt}
     secret = ask_password() if password else None
     several = len(files) > 1
     results: list[Result] = []
@@ -70,7 +80,7 @@ def extract(
         if target.as_json:
             write(json_of(result.as_json(named=several), indented=not several), None)
 
-    asked(target, lambda client: _extract(client, files, wanted, secret, told, show=not target.as_json))
+    asked(target, lambda client: _extract(client, files, wanted, named, secret, told, show=not target.as_json))
     if out is not None and any(result.extraction is not None for result in results):
         write(b"".join(json_of(one.as_json(named=several), indented=not several) for one in results), out)
     codes = {result.exit_code for result in results}
@@ -102,12 +112,16 @@ async def _extract(
     client: Client,
     files: list[Path],
     wanted: Mapping[str, object],
+    named: Mapping[Kind, str | None],
     password: str | None,
     told: Callable[[Result], None],
     *,
     show: bool,
 ) -> None:
-    """Tell how each file ended, in the order of the files."""
+    """Tell how each file ended, in the order of the files. `named`: what is kept by these names."""
+    for kind, name in named.items():
+        if name is not None:
+            wanted = {**wanted, f"{kind}_revid": (await kept(client, kind, name))[f"{kind}_revid"]}
     started: list[tuple[Path, str | Refused]] = []
     person = Person(err, client.settings.editor) if wanted["approval"] else None
     say_offline(client)

@@ -12,13 +12,16 @@ _RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
 class Permission(StrEnum):
     """What a key may be made for. tests/sql/test_api_keys.py holds it against the database's own list.
 
-    `members` are the organisation itself too: its name and settings, its members, its invitations.
+    `members` are the organisation itself too: its name and settings, its members, its invitations. `schemas` are
+    prompts and tags too.
     """
 
     DOCUMENTS_READ = "documents:read"
     DOCUMENTS_WRITE = "documents:write"
     EXTRACTIONS_READ = "extractions:read"
     EXTRACTIONS_WRITE = "extractions:write"
+    SCHEMAS_READ = "schemas:read"
+    SCHEMAS_WRITE = "schemas:write"
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
     RUNS_APPROVE = "runs:approve"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
-from fieldmark.db.pool import Connection
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.values import problem_with
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import Invalid, NotFound, Stale, VersionChanged
 from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.stores import prompts
@@ -27,6 +29,31 @@ async def update(conn: Connection, prompt_id: UUID, text: PromptText, *, revid: 
     return await get_version(conn, await prompts.update(conn, prompt_id, text, revid=revid))
 
 
+async def change(
+    database: Database,
+    scope: Scope,
+    prompt_id: UUID,
+    made: Callable[[PromptRow], PromptText],
+    *,
+    revid: UUID | None = None,
+) -> PromptRow:
+    """The version that a prompt has after a change of what stands there. Raises VersionChanged where `revid`, the
+    version that was looked at, is the latest no more; without one it is made again of what stands then. Else as
+    `update`."""
+
+    async def attempt() -> PromptRow:
+        try:
+            async with database.as_user(scope) as conn:
+                row = await get(conn, prompt_id)
+                return await update(conn, prompt_id, made(row), revid=revid or row.prompt_revid)
+        except VersionChanged as error:
+            if revid is None:
+                raise Stale(str(error)) from error
+            raise
+
+    return await again_while_stale(attempt)
+
+
 async def get(conn: Connection, prompt_id: UUID) -> PromptRow:
     """The latest version of a prompt, also of a deleted one. Raises NotFound."""
     return _found(await prompts.get(conn, prompt_id))
@@ -37,11 +64,20 @@ async def get_version(conn: Connection, revid: UUID) -> PromptRow:
     return _found(await prompts.get_version(conn, revid))
 
 
-async def versions(conn: Connection, prompt_id: UUID) -> list[PromptRow]:
-    """All versions of a prompt, the newest first. Raises NotFound."""
-    rows = await prompts.versions(conn, prompt_id)
-    _found(rows[0] if rows else None)
+async def versions(
+    conn: Connection, prompt_id: UUID, *, limit: int = 1000, before: int | None = None
+) -> list[PromptRow]:
+    """The newest `limit` versions of a prompt, or those before a number. Raises NotFound."""
+    rows = await prompts.versions(conn, prompt_id, limit=limit, before=before)
+    if not rows:
+        await get(conn, prompt_id)
     return rows
+
+
+async def named(conn: Connection, scope: Scope, name: str) -> Page[PromptRow]:
+    """The prompt that has a name, in capitals or not, as a list of one in its latest version; else an empty one."""
+    row = await prompts.by_name(conn, scope.org_id, name)
+    return Page([] if row is None else [row], None)
 
 
 async def list_page(

@@ -70,11 +70,20 @@ async def get_version(conn: Connection, revid: UUID) -> SchemaRow:
     return _found(await schemas.get_version(conn, revid))
 
 
-async def versions(conn: Connection, schema_id: UUID) -> list[SchemaRow]:
-    """All versions of a schema, the newest first, without their texts. Raises NotFound."""
-    rows = await schemas.versions(conn, schema_id)
-    _found(rows[0] if rows else None)
+async def versions(
+    conn: Connection, schema_id: UUID, *, limit: int = 1000, before: int | None = None
+) -> list[SchemaRow]:
+    """The newest `limit` versions of a schema, or those before a number, without their texts. Raises NotFound."""
+    rows = await schemas.versions(conn, schema_id, limit=limit, before=before)
+    if not rows:
+        await get(conn, schema_id)
     return rows
+
+
+async def named(conn: Connection, scope: Scope, name: str) -> Page[SchemaRow]:
+    """The schema that has a name, in capitals or not, as a list of one in its latest version; else an empty one."""
+    row = await schemas.by_name(conn, scope.org_id, name)
+    return Page([] if row is None else [row], None)
 
 
 async def list_page(

@@ -43,6 +43,12 @@ async def get(conn: Connection, tag_id: UUID) -> TagRow:
     return row
 
 
+async def named(conn: Connection, scope: Scope, name: str) -> Page[TagRow]:
+    """The tag that has a name, in capitals or not, as a list of one; else an empty one."""
+    row = await tags.by_name(conn, scope.org_id, name)
+    return Page([] if row is None else [row], None)
+
+
 async def list_page(
     conn: Connection, scope: Scope, *, name: str | None = None, limit: int, before: str | None = None
 ) -> Page[TagRow]:
@@ -69,6 +75,7 @@ async def of_document(conn: Connection, document_id: UUID) -> list[TagRow]:
 
 async def set_of_document(conn: Connection, document_id: UUID, wanted: Sequence[UUID]) -> None:
     """Let a document have these tags and no others. Raises NotFound for a document or a tag, Invalid for too many."""
+    await tags.set_of_document(conn, document_id)  # which nobody else tags until this transaction ends
     had = {tag.id for tag in await of_document(conn, document_id)}
     await tags.set_of_document(
         conn, document_id, add=[one for one in wanted if one not in had], remove=list(had - set(wanted))

@@ -37,8 +37,17 @@ _COLUMNS = (
     "order by first.created_at, first.id limit 1) as duplicate_of, "
     "(select jsonb_build_object('status', a.status, 'schema_revid', a.schema_revid, 'prompt_revid', a.prompt_revid, "
     "'extraction_id', a.extraction_id, 'run_id', a.run_id, 'error', a.error, 'matched', a.matched) "
-    "from public.auto_creations as a where a.document_id = documents.id) as auto_create"
+    "from public.auto_creations as a where a.document_id = documents.id) as auto_create, "
+    "(select coalesce(jsonb_agg(jsonb_build_object("
+    "'id', t.id, 'name', t.name, 'colour', t.colour) order by lower(t.name), t.id), '[]') "
+    "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
+    "where has.document_id = documents.id and t.deleted_at is null) as tags"
 )
+# In the order of their documents, which an index has.
+_TAGGED: LiteralString = """public.documents join (
+    select document_id, document_created_at as tagged_at from public.document_tags
+    where tag_id = (select t.id from public.tags as t where t.id = %(tag_id)s and t.deleted_at is null)
+  ) as tagged on tagged.document_id = documents.id"""
 
 
 async def add(
@@ -172,14 +181,16 @@ async def list_documents(
     }
     where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
     parameters: dict[str, Any] = {"org": org_id, "limit": limit, **asdict(wanted)}
+    table: LiteralString = "public.documents" if wanted.tag_id is None else _TAGGED
+    place: LiteralString = "created_at, id" if wanted.tag_id is None else "tagged_at, document_id"
     if behind is not None:
-        where.append("(created_at, id) < (%(created_at)s, %(id)s)")
+        where.append(f"({place}) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
+    order = place.replace(",", " desc,")
     cursor = await cursor_of(
         conn,
         DocumentRow,
-        f"select {_COLUMNS} from public.documents where {' and '.join(where)} "
-        "order by created_at desc, id desc limit %(limit)s",
+        f"select {_COLUMNS} from {table} where {' and '.join(where)} order by {order} desc limit %(limit)s",
         parameters,
     )
     return await cursor.fetchall()

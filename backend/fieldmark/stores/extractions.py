@@ -138,6 +138,8 @@ class ExtractionFilter:
     name: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    schema_id: UUID | None = None
+    prompt_id: UUID | None = None
 
 
 # All names are looked through once, whatever the planner thinks of how many fit.
@@ -180,6 +182,8 @@ async def list_extractions(
         "document_id in (select id from named)": wanted.name,
         "created_at >= %(since)s": wanted.since,
         "created_at < %(until)s": wanted.until,
+        "schema_revid in (select id from public.schema_versions where schema_id = %(schema_id)s)": wanted.schema_id,
+        "prompt_revid in (select id from public.prompt_versions where prompt_id = %(prompt_id)s)": wanted.prompt_id,
     }
     where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
     parameters: dict[str, Any] = {"org": org_id, "limit": limit, "document": document_id, **asdict(wanted)}
@@ -192,7 +196,7 @@ async def list_extractions(
         conn,
         ExtractionSummaryRow,
         f"""{_NAMED if wanted.name is not None else ""}
-            select id, document_id, document_type, status, version, created_at, updated_at,
+            select id, document_id, document_type, status, schema_revid, prompt_revid, version, created_at, updated_at,
                 schema is not null as has_schema, private.is_proposed(run_id) as proposed, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals

@@ -11,8 +11,8 @@ from fieldmark.db.pool import Connection
 from fieldmark.stores.rows import Conditions, Position, PromptRow, asked, cursor_of
 
 _COLUMNS: Final[LiteralString] = """
-    p.id, v.id as prompt_revid, v.number, v.name, v.content, v.schema_id, v.model, v.tag_ids, v.created_by,
-    v.created_at,
+    p.id, v.id as prompt_revid, v.number, v.name, v.content, v.schema_id, v.model, v.tag_ids, p.created_by,
+    p.created_at, v.created_by as changed_by, v.created_at as changed_at,
     v.number = (select max(number) from public.prompt_versions where prompt_id = p.id) as is_latest,
     p.deleted_at is not null as is_deleted, private.is_proposed(p.run_id) as is_proposed"""
 _VERSIONS: Final[LiteralString] = "public.prompts as p join public.prompt_versions as v on v.prompt_id = p.id"
@@ -97,13 +97,15 @@ async def made_by(conn: Connection, revid: UUID) -> UUID | None:
     return None if row is None else row["run_id"]
 
 
-async def versions(conn: Connection, prompt_id: UUID) -> list[PromptRow]:
-    """All versions of a prompt, the newest first."""
+async def versions(
+    conn: Connection, prompt_id: UUID, *, limit: int = 1000, before: int | None = None
+) -> list[PromptRow]:
+    """The newest `limit` versions of a prompt, or those before a number."""
     cursor = await cursor_of(
         conn,
         PromptRow,
-        f"select {_COLUMNS} from {_VERSIONS} where p.id = %s order by v.number desc limit 1000",
-        (prompt_id,),
+        f"select {_COLUMNS} from {_VERSIONS} where p.id = %s and v.number < %s order by v.number desc limit %s",
+        (prompt_id, 2**31 - 1 if before is None else before, limit),
     )
     return await cursor.fetchall()
 
@@ -133,7 +135,7 @@ async def list_prompts(
     cursor = await cursor_of(
         conn,
         PromptRow,
-        f"""select {_COLUMNS.replace("v.created_at", "p.created_at")}
+        f"""select {_COLUMNS}
             from public.prompts as p cross join lateral (
               select * from public.prompt_versions where prompt_id = p.id order by number desc limit 1) as v
             where {" and ".join(where)} order by p.created_at desc, p.id desc limit %(limit)s""",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -128,8 +128,8 @@ def _maker(row_class: Any) -> Any:
 class DocumentRow:
     """An uploaded file, or one that was inside another, whose child it then is. `storage_path` is where its original
     lies, `unlocked_path` a copy without the original's password. `duplicate_of` is the first document with the same
-    bytes, if this came later. What is told from the content is None until it is
-    read."""
+    bytes, if this came later. `tags` are by name, each with `id`, `name` and `colour`. What is told from the content is
+    None until it is read."""
 
     id: UUID
     filename: str
@@ -145,6 +145,7 @@ class DocumentRow:
     unlocked_path: str | None
     content_sha256: str | None = None
     duplicate_of: UUID | None = None
+    tags: list[Fields] = field(default_factory=list[Fields])
     # What an agent has proposed for it by itself, as the API shows it; None where it never was to.
     auto_create: Fields | None = None
 
@@ -251,6 +252,8 @@ class ExtractionSummaryRow:
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    schema_revid: UUID | None
+    prompt_revid: UUID | None
     version: int
     has_schema: bool
     proposed: bool
@@ -326,7 +329,8 @@ class Position(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SchemaRow:
     """A version of a schema: `id` is the schema, `schema_revid` the version, `number` which of its versions. In a list
-    `schema` is None. `is_proposed`: an agent made it by itself, and nobody has accepted it yet."""
+    `schema` is None. `created_at` is the schema's, `changed_at` the version's. `is_proposed`: an agent made it by
+    itself, and nobody has accepted it yet."""
 
     id: UUID
     schema_revid: UUID
@@ -335,6 +339,8 @@ class SchemaRow:
     schema: Fields | None
     created_by: UUID | None
     created_at: datetime
+    changed_by: UUID | None
+    changed_at: datetime
     is_latest: bool
     is_deleted: bool
     is_proposed: bool
@@ -343,7 +349,7 @@ class SchemaRow:
 @dataclass(frozen=True, slots=True)
 class PromptRow:
     """A version of a prompt: `id` is the prompt, `prompt_revid` the version, `number` which of its versions.
-    `is_proposed` as of a schema."""
+    `created_at`, `changed_at` and `is_proposed` as of a schema."""
 
     id: UUID
     prompt_revid: UUID
@@ -355,6 +361,8 @@ class PromptRow:
     tag_ids: list[UUID]
     created_by: UUID | None
     created_at: datetime
+    changed_by: UUID | None
+    changed_at: datetime
     is_latest: bool
     is_deleted: bool
     is_proposed: bool

@@ -12,7 +12,8 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.stores.rows import Conditions, Position, SchemaRow, asked, cursor_of, large_rows
 
 _COLUMNS: Final[LiteralString] = """
-    s.id, v.id as schema_revid, v.number, v.name, v.schema, v.created_by, v.created_at,
+    s.id, v.id as schema_revid, v.number, v.name, v.schema, s.created_by, s.created_at,
+    v.created_by as changed_by, v.created_at as changed_at,
     v.number = (select max(number) from public.schema_versions where schema_id = s.id) as is_latest,
     s.deleted_at is not null as is_deleted, private.is_proposed(s.run_id) as is_proposed"""
 _VERSIONS: Final[LiteralString] = "public.schemas as s join public.schema_versions as v on v.schema_id = s.id"
@@ -78,13 +79,15 @@ async def made_by(conn: Connection, revid: UUID) -> UUID | None:
     return None if row is None else row["run_id"]
 
 
-async def versions(conn: Connection, schema_id: UUID) -> list[SchemaRow]:
-    """All versions of a schema, the newest first, without their schemas."""
+async def versions(
+    conn: Connection, schema_id: UUID, *, limit: int = 1000, before: int | None = None
+) -> list[SchemaRow]:
+    """The newest `limit` versions of a schema, or those before a number, without their schemas."""
     cursor = await cursor_of(
         conn,
         SchemaRow,
-        f"select {_without_text()} from {_VERSIONS} where s.id = %s order by v.number desc limit 1000",
-        (schema_id,),
+        f"select {_without_text()} from {_VERSIONS} where s.id = %s and v.number < %s order by v.number desc limit %s",
+        (schema_id, 2**31 - 1 if before is None else before, limit),
     )
     return await cursor.fetchall()
 
@@ -100,11 +103,10 @@ async def list_schemas(
     if behind is not None:
         where.append("(s.created_at, s.id) < (%(created_at)s, %(id)s)")
         parameters |= behind._asdict()
-    columns = _without_text().replace("v.created_at", "s.created_at")
     cursor = await cursor_of(
         conn,
         SchemaRow,
-        f"""select {columns} from public.schemas as s cross join lateral (
+        f"""select {_without_text()} from public.schemas as s cross join lateral (
               select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v
             where {" and ".join(where)} order by s.created_at desc, s.id desc limit %(limit)s""",
         parameters,

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from talking import SCHEMA, Talk
 
 from desk import Desk
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
@@ -16,7 +17,6 @@ from fieldmark.stores import prompts, runs, schemas, tags
 from fieldmark.stores.prompts import PromptText
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from talking import SCHEMA, Talk
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ import json
 from uuid import uuid4
 
 import pytest
+from talking import SCHEMA
 
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
 from fieldmark.services import schemas
 from fieldmark.testing.script import Script, endless
-from talking import SCHEMA
 
 pytestmark = pytest.mark.anyio
 

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from talking import SCHEMA, talk_at
 
 from desk import INVOICE, laid_out
 from fieldmark.agents.document.agent import CHAT, ChatInput, ChatRequest
@@ -13,7 +14,6 @@ from fieldmark.agents.document.message import EXCERPT_CHARACTERS
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.stores import documents, extractions, prompts, schemas, tags
 from fieldmark.stores.prompts import PromptText
-from talking import SCHEMA, talk_at
 
 pytestmark = pytest.mark.anyio
 
