@@ -953,6 +953,8 @@ create table private.agent_tasks (
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether its input is a person's own words, so that the agent can write in that person's name.
   speaks boolean not null default false,
+  -- Whether its input may name the places that alone it may write, as `fields`: path names.
+  names_fields boolean not null default false,
   -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
   when_read boolean not null default false,
   primary key (agent, task)
@@ -960,11 +962,11 @@ create table private.agent_tasks (
 grant select on private.agents, private.agent_tasks to authenticated;
 
 insert into private.agents (name, approval) values ('extraction', 'auto'), ('document', 'ask');
-insert into private.agent_tasks (agent, task, needs, speaks, when_read) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false, false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true, false),
-  ('document', 'chat', '{document_id,thread_id}', true, false),
-  ('document', 'auto_create', '{document_id}', false, true);
+insert into private.agent_tasks (agent, task, needs, speaks, when_read, names_fields) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false, false, true),
+  ('extraction', 'correct', '{document_id,extraction_id}', true, false, false),
+  ('document', 'chat', '{document_id,thread_id}', true, false, false),
+  ('document', 'auto_create', '{document_id}', false, true, false);
 
 -- schemas.sql
 
@@ -1721,6 +1723,17 @@ begin
   where id = p_extraction_id;
 end $$;
 
+-- Whether a run works on an extraction of the caller's organisations, or is about to, or waits there.
+-- Security definer: it may be part of a conversation that the caller does not see.
+create function private.is_worked_on(p_extraction_id uuid) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select from public.runs
+    where extraction_id = p_extraction_id and org_id in (select private.my_org_ids())
+      and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
+$$;
+
 -- How much of what is in sight refers to a schema, a prompt, a tag.
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
@@ -1762,7 +1775,7 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.follow_schema(uuid, uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
+  private.follow_schema(uuid, uuid), private.is_worked_on(uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
   private.references_to_tag(uuid)
   to authenticated;
 revoke execute on function public.delete_extraction(uuid) from public, anon;
@@ -1820,7 +1833,8 @@ create table public.runs (
   session_id uuid,
   waiting_call text,
   -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
-  -- second, and none for all of them. With that the conversation that the first was led in.
+  -- second, and none for all of them. With that the conversation that the first was led in. A run that is asked for some
+  -- fields alone begins with their names.
   handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
   first_session_id uuid,
   -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
@@ -1959,6 +1973,11 @@ begin
     end if;
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
+  end if;
+
+  -- Else it is null: nobody who starts a run may set it.
+  if v_task.names_fields and jsonb_typeof(new.input -> 'fields') = 'array' then
+    new.handed_over := nullif(array(select jsonb_array_elements_text(new.input -> 'fields')), '{}');
   end if;
 
   new.lock_key := new.org_id || case

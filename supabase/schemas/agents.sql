@@ -14,6 +14,8 @@ create table private.agent_tasks (
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether its input is a person's own words, so that the agent can write in that person's name.
   speaks boolean not null default false,
+  -- Whether its input may name the places that alone it may write, as `fields`: path names.
+  names_fields boolean not null default false,
   -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
   when_read boolean not null default false,
   primary key (agent, task)
@@ -21,8 +23,8 @@ create table private.agent_tasks (
 grant select on private.agents, private.agent_tasks to authenticated;
 
 insert into private.agents (name, approval) values ('extraction', 'auto'), ('document', 'ask');
-insert into private.agent_tasks (agent, task, needs, speaks, when_read) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false, false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true, false),
-  ('document', 'chat', '{document_id,thread_id}', true, false),
-  ('document', 'auto_create', '{document_id}', false, true);
+insert into private.agent_tasks (agent, task, needs, speaks, when_read, names_fields) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false, false, true),
+  ('extraction', 'correct', '{document_id,extraction_id}', true, false, false),
+  ('document', 'chat', '{document_id,thread_id}', true, false, false),
+  ('document', 'auto_create', '{document_id}', false, true, false);

@@ -48,7 +48,8 @@ create table public.runs (
   session_id uuid,
   waiting_call text,
   -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
-  -- second, and none for all of them. With that the conversation that the first was led in.
+  -- second, and none for all of them. With that the conversation that the first was led in. A run that is asked for some
+  -- fields alone begins with their names.
   handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
   first_session_id uuid,
   -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
@@ -187,6 +188,11 @@ begin
     end if;
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
+  end if;
+
+  -- Else it is null: nobody who starts a run may set it.
+  if v_task.names_fields and jsonb_typeof(new.input -> 'fields') = 'array' then
+    new.handed_over := nullif(array(select jsonb_array_elements_text(new.input -> 'fields')), '{}');
   end if;
 
   new.lock_key := new.org_id || case

@@ -25,6 +25,7 @@ from fieldmark.api import (
     organisations,
     reference,
     runs,
+    schema_changes,
     threads,
     usage,
 )
@@ -57,6 +58,7 @@ _TAGS = {
     "runs": "What an agent did, event by event, as often as you like.",
     "threads": "Conversations with an agent about a document.",
     "extractions": "The fields that were read.",
+    "schemas": "JSON Schemas by name, with their versions.",
     "usage": "What the agents used of the model, and what it cost.",
     "organisations": "Who belongs together, as what, and who is invited.",
     "keys": "Keys for machines.",
@@ -120,7 +122,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    modules = (runs, threads, documents, extractions, exports, usage, organisations, api_keys)
+    modules = (runs, threads, documents, extractions, exports, usage, organisations, api_keys, schema_changes)
     for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])
     for router in (health.router, metrics.router, reference.router):

@@ -22,7 +22,12 @@ _AREAS = {
     "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
 }
-_OTHERWISE = {("POST", "/api/agent/approve"): Permission.RUNS_APPROVE}
+_OTHERWISE = {
+    ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
+    # It changes nothing, and tells of extractions.
+    ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
+    ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,  # it starts them
+}
 
 FOR_PEOPLE = frozenset(
     {
