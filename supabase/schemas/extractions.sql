@@ -120,17 +120,6 @@ begin
   where id = p_extraction_id;
 end $$;
 
--- Whether a run works on an extraction of the caller's organisations, or is about to, or waits there.
--- Security definer: it may be part of a conversation that the caller does not see.
-create function private.is_worked_on(p_extraction_id uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-  select exists (
-    select from public.runs
-    where extraction_id = p_extraction_id and org_id in (select private.my_org_ids())
-      and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
-$$;
-
 -- How much of what is in sight refers to a schema, a prompt, a tag.
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
@@ -172,7 +161,7 @@ end $$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function
-  private.follow_schema(uuid, uuid), private.is_worked_on(uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
+  private.follow_schema(uuid, uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
   private.references_to_tag(uuid)
   to authenticated;
 revoke execute on function public.delete_extraction(uuid) from public, anon;
