@@ -48,6 +48,8 @@ def check_schema(schema: JsonObject) -> None:
         if suggestion is None:
             raise
         raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
+    except RecursionError:  # a pattern of open brackets alone
+        raise InvalidSchema("The schema is nested too deeply: a pattern in it, perhaps.") from None
 
 
 def _suggestion(schema: JsonObject) -> JsonObject | None:
