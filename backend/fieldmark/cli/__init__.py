@@ -16,6 +16,7 @@ from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.people import key, members
 from fieldmark.cli.process import on_its_streams
 from fieldmark.cli.runs import approve, cancel, runs
+from fieldmark.cli.schema_changes import schema
 from fieldmark.cli.service import migrate, serve, token, worker
 
 _app = typer.Typer(
@@ -43,6 +44,7 @@ for _name, _command in {
     _app.command(_name)(_command)
 _app.add_typer(key, name="key")
 _app.add_typer(members, name="members")
+_app.add_typer(schema, name="schema")
 
 
 def _say_version(wanted: bool) -> None:
