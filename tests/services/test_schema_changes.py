@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -17,6 +18,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import Conflicts
 from fieldmark.stores import extractions, runs, schemas
+from fieldmark.stores.schema_changes import follow
 
 pytestmark = pytest.mark.anyio
 
@@ -271,16 +273,54 @@ async def member_of(shelf, role, make_user):
     return Scope(user_id, org_id)
 
 
-async def test_what_changes_meanwhile_is_looked_at_anew(shelf):
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
+@asynccontextmanager
+async def meanwhile(shelf):
+    """A connection whose changes are committed when versions are being applied, and what comes of that was looked at
+    before they were. Answers the task that applies them."""
+    async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
+        done: list[asyncio.Task] = []
+        yield conn, done
+        done.append(asyncio.create_task(shelf.apply()))
+        await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
+
+
+async def test_a_value_that_comes_meanwhile_is_not_read(shelf):
     one = await shelf.extraction({"number": "1", "total": 3})
     await shelf.version(MORE)
-    waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
-        await extractions.update_field(conn, one, ["due"], "May", {}, {})
-        applying = asyncio.create_task(shelf.apply())  # it looks at what stood before, and waits for the row
-        await until(lambda: shelf.desk.sql(waits)[0]["count"] == 1)
-    done = await applying
-    assert done.followed == 1 and shelf.begun == []
+    with psycopg.connect(shelf.desk.owner_url) as owner:  # as nobody: no lock tells of it
+        owner.execute("select public.save_extraction_fields(%s, %s)", (one, Jsonb({"due": "May"})))
+        applying = asyncio.create_task(shelf.apply())
+        await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
+    assert (await applying).followed == 1 and shelf.begun == []
+
+
+async def test_a_lock_that_goes_meanwhile_is_gone(shelf):
+    one = await shelf.extraction({"number": "1"}, locked={"total": 4})
+    grounded = {**NUMBER, "x-fieldmark": {"grounded": True}}  # as long as a person says it, it need not be
+    await shelf.version({"type": "object", "properties": {"number": TEXT, "total": grounded}})
+    async with meanwhile(shelf) as (conn, done):
+        await extractions.unlock(conn, one, ["total"])
+    assert (await done[0]).followed == 1 and shelf.begun == [(one, ["total"])]
+
+
+async def test_what_is_completed_meanwhile_is_complete(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.version({**OLD, "title": "T"})
+    async with meanwhile(shelf) as (conn, done):
+        await extractions.complete(conn, one)
+    assert (await done[0]).followed == 1 and shelf.row(one)["status"] == "completed"
+
+
+async def test_what_somebody_else_brings_to_it_meanwhile_is_let_be(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    revid = await shelf.version(MORE)
+    async with meanwhile(shelf) as (conn, done):
+        await extractions.lock(conn, one)
+        await follow(conn, one, revid)
+    assert (await done[0]).skipped == [(one, "follows_already")] and shelf.begun == []
 
 
 async def test_of_two_at_once_one_does_it(shelf):
@@ -334,6 +374,18 @@ async def test_many_are_brought_to_it_in_pages(shelf):
     second = await shelf.apply(limit=2, before=first.next)
     third = await shelf.apply(limit=2, before=second.next)
     assert [(one.followed, one.next is None) for one in (first, second, third)] == [(2, False), (2, False), (1, True)]
+
+
+async def test_an_answer_that_takes_long_says_where_to_go_on(shelf):
+    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
+    await shelf.version({**OLD, "title": "T"})
+    planned = await shelf.plan(seconds=0)
+    assert [one.extraction.id for one in planned.items] == [made[2]]
+    planned = await shelf.plan(seconds=0, before=planned.next)
+    assert [one.extraction.id for one in planned.items] == [made[1]]
+    done = await shelf.apply(seconds=0)
+    assert (done.followed, done.stopped) == (1, None) and done.next is not None
+    assert (await shelf.apply(before=done.next)).followed == 2
 
 
 async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import monotonic
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -39,6 +40,8 @@ from fieldmark.stores.schema_changes import FollowerRow
 MOST_COUNTED: Final = 10_000
 MOST_REMOVED: Final = 200
 """Conflicts of one extraction that are taken away at once: each is a change of its own in the journal."""
+MOST_SECONDS: Final = 20
+"""How long one answer looks at extractions, of which each may take long. At least one is looked at."""
 _KIND: Final = "schema changes"
 
 BeginReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
@@ -111,6 +114,7 @@ async def plan(
     revid: UUID | None = None,
     limit: int,
     before: str | None = None,
+    seconds: float = MOST_SECONDS,
 ) -> PlannedChanges:
     """What the latest version of a schema, or another of its versions, or a schema that is not kept yet would do to the
     extractions that follow another version. Nothing is changed. Raises NotFound, Invalid, InvalidSchema, and
@@ -131,7 +135,11 @@ async def plan(
         olds = {head.schema_revid: head.schema} if before is None and target.revid != head.schema_revid else {}
     page = page_of(rows, limit, _KIND)
     items: list[PlannedChange] = []
-    for follower in page.items:
+    following, until = page.next, monotonic() + seconds
+    for at, follower in enumerate(page.items):
+        if at > 0 and monotonic() > until:
+            following = _behind(page.items[at - 1])
+            break
         async with database.as_user(scope) as conn:
             row = await stored.get(conn, follower.id)
         if row is None or row.schema is None:
@@ -143,7 +151,7 @@ async def plan(
         differences = {
             of: await in_turn(scope.org_id, difference_of, old or {}, target.schema) for of, old in olds.items()
         }
-    return PlannedChanges(items, page.next, differences, count)
+    return PlannedChanges(items, following, differences, count)
 
 
 async def apply(
@@ -157,6 +165,7 @@ async def apply(
     conflicts: Conflicts = Conflicts.SKIP,
     limit: int,
     before: str | None = None,
+    seconds: float = MOST_SECONDS,
 ) -> AppliedChanges:
     """Bring extractions to the latest version of a schema, or to another of its versions, the newest first: those that
     are named, or `limit` of those that follow another one. Where fields are to be read, a run begins that reads these
@@ -178,8 +187,11 @@ async def apply(
     if extraction_ids is not None and before is None and page.next is None:
         found = {row.id for row in rows}
         done.skipped += [(one, Skipped.NOT_FOUND) for one in dict.fromkeys(extraction_ids) if one not in found]
-    last = before
+    last, until = before, monotonic() + seconds
     for at, follower in enumerate(page.items):
+        if at > 0 and monotonic() > until:
+            done.next = last
+            return done
         try:
             why = await again_while_stale(
                 lambda of=follower.id: _bring(database, scope, of, target, conflicts, begin_reading, done)
@@ -195,7 +207,7 @@ async def apply(
             return done
         if why is not None:
             done.skipped.append((follower.id, why))
-        last = str(Cursor(_KIND, Position(follower.created_at, follower.id)))
+        last = _behind(follower)
     return done
 
 
@@ -216,8 +228,6 @@ async def _bring(
             return Skipped.NOT_FOUND
         if row.schema_revid == target.revid:
             return Skipped.FOLLOWS_ALREADY
-        if await store.is_worked_on(conn, extraction_id):
-            return Skipped.AT_WORK
     change = await _change(scope, row, target)
     removes = conflicts is Conflicts.REMOVE and bool(change.conflicts)
     if change.conflicts and (conflicts is Conflicts.SKIP or (removes and len(change.conflicts) > MOST_REMOVED)):
@@ -249,6 +259,10 @@ async def _bring(
     done.followed += 1
     done.runs += [] if run_id is None else [run_id]
     return None
+
+
+def _behind(row: FollowerRow) -> str:
+    return str(Cursor(_KIND, Position(row.created_at, row.id)))
 
 
 async def _change(scope: Scope, row: ExtractionRow, target: _Target) -> SchemaChange:
