@@ -185,8 +185,7 @@ async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone)
                    values (%s, %s, 'extraction', 'extract', %s, %s, %s)""",
                 (run_id := uuid4(), served.scope.org_id, Jsonb({"fields": ["due_date"]}), document_id, one),
             )
-        await ended(served, run_id)
-        run = (await served.http.get(f"/api/runs/{run_id}")).json()
+        run = await ended(served, run_id)
         assert run["handed_over"] == ["due_date"]
         after = (await served.http.get(f"/api/extractions/{one}")).json()
         assert after["extracted_fields"]["vendor"] == "Acme GmbH"
