@@ -316,10 +316,10 @@ def laughs(depth, leaf):
 
 
 def test_references_that_double_cost_no_time():
-    began = time.monotonic()
+    began = time.process_time()
     assert changed(laughs(40, S), laughs(40, N), {}).read_again == [("v",)]
     assert len(difference_of(laughs(12, S), laughs(12, N)).changed) == 1_000
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def circles(count, leaf):
@@ -330,19 +330,19 @@ def circles(count, leaf):
 
 def test_many_rows_cost_little_each():
     fields = {"items": [{"x": "1"}] * 20_000}
-    began = time.monotonic()
+    began = time.process_time()
     found = changed(rows(x=S), rows(x=S, y=S), fields)
     assert found.read_again == [("items",)] and not found.carries
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_circles_without_end_are_refused_in_time():
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InvalidSchema):
         difference_of(circles(60, S), circles(60, N))
     with pytest.raises(InvalidSchema):
         changed(circles(60, S), circles(60, N), {})
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_chain_of_thousands_of_references_is_refused():

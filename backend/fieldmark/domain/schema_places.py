@@ -19,7 +19,7 @@ from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.paths import Path
 from fieldmark.errors import InvalidSchema
 
-MAX_STEPS: Final = 400_000
+MAX_STEPS: Final = 300_000
 """How many keywords and values are looked at for one comparison, on either side."""
 
 _NAMED: Final = frozenset(("properties", "dependentSchemas", "patternProperties"))
