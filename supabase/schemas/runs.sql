@@ -48,7 +48,8 @@ create table public.runs (
   session_id uuid,
   waiting_call text,
   -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
-  -- second, and none for all of them. With that the conversation that the first was led in.
+  -- second, and none for all of them. With that the conversation that the first was led in. A run that is asked for some
+  -- fields alone begins with their names.
   handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
   first_session_id uuid,
   -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
@@ -190,6 +191,11 @@ begin
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
   end if;
 
+  -- Else it is null: nobody who starts a run may set it.
+  if v_task.names_fields and jsonb_typeof(new.input -> 'fields') = 'array' then
+    new.handed_over := nullif(array(select jsonb_array_elements_text(new.input -> 'fields')), '{}');
+  end if;
+
   new.lock_key := new.org_id || case
     when new.extraction_id is not null then '/extraction/' || new.extraction_id
     when new.thread_id is not null then '/thread/' || new.thread_id
@@ -245,13 +251,24 @@ create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid,
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
+-- Whether a run works on an extraction of the caller's organisations, or is about to, or waits there.
+-- Security definer: it may be part of a conversation that the caller does not see.
+create function private.is_worked_on(p_extraction_id uuid) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select from public.runs
+    where extraction_id = p_extraction_id and org_id in (select private.my_org_ids())
+      and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
+$$;
+
 -- How many runs wait for a person, of all tenants: the number and no more.
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
 revoke execute on all functions in schema private from public;
-grant execute on function private.fence(uuid, integer) to authenticated;
+grant execute on function private.fence(uuid, integer), private.is_worked_on(uuid) to authenticated;
 revoke execute on function public.delete_run(uuid) from public, anon;
 grant execute on function public.delete_run(uuid) to authenticated;
 grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;

@@ -40,7 +40,7 @@ def test_every_operation_says_what_it_does(openapi):
 READING = {"get", "list", "download", "export"}
 WRITING = {
     *("upload", "adopt", "read", "start", "decide", "create", "update", "set", "complete", "restore"),
-    *("accept", "leave", "cancel", "delete", "remove", "revoke", "unlock"),
+    *("accept", "leave", "cancel", "delete", "remove", "revoke", "unlock", "plan", "apply"),
 }
 
 
@@ -156,6 +156,7 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
         "max_cost_usd",
         "max_turns",
         "background",
+        "fields",
         "wait",
     }
 

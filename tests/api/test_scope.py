@@ -81,14 +81,17 @@ UNNAMED = [
     ("POST", "/api/documents/adopt", {"storage_path": "a/b/c"}),
     ("POST", "/api/documents", {}),
 ]
-# They need a call, a proposal or a document that waits: acceptance/test_approval.py, test_extractions.py,
-# test_passwords.py and test_asking_for_proposals.py ask them, as their user and as a stranger.
+# They need a call, a proposal, a schema or a document that waits: acceptance/test_approval.py, test_extractions.py,
+# test_passwords.py, test_asking_for_proposals.py and acceptance/test_changed_schema.py ask them, as their user and as a
+# stranger.
 ELSEWHERE = {
     ("POST", "/api/agent/approve"),
     ("POST", "/api/extractions/{}/proposals"),
     ("POST", "/api/documents/{}/read"),
     ("POST", "/api/documents/{}/auto_create/accept"),
     ("POST", "/api/documents/{}/auto_create/reject"),
+    ("POST", "/api/schemas/{}/apply"),
+    ("POST", "/api/schemas/{}/changes"),
 }
 Names = dict[str, str]
 

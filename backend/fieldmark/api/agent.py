@@ -43,6 +43,8 @@ Dollars = Annotated[
 ]
 
 
+ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
+
 _WAIT = (
     "false: answer at once, with 202 and the run's id; so does the header `Prefer: respond-async`. "
     "`GET /api/runs/{id}/events` tells what follows."
@@ -60,9 +62,7 @@ class RunRequest(BaseModel):
         "Left out: as the agent has it, auto for extract and correct.",
     )
     auto_approved_tools: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
-    model: (
-        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None
-    ) = Field(None, description="Another model than the service's.")
+    model: ModelName | None = Field(None, description="Another model than the service's.")
     background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
     max_cost_usd: Dollars | None = Field(
         None,

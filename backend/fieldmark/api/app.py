@@ -26,6 +26,7 @@ from fieldmark.api import (
     prompts,
     reference,
     runs,
+    schema_changes,
     schemas,
     tags,
     threads,
@@ -126,7 +127,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    things = (documents, extractions, exports, schemas, prompts, tags)
+    things = (documents, extractions, exports, schemas, schema_changes, prompts, tags)
     modules = (runs, threads, *things, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])

@@ -106,7 +106,8 @@ async def _enter(request: Request, caller: Person | Machine, org_id: UUID | None
 
 def _check(request: Request, role: MembershipRole, machine: Machine | None) -> None:
     permission = permission_of(request.method, route_of(request.scope))
-    check_permission(permission, role, machine, writes=request.method not in SAFE)
+    only_reads = request.method in SAFE or (permission is not None and permission.only_reads)
+    check_permission(permission, role, machine, writes=not only_reads)
 
 
 def _asked_for(header: str | None) -> UUID | None:

@@ -27,6 +27,9 @@ _OTHERWISE = {
     ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
+    # It changes nothing, and tells of extractions.
+    ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
+    ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,  # it starts them
 }
 
 FOR_PEOPLE = frozenset(

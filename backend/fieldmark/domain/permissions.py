@@ -32,11 +32,16 @@ class Permission(StrEnum):
     KEYS_WRITE = "keys:write"
 
     @property
+    def only_reads(self) -> bool:
+        """Whether nothing is changed with it."""
+        return self.value.endswith(":read")
+
+    @property
     def least_role(self) -> MembershipRole:
         """What a member must be at least."""
         if self is Permission.MEMBERS_WRITE:
             return MembershipRole.OWNER
-        return MembershipRole.VIEWER if self.value.endswith(":read") else MembershipRole.MEMBER
+        return MembershipRole.VIEWER if self.only_reads else MembershipRole.MEMBER
 
 
 def reaches(role: MembershipRole, least: MembershipRole) -> bool:

@@ -48,6 +48,8 @@ def check_schema(schema: JsonObject) -> None:
         if suggestion is None:
             raise
         raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
+    except RecursionError:  # a pattern of open brackets alone
+        raise InvalidSchema("The schema is nested too deeply: a pattern in it, perhaps.") from None
 
 
 def _suggestion(schema: JsonObject) -> JsonObject | None:
@@ -131,6 +133,15 @@ def violations(
     _check_once(json.dumps(schema))
     found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
     return _first([*found, *broken_rules(schema, fields)], most)
+
+
+def not_admitted(
+    schema: JsonObject, fields: JsonObject, evidence: JsonObject, locks: Collection[str], most: int
+) -> list[Violation]:
+    """Where `fields` do not follow the schema, its rules aside: the first, `most` of either sort. Raises InvalidSchema
+    if it cannot be used."""
+    _check_once(json.dumps(schema))
+    return [*validate(schema, fields, limit=most), *islice(_not_found(schema, fields, evidence, locks), most)]
 
 
 def violations_told(

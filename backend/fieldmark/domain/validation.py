@@ -52,10 +52,12 @@ Schema: TypeAlias = Mapping[str, Any]
 Keyword: TypeAlias = Callable[[Any, Any, Any, Schema], Iterator[ValidationError]]
 
 
-def validate(schema: Schema, fields: JsonValue, below: str = "#") -> list[Violation]:
-    """Every way in which `fields` do not follow the schema, or its part `below` a reference; the first 200 of them.
-    Raises Invalid if the schema cannot be applied."""
-    return _violations(_Complete, schema, fields, below=below)
+def validate(
+    schema: Schema, fields: JsonValue, below: str = "#", limit: int | None = MAX_VIOLATIONS
+) -> list[Violation]:
+    """Every way in which `fields` do not follow the schema, or its part `below` a reference; the first 200 of them, or
+    as many as are asked. Raises Invalid if the schema cannot be applied."""
+    return _violations(_Complete, schema, fields, below=below, limit=limit)
 
 
 def validate_partial(schema: Schema, fields: JsonValue) -> list[Violation]:

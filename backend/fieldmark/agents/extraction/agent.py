@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.agents.extraction.offline.rules import answer
@@ -43,6 +43,7 @@ from fieldmark.tools.toolset import Toolset
 
 _MAX_WORDS = 20_000
 _MOST_SHOWN = 500
+_MOST_FIELDS: Final = 100
 
 
 _EXTRACT: dict[str, JsonValue] = {
@@ -56,6 +57,20 @@ _EXTRACT: dict[str, JsonValue] = {
     "approval": "ask",
     "wait": False,
 }
+
+
+def _canonical(path: str) -> str:
+    try:
+        return paths.name(paths.parse(path))
+    except Invalid as error:
+        raise ValueError(str(error)) from None
+
+
+Fields = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=paths.MAX_CHARACTERS), AfterValidator(_canonical)]],
+    Field(min_length=1, max_length=_MOST_FIELDS),
+]
+"""Path names, as they are kept."""
 
 
 class ExtractRequest(BaseModel):
@@ -79,6 +94,12 @@ class ExtractRequest(BaseModel):
         description="Extract again into this extraction of the document. What a person set there stays, and other "
         "values for it become proposals. Left out: a new extraction.",
     )
+    fields: Fields | None = Field(
+        None,
+        description="Read only what stands at these paths of that extraction, or could: it can write nowhere else. "
+        "The words of the prompt that the extraction was made with hold again.",
+        examples=[["due_date", "items[2].price"]],
+    )
 
 
 class CorrectRequest(BaseModel):
@@ -98,6 +119,8 @@ class ExtractInput(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     instructions: Annotated[str, Field(max_length=2 * _MAX_WORDS + 2)] | None = None
+    # A trigger lets the run begin with these as what was left to it (`handed_over`).
+    fields: Fields | None = None
 
 
 class CorrectInput(BaseModel):
@@ -111,6 +134,8 @@ class CorrectInput(BaseModel):
 async def _check_extract(request: ExtractRequest) -> None:
     if request.json_schema is not None and request.schema_revid is not None:
         raise Invalid("Give a schema or a version of one, not both.")
+    if request.fields is not None and request.extraction_id is None:
+        raise Invalid("Fields to be read again are those of an extraction that there is: name it.")
     if request.json_schema is not None:
         if problem := problem_with(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
@@ -125,7 +150,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
     if document.status is DocumentStatus.FAILED:
         raise DocumentFailed(document.error or "The document could not be read.")
     extraction_id = request.extraction_id
-    prompt = None if request.prompt_revid is None else await prompts.get_version(conn, request.prompt_revid)
+    revid = request.prompt_revid
     if extraction_id is None:
         extraction_id = await extractions.add(
             conn,
@@ -139,12 +164,14 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
         extraction = await extractions.get(conn, extraction_id)
         if extraction is None or extraction.document_id != request.document_id:
             raise NotFound("There is no such extraction of this document.")
-        if request.json_schema is not None or request.schema_revid is not None or prompt is not None:
+        if request.json_schema is not None or request.schema_revid is not None or revid is not None:
             raise Invalid("The extraction keeps the schema that it was begun with: leave schema and prompt out.")
+        revid = extraction.prompt_revid if request.fields is not None else None
+    prompt = None if revid is None else await prompts.get_version(conn, revid)
     words = "\n\n".join(filter(None, (prompt and prompt.content, request.instructions)))
     return Begun(
         Subject(request.document_id, extraction_id),
-        ExtractInput(instructions=words or None),
+        ExtractInput(instructions=words or None, fields=request.fields),
         None if prompt is None else prompt.model,
     )
 
@@ -177,10 +204,13 @@ async def _brief_settling(conn: Connection, context: RunContext[ExtractionDeps],
         raise Fenced("The extraction is gone.")
     why = {paths.name(one.path): one.why for one in await open_fields(row)}
     left = [paths.parse(name) for name in context.run.handed_over or ()]
-    listed = json.dumps([_left(row, path, why) for path in left], ensure_ascii=False, indent=1)
-    pages = await pages_of(conn, context.deps.document_id, row, left)
+    otherwise = "asked for" if given.fields else "settled meanwhile"
+    listed = json.dumps([_left(row, path, why, otherwise) for path in left], ensure_ascii=False, indent=1)
+    # Where what was asked for was never read, nothing tells its page.
+    pages = None if given.fields else await pages_of(conn, context.deps.document_id, row, left)
     boundary, text = await first_part(conn, context, context.deps.document_id, listed, pages=pages)
-    return EXTRACTION.text("settle", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
+    task = "read_again" if given.fields else "settle"
+    return EXTRACTION.text(task, schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
         "settle_document",
         instructions=_instructions_text(given),
         left=boundary.around("left", listed),
@@ -188,10 +218,10 @@ async def _brief_settling(conn: Connection, context: RunContext[ExtractionDeps],
     ).strip()
 
 
-def _left(row: ExtractionRow, path: FieldPath, why: dict[str, str]) -> dict[str, Any]:
-    """A place that was left to a second model, with why and with what stands there."""
+def _left(row: ExtractionRow, path: FieldPath, why: dict[str, str], otherwise: str) -> dict[str, Any]:
+    """A place that alone may be written, with why and with what stands there."""
     name, stands = paths.name(path), value_at(row.extracted_fields, path)
-    told: dict[str, Any] = {"path": name, "why": why.get(name, "settled meanwhile")}
+    told: dict[str, Any] = {"path": name, "why": why.get(name, otherwise)}
     if not isinstance(stands, Nothing):
         text = json.dumps(stands, ensure_ascii=False)
         told["value"] = stands if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} (shortened)"

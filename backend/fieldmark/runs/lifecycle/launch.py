@@ -57,7 +57,6 @@ async def start(
     """
     options = options or RunOptions()
     agent, task = find_task(task_name)
-    request_hash = None if options.idempotency_key is None else _hash_of(task.name, task.request, request, options)
     unknown = set(options.auto_approved_tools) - agent.toolset.tools.keys()
     if unknown:
         raise Invalid(f"There is no tool {sorted(unknown)[0]!r} to approve in advance.")
@@ -65,41 +64,58 @@ async def start(
         await task.check(request)
     try:
         async with database.as_user(scope) as conn:
-            if options.idempotency_key is not None:
-                # First of all: what was started may be asked for again when it could not be begun any more.
-                earlier_id = await runs.started_before(conn, scope, options.idempotency_key, request_hash)
-                if earlier_id is not None:
-                    return earlier_id
-            begun = await task.begin(conn, scope, request)
-            subject = begun.subject
-            if subject.extraction_id is not None or subject.thread_id is not None:
-                await runs.supersede(conn, subject, "A newer run took its place.")
-            wanted = new_id()
-            run_id = await runs.add(
-                conn,
-                scope,
-                id=wanted,
-                agent=agent.name,
-                task=task.name,
-                task_input=begun.input.model_dump(mode="json", exclude_none=True),
-                subject=subject,
-                approval=options.approval or task.approval or agent.approval,
-                auto_approved_tools=options.auto_approved_tools,
-                model=options.model or begun.model,
-                max_cost_usd=options.max_cost_usd,
-                max_turns=options.max_turns,
-                background=options.background,
-                with_examples=options.with_examples,
-                idempotency_key=options.idempotency_key,
-                request_hash=request_hash,
-            )
-            if run_id != wanted:
-                raise _StartedBefore(run_id)
-            await _check_credit(conn, scope, prices, replace(options, model=options.model or begun.model))
-            await runs.append_event(conn, run_id, _first_event(run_id, subject))
-            return run_id
+            return await start_within(conn, scope, task_name, request, prices=prices, options=options)
     except _StartedBefore as earlier:
         return earlier.run_id
+
+
+async def start_within(
+    conn: Connection,
+    scope: Scope,
+    task_name: str,
+    request: BaseModel,
+    *,
+    prices: Prices,
+    options: RunOptions | None = None,
+) -> UUID:
+    """Start a run, of a request that the task's `check` has nothing against, in a transaction of the caller's; answers
+    its id. Raises as `start`; then the transaction is to be undone."""
+    options = options or RunOptions()
+    agent, task = find_task(task_name)
+    request_hash = None if options.idempotency_key is None else _hash_of(task.name, task.request, request, options)
+    if options.idempotency_key is not None:
+        # First of all: what was started may be asked for again when it could not be begun any more.
+        earlier_id = await runs.started_before(conn, scope, options.idempotency_key, request_hash)
+        if earlier_id is not None:
+            return earlier_id
+    begun = await task.begin(conn, scope, request)
+    subject = begun.subject
+    if subject.extraction_id is not None or subject.thread_id is not None:
+        await runs.supersede(conn, subject, "A newer run took its place.")
+    wanted = new_id()
+    run_id = await runs.add(
+        conn,
+        scope,
+        id=wanted,
+        agent=agent.name,
+        task=task.name,
+        task_input=begun.input.model_dump(mode="json", exclude_none=True),
+        subject=subject,
+        approval=options.approval or task.approval or agent.approval,
+        auto_approved_tools=options.auto_approved_tools,
+        model=options.model or begun.model,
+        max_cost_usd=options.max_cost_usd,
+        max_turns=options.max_turns,
+        background=options.background,
+        with_examples=options.with_examples,
+        idempotency_key=options.idempotency_key,
+        request_hash=request_hash,
+    )
+    if run_id != wanted:
+        raise _StartedBefore(run_id)
+    await _check_credit(conn, scope, prices, replace(options, model=options.model or begun.model))
+    await runs.append_event(conn, run_id, _first_event(run_id, subject))
+    return run_id
 
 
 async def start_by_name(
@@ -112,13 +128,17 @@ async def start_by_name(
     options: RunOptions | None = None,
 ) -> UUID:
     """As `start`, of a request that is not yet one of the task's. Raises Invalid where it cannot be."""
+    return await start(database, scope, task_name, request_of(task_name, given), prices=prices, options=options)
+
+
+def request_of(task_name: str, given: Mapping[str, Any]) -> BaseModel:
+    """A request of a task. Raises Invalid where it cannot be one."""
     _, task = find_task(task_name)
     try:
-        request = task.request.model_validate(dict(given))
+        return task.request.model_validate(dict(given))
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
         raise Invalid(f"The task cannot be begun: {faults}.") from None
-    return await start(database, scope, task_name, request, prices=prices, options=options)
 
 
 async def start_child(

@@ -73,8 +73,8 @@ class Run(BaseModel):
     cost_usd: float | None
     usage: TokensUsed
     handed_over: list[str] | None = Field(
-        description="The paths that a first model left to a second (`FIELDMARK_MODELS`), none of them for everything. "
-        "null where no second was asked."
+        description="The paths that alone the run may write: those that a first model left to a second "
+        "(`FIELDMARK_MODELS`), none of them for everything; or those that it was asked for (`fields`). Else null."
     )
     examples: list[ShownExample] | None = Field(
         description="The corrections that it was shown as examples. null where none were looked for."

@@ -1,0 +1,236 @@
+"""A schema gets another version, over HTTP and with the real CLI: only what needs it is read, and only what is open."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import asynccontextmanager
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from desk import sql, tool_results, until
+from fieldmark.agents.extraction.offline import rules
+from fieldmark.offline_model.messages import call
+from fieldmark.services import prompts
+from fieldmark.stores import schemas
+from fieldmark.stores.prompts import PromptText
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TEXT = {"type": "string"}
+OLD = {"type": "object", "properties": {"invoice_number": TEXT, "vendor": TEXT}}
+NEW = {"type": "object", "properties": {**OLD["properties"], "due_date": {"type": "string", "format": "date"}}}
+PAGE = "Invoice number: 1\nVendor: Acme GmbH\nDue date: 2024-05-01\n"
+SAME = {"rules": False, "more": False}
+MODELS = ("claude-haiku-5-5", "claude-sonnet-5")
+
+
+def save(fields):
+    return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
+
+
+def complete():
+    return call("complete_extraction", {"summary": "Done."})
+
+
+@asynccontextmanager
+async def kept(serve, answer, schema=OLD, **settings):
+    """A service with a schema, and the version of it that is kept now."""
+    async with serve(answer, **settings) as served:
+        async with served.service.database.as_user(served.scope) as conn:
+            revid = await schemas.add(conn, served.scope.org_id, "Invoices", schema)
+            row = await schemas.get_version(conn, revid)
+        assert row is not None
+        yield served, row.id, revid
+
+
+async def version(served, schema_id, schema=NEW):
+    async with served.service.database.as_user(served.scope) as conn:
+        return await schemas.update(conn, schema_id, name=None, schema=schema, revid=None)
+
+
+async def extraction(served, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
+    """A document, and what was read of it by a version."""
+    document_id = await served.document(text, name)
+    (row,) = sql(
+        clone.owner_url,
+        """insert into public.extractions (org_id, document_id, schema_revid, created_by) values (%s, %s, %s, %s)
+           returning id""",
+        served.scope.org_id,
+        document_id,
+        revid,
+        served.scope.user_id,
+    )
+    sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", row["id"], Jsonb(fields))
+    return document_id, row["id"]
+
+
+async def ended(served, run_id):
+    async def has():
+        return (await served.http.get(f"/api/runs/{run_id}")).json()["status"] in ("completed", "failed", "cancelled")
+
+    await until(has)
+    return (await served.http.get(f"/api/runs/{run_id}")).json()
+
+
+@pytest.mark.parametrize("models", [None, MODELS], ids=["one model", "two models"])
+async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone, models):
+    script = Script(
+        [
+            [save({"vendor": "Someone"})],  # what a person set
+            [save({"invoice_number": "2"})],  # what carries over
+            [save({"due_date": "2024-05-01"}), complete()],
+        ]
+    )
+    async with kept(serve, script, **({} if models is None else {"models": models})) as (served, schema_id, revid):
+        _, lacks = await extraction(served, clone, revid, {"invoice_number": "1"})
+        await extraction(served, clone, revid, {"invoice_number": "1", "vendor": "A", "due_date": "2024-05-02"})
+        set_by = {"path": "vendor", "value": "Acme Ltd"}
+        assert (await served.http.patch(f"/api/extractions/{lacks}/fields", json=set_by)).status_code == 200
+        new = await version(served, schema_id)
+
+        changes = (await served.http.post(f"/api/schemas/{schema_id}/changes", json={})).json()
+        assert {one["extraction_id"]: (one["read_again"], one["conflicts"]) for one in changes["items"]} == {
+            str(lacks): (["due_date"], []),
+            changes["items"][0]["extraction_id"]: ([], []),
+        }
+        assert changes["summary"] == {
+            "differences": [
+                {"schema_revid": str(revid), "added": ["due_date"], "removed": [], "changed": [], **SAME},
+            ],
+            "extractions": 2,
+        }
+
+        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
+        assert (done["followed"], len(done["runs"]), done["skipped"], done["next"]) == (2, 1, [], None)
+        run = await ended(served, done["runs"][0])
+        assert run["status"] == "completed" and run["handed_over"] == ["due_date"], run
+        # Only that document was asked for, and in it only that field.
+        assert len(served.model.requests) == 3
+        assert {request["model"] for request in served.model.requests} == {"claude-sonnet-5"}
+        assert left_in(served.model.requests[0]) == ["due_date"]
+        refused = [said for request in served.model.requests[1:] for said, failed in tool_results(request) if failed]
+        assert refused and all('"code":"settled"' in said for said in refused)
+        after = (await served.http.get(f"/api/extractions/{lacks}")).json()
+        assert after["extracted_fields"] == {"invoice_number": "1", "vendor": "Acme Ltd", "due_date": "2024-05-01"}
+        assert after["locks"].keys() == {"vendor"} and after["proposals"] == []
+        assert (after["status"], after["schema_revid"], after["valid"]) == ("completed", str(new), True)
+        assert after["evidence"]["due_date"]["state"] == "found"
+
+
+def left_in(request) -> list[str]:
+    """The paths that the first message lists."""
+    said = "".join(block["text"] for block in request["messages"][0]["content"] if block["type"] == "text")
+    (listed,) = re.findall(r"(?ms)^\[\w+ left begins\]\n(.*?)^\[\w+ left ends\]$", said)
+    return [one["path"] for one in json.loads(listed)]
+
+
+async def test_the_offline_model_reads_what_is_asked_for(serve, clone):
+    async with kept(serve, rules.answer) as (served, schema_id, revid):
+        _, one = await extraction(served, clone, revid, {"invoice_number": "7", "vendor": "Other"})
+        await version(served, schema_id)
+        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
+        run = await ended(served, done["runs"][0])
+        assert run["status"] == "completed", run
+        after = (await served.http.get(f"/api/extractions/{one}")).json()
+        assert after["extracted_fields"] == {"invoice_number": "7", "vendor": "Other", "due_date": "2024-05-01"}
+
+
+async def test_a_new_column_is_read_row_by_row(serve, clone):
+    rows = {"type": "object", "properties": {"name": TEXT}}
+    old = {"type": "object", "properties": {"items": {"type": "array", "items": rows}}}
+    more = {**rows, "properties": {**rows["properties"], "unit": TEXT}}
+    script = Script(
+        [
+            [
+                call("update_field", {"path": "items[0].unit", "value": "kg", "confidence": 0.9}),
+                call("update_field", {"path": "items[1].unit", "value": "m", "confidence": 0.9}),
+                complete(),
+            ]
+        ]
+    )
+    async with kept(serve, script, old) as (served, schema_id, revid):
+        fields = {"items": [{"name": "Flour"}, {"name": "Rope"}]}
+        _, one = await extraction(served, clone, revid, fields, "Flour 1 kg\nRope 2 m\n")
+        new = {"type": "object", "properties": {"items": {"type": "array", "items": more}}}
+        await version(served, schema_id, new)
+        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
+        run = await ended(served, done["runs"][0])
+        assert run["handed_over"] == ["items[0].unit", "items[1].unit"] and run["status"] == "completed"
+        after = (await served.http.get(f"/api/extractions/{one}")).json()
+        assert after["extracted_fields"]["items"] == [{"name": "Flour", "unit": "kg"}, {"name": "Rope", "unit": "m"}]
+
+
+async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone):
+    script = Script([[save({"vendor": "X"}), save({"due_date": "2024-05-01"}), complete()], [complete()]] * 2)
+    async with kept(serve, script, NEW) as (served, _, revid):
+        document_id, one = await extraction(served, clone, revid, {"vendor": "Acme GmbH"})
+        asked = {"document_id": str(document_id), "extraction_id": str(one)}
+        for wrong in ({"fields": []}, {"fields": ["a..b"]}, {"fields": ["a"] * 101}, {"fields": "a"}):
+            assert (await served.http.post("/api/agent/extract", json={**asked, **wrong})).status_code == 422
+        without = {"document_id": str(document_id), "fields": ["due_date"]}
+        assert (await served.http.post("/api/agent/extract", json=without)).status_code == 422
+        answer = await served.http.post("/api/agent/extract", json={**asked, "fields": ['["due_date"]']})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["extraction"]["extracted_fields"]["vendor"] == "Acme GmbH"
+        run = (await served.http.get(f"/api/runs/{answer.json()['run_id']}")).json()
+        assert run["handed_over"] == ["due_date"]
+        # A front end begins it by inserting a row, and has the same bound.
+        async with served.service.database.as_user(served.scope) as conn:
+            await conn.execute(
+                """insert into public.runs (id, org_id, agent, task, input, document_id, extraction_id)
+                   values (%s, %s, 'extraction', 'extract', %s, %s, %s)""",
+                (run_id := uuid4(), served.scope.org_id, Jsonb({"fields": ["due_date"]}), document_id, one),
+            )
+        run = await ended(served, run_id)
+        assert run["handed_over"] == ["due_date"]
+        after = (await served.http.get(f"/api/extractions/{one}")).json()
+        assert after["extracted_fields"]["vendor"] == "Acme GmbH"
+
+
+async def test_the_words_of_the_prompt_hold_again(serve, clone):
+    async with kept(serve, Script([[save({"due_date": "2024-05-01"}), complete()]])) as (served, schema_id, revid):
+        _, one = await extraction(served, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
+        async with served.service.database.as_user(served.scope) as conn:
+            prompt = await prompts.create(conn, served.scope, PromptText("American", "Dates are American."))
+        change = "update public.extractions set prompt_revid = %s where id = %s"
+        sql(clone.owner_url, change, prompt.prompt_revid, one)
+        await version(served, schema_id)
+        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
+        await ended(served, done["runs"][0])
+        assert "Dates are American." in json.dumps(served.model.requests[0]["messages"])
+
+
+async def test_who_may_and_what_is_refused(serve, clone):
+    async with kept(serve, Script([]), with_worker=False) as (served, schema_id, _):
+        new = await version(served, schema_id)
+        plan, apply = f"/api/schemas/{schema_id}/changes", f"/api/schemas/{schema_id}/apply"
+        for path in (plan, apply):
+            assert (await served.http.post(path, json={})).status_code == 200
+            async with served.client() as stranger:
+                assert (await stranger.post(path, json={})).status_code == 404
+            assert (await served.http.post(f"/api/schemas/{uuid4()}/changes", json={})).status_code == 404
+            assert (await served.http.post(path, json={"schema_revid": str(uuid4())})).status_code == 404
+            for wrong in ({"limit": 201}, {"limit": 0}, {"before": "x"}, {"more": 1}):
+                assert (await served.http.post(path, json=wrong)).status_code == 422
+        # A key for extractions sees what it would do; to do it takes one for runs.
+        for scope, statuses in (("extractions:read", (200, 403)), ("runs:write", (403, 200))):
+            made = await served.http.post("/api/keys", json={"name": "k", "scopes": [scope]})
+            async with served.bearing(made.json()["key"]) as machine:
+                assert (
+                    (await machine.post(plan, json={})).status_code,
+                    (await machine.post(apply, json={})).status_code,
+                ) == (statuses)
+        for hostile, status in (
+            ({"properties": {"a": {"$ref": "http://elsewhere.example/schema"}}}, 422),
+            ({"properties": {"a": {"pattern": "(" * 501}}}, 422),
+            ({"type": "object", "description": "x" * 3_000_000}, 413),
+            ({"properties": {f"k{n}": {"$ref": f"#/properties/k{n + 1}"} for n in range(2_000)}}, 422),
+        ):
+            refused = await served.http.post(plan, json={"schema": hostile})
+            assert refused.status_code == status, refused.text[:300]
+        both = {"schema": NEW, "schema_revid": str(new)}
+        assert (await served.http.post(plan, json=both)).status_code == 422

@@ -1,0 +1,66 @@
+"""What a change of a schema would do, on the command line."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+from command import said_at_once
+from psycopg.types.json import Jsonb
+
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+TEXT = {"type": "string"}
+OLD = {"type": "object", "properties": {"number": TEXT, "total": TEXT}}
+NEW = {"type": "object", "properties": {"number": TEXT, "total": {"type": "number"}, "due": TEXT}}
+
+
+async def kept(fieldmark, schema=OLD):
+    """The id of a schema of the local user's, which an extraction follows."""
+    (file := fieldmark.folder / "a.txt").write_text("Number: 1\nTotal: x\n")
+    read = await fieldmark.run("extract", str(file), "--json")
+    (row,) = fieldmark.sql("select id, org_id, created_by from public.extractions")
+    assert read.code in (0, 4), read.err
+    schema_id, revid, org = uuid4(), uuid4(), row["org_id"]
+    fieldmark.sql("insert into public.schemas (id, org_id, name) values (%s, %s, 'Invoices')", schema_id, org)
+    fieldmark.sql(
+        "insert into public.schema_versions (id, org_id, schema_id, number, name, schema) "
+        "values (%s, %s, %s, 1, 'Invoices', %s)",
+        *(revid, org, schema_id, Jsonb(schema)),
+    )
+    fieldmark.sql("update public.extractions set schema = %s, schema_revid = %s", Jsonb(schema), revid)
+    fields = Jsonb({"number": "1", "total": "x"})
+    fieldmark.sql("select public.save_extraction_fields(%s, %s)", row["id"], fields)
+    return schema_id, revid, row["id"]
+
+
+async def test_what_a_schema_would_do_is_shown(commands):
+    async with commands(Script([[]])) as fieldmark:
+        schema_id, revid, extraction_id = await kept(fieldmark)
+        (file := fieldmark.folder / "invoices.json").write_text(json.dumps(NEW))
+        shown = await fieldmark.run("schema", "diff", str(schema_id), str(file))
+        assert shown.code == 0, shown.err
+        assert [line.split() for line in shown.out.splitlines()] == [
+            ["since", str(revid)],
+            ["+", "due"],
+            ["~", "total"],
+            [str(extraction_id), "a.txt", "carries", "1", "read_again", "2", "conflicts", "0"],
+            ["again", "total"],
+            ["again", "due"],
+        ]
+        found = json.loads((await fieldmark.run("schema", "diff", str(schema_id), str(file), "--json")).out)
+        assert found["summary"]["extractions"] == 1 and found["items"][0]["read_again"] == ["total", "due"]
+        (row,) = fieldmark.sql("select schema_revid, version from public.extractions")
+        assert row["schema_revid"] == revid
+        # One that nobody has.
+        none = await fieldmark.run("schema", "diff", str(uuid4()), str(file))
+        assert none.code == 1 and "[not_found]" in none.err
+
+
+def test_a_file_that_is_no_schema_is_told_at_once(tmp_path):
+    (file := tmp_path / "a.json").write_text('{"type": "array"}')
+    wrong = said_at_once("schema", "diff", "Invoices", str(file))
+    assert wrong.code == 2 and "cannot be used" in wrong.err

@@ -1,0 +1,453 @@
+"""What a change of a schema does to extractions, on a real Postgres: planned, applied, skipped, and who may."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from desk import Desk, laid_out, sql, until
+from fieldmark.domain import paths
+from fieldmark.errors import Invalid, InvalidSchema, NotFound, QueueFull
+from fieldmark.identity.scope import Scope
+from fieldmark.services import schema_changes
+from fieldmark.services.schema_changes import Conflicts
+from fieldmark.stores import extractions, runs, schemas
+from fieldmark.stores.schema_changes import follow
+
+pytestmark = pytest.mark.anyio
+
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+OLD = {"type": "object", "properties": {"number": TEXT, "total": NUMBER}}
+MORE = {"type": "object", "properties": {"number": TEXT, "total": NUMBER, "due": TEXT}}
+CLOSED = {"type": "object", "properties": {"total": TEXT}, "additionalProperties": False}
+
+
+@dataclass
+class Shelf:
+    """A schema of a user, and extractions that follow its versions."""
+
+    desk: Desk
+    schema_id: UUID
+    revid: UUID
+    begun: list[tuple[UUID, list[str] | None]] = field(default_factory=list)
+    full: bool = False
+
+    async def extraction(self, fields: dict, *, completed: bool = False, locked: dict | None = None) -> UUID:
+        async with self.desk.database.as_user(self.desk.scope) as conn:
+            added = await extractions.add(
+                conn, org_id=self.desk.scope.org_id, document_id=self.desk.document_id, schema_revid=self.revid
+            )
+        self.desk.sql("select public.save_extraction_fields(%s, %s)", added, Jsonb(fields))
+        async with self.desk.database.as_user(self.desk.scope) as conn:
+            for name, value in (locked or {}).items():
+                await extractions.update_field(conn, added, paths.to_sql(paths.parse(name)), value, {}, {})
+            if completed:
+                await extractions.complete(conn, added)
+        return added
+
+    async def version(self, schema: dict) -> UUID:
+        async with self.desk.database.as_user(self.desk.scope) as conn:
+            return await schemas.update(conn, self.schema_id, name=None, schema=schema, revid=None)
+
+    async def plan(self, scope: Scope | None = None, **given):
+        given = {"limit": 50, **given}
+        return await schema_changes.plan(self.desk.database, scope or self.desk.scope, self.schema_id, **given)
+
+    async def apply(self, scope: Scope | None = None, **given):
+        given = {"limit": 200, **given}
+        whose = scope or self.desk.scope
+        return await schema_changes.apply(self.desk.database, whose, self.schema_id, self._begin, **given)
+
+    async def _begin(self, conn, row, fields):
+        if self.full:
+            raise QueueFull("Too many wait.")
+        self.begun.append((row.id, fields))
+        return uuid4()
+
+    def row(self, extraction_id: UUID) -> dict:
+        return sql(self.desk.owner_url, "select * from public.extractions where id = %s", extraction_id)[0]
+
+
+@pytest.fixture
+async def shelf(desk):
+    async with desk.database.as_user(desk.scope) as conn:
+        revid = await schemas.add(conn, desk.scope.org_id, "Invoices", OLD)
+        row = await schemas.get_version(conn, revid)
+    assert row is not None
+    return Shelf(desk, row.id, revid)
+
+
+def told(planned):
+    return {
+        one.extraction.id: (
+            [paths.name(path) for path in one.change.carries],
+            [paths.name(path) for path in one.change.read_again],
+            [f"{paths.name(conflict.path)}:{conflict.why}" for conflict in one.change.conflicts],
+        )
+        for one in planned.items
+    }
+
+
+async def test_what_a_version_would_do_is_told_and_nothing_is_done(shelf):
+    first = await shelf.extraction({"number": "1", "total": 3})
+    second = await shelf.extraction({"number": "2"}, locked={"total": 4})
+    before = shelf.row(first), shelf.row(second)
+    await shelf.version(CLOSED)
+    planned = await shelf.plan()
+    assert told(planned) == {
+        second: ([], [], ["number:no_place", "total:locked"]),
+        first: ([], ["total"], ["number:no_place"]),
+    }
+    assert [one.extraction.filename for one in planned.items] == ["invoice.txt", "invoice.txt"]
+    (difference,) = planned.differences.values()
+    assert (difference.added, difference.removed, difference.changed) == ([], ["number"], ["total"])
+    assert planned.extractions == 2 and planned.next is None
+    assert (shelf.row(first), shelf.row(second)) == before
+
+
+async def test_a_schema_that_is_not_kept_yet_is_held_against_all_versions(shelf):
+    first = await shelf.extraction({"number": "1"})
+    await shelf.version(MORE)
+    planned = await shelf.plan(schema={**MORE, "required": ["due"]})
+    assert told(planned) == {first: (["number"], ["due"], [])}
+    # With what is newest and with what is followed.
+    assert len(planned.differences) == 2
+    with pytest.raises(InvalidSchema):
+        await shelf.plan(schema={"type": "array"})
+    with pytest.raises(InvalidSchema):
+        await shelf.plan(schema={"properties": {"a": {"pattern": "("}}})
+    with pytest.raises(Invalid):
+        await shelf.plan(schema=MORE, revid=shelf.revid)
+
+
+async def test_it_is_told_in_pages(shelf):
+    made = [await shelf.extraction({"number": str(n)}) for n in range(5)]
+    await shelf.version(MORE)
+    found, before, pages = [], None, 0
+    while pages == 0 or before is not None:
+        planned = await shelf.plan(limit=2, before=before)
+        assert (planned.differences is None) == (pages > 0)
+        found += [one.extraction.id for one in planned.items]
+        before, pages = planned.next, pages + 1
+    assert found == made[::-1] and pages == 3
+    with pytest.raises(Invalid):
+        await shelf.plan(before="nonsense")
+
+
+async def test_where_all_stays_it_follows_at_once(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
+    begun = await shelf.extraction({"number": "1", "total": 3})
+    revid = await shelf.version({**OLD, "title": "Invoices"})
+    done = await shelf.apply()
+    assert (done.followed, done.runs, done.skipped, done.next) == (2, [], [], None)
+    row = shelf.row(one)
+    assert row["schema_revid"] == revid and row["schema"]["title"] == "Invoices"
+    # What was complete is so by the new version too; what was not is not.
+    assert row["status"] == "completed" and shelf.row(begun)["status"] == "in_progress"
+    assert row["version"] == 1
+    # To ask again does no harm.
+    assert (await shelf.apply()).followed == 0
+
+
+async def test_what_breaks_a_rule_of_the_version_is_not_complete(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
+    await shelf.version({**OLD, "x-fieldmark": {"rules": [{"equals": ["number", "total"]}]}})
+    assert [found.code for found in (await shelf.plan()).items[0].change.violations] == ["equals"]
+    assert (await shelf.apply()).followed == 1
+    assert shelf.row(one)["status"] == "in_progress"
+
+
+async def test_where_fields_are_to_be_read_a_run_begins_that_names_them(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
+    whole = await shelf.extraction({"number": "1", "total": 3, "due": "May"})
+    revid = await shelf.version(MORE)
+    done = await shelf.apply()
+    assert done.followed == 2 and len(done.runs) == 1 and shelf.begun == [(one, ["due"])]
+    assert {shelf.row(one)["schema_revid"], shelf.row(whole)["schema_revid"]} == {revid}
+    assert shelf.row(one)["status"] == "in_progress"
+
+
+async def test_of_too_many_fields_all_is_read(shelf):
+    await shelf.extraction({})
+    await shelf.version({"type": "object", "properties": {f"k{n}": TEXT for n in range(101)}})
+    await shelf.apply()
+    assert [fields for _, fields in shelf.begun] == [None]
+
+
+async def test_what_is_in_conflict_is_skipped_kept_or_removed(shelf):
+    skipped = await shelf.extraction({"number": "1"}, locked={"total": 4})
+    revid = await shelf.version(CLOSED)
+    done = await shelf.apply()
+    assert (done.followed, done.skipped) == (0, [(skipped, "conflicts")])
+    assert shelf.row(skipped)["schema_revid"] == shelf.revid
+    done = await shelf.apply(conflicts=Conflicts.KEEP)
+    row = shelf.row(skipped)
+    assert done.followed == 1 and row["extracted_fields"] == {"number": "1", "total": 4}
+    assert row["schema_revid"] == revid and "total" in row["locks"] and row["status"] == "in_progress"
+
+
+async def test_what_is_removed_is_removed_in_the_persons_name_and_read_again(shelf):
+    one = await shelf.extraction({"number": "1"}, locked={"total": 4})
+    await shelf.version(CLOSED)
+    done = await shelf.apply(conflicts=Conflicts.REMOVE)
+    row = shelf.row(one)
+    assert done.followed == 1 and shelf.begun == [(one, ["total"])]
+    assert row["extracted_fields"] == {} and row["locks"] == {}
+    journal = shelf.desk.sql(
+        "select path, actor, created_by from public.extraction_journal where extraction_id = %s and new is null", one
+    )
+    assert {(*entry["path"], entry["actor"], entry["created_by"]) for entry in journal} == {
+        ("number", "user", shelf.desk.scope.user_id),
+        ("total", "user", shelf.desk.scope.user_id),
+    }
+
+
+async def test_items_are_removed_from_behind(shelf):
+    tuples = {"type": "object", "properties": {"p": {"prefixItems": [TEXT], "items": False}}}
+    one = await shelf.extraction({"p": ["a", "b", "c", "d"], "number": "1"})
+    await shelf.version(tuples)
+    await shelf.apply(conflicts=Conflicts.REMOVE)
+    assert shelf.row(one)["extracted_fields"] == {"p": ["a"], "number": "1"}
+
+
+async def test_of_too_many_conflicts_none_is_removed(shelf):
+    one = await shelf.extraction({"p": ["x"] * 202})
+    await shelf.version({"type": "object", "properties": {"p": {"prefixItems": [TEXT], "items": False}}})
+    done = await shelf.apply(conflicts=Conflicts.REMOVE)
+    assert done.skipped == [(one, "conflicts")] and len(shelf.row(one)["extracted_fields"]["p"]) == 202
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "awaiting_approval", "awaiting_runs"])
+async def test_what_a_run_works_on_is_skipped(shelf, status):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.version(MORE)
+    run_id = await at_work(shelf, one)
+    shelf.desk.sql("update public.runs set status = %s, waiting_call = 'c' where id = %s", status, run_id)
+    done = await shelf.apply()
+    assert (done.followed, done.skipped) == (0, [(one, "at_work")])
+    shelf.desk.sql("update public.runs set status = 'cancelled' where id = %s", run_id)
+    assert (await shelf.apply()).followed == 1
+
+
+async def at_work(shelf, extraction_id, scope=None, **columns):
+    scope = scope or shelf.desk.scope
+    async with shelf.desk.database.as_user(scope) as conn:
+        return await runs.add(
+            conn,
+            scope,
+            id=uuid4(),
+            agent="extraction",
+            task="extract",
+            task_input={},
+            subject=runs.Subject(shelf.desk.document_id, extraction_id),
+            **columns,
+        )
+
+
+async def test_what_a_run_of_somebodys_own_conversation_works_on_is_skipped_too(shelf, make_user):
+    """It is out of the caller's sight, and at work all the same."""
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.version(MORE)
+    run_id = await at_work(shelf, one)
+    other = await member_of(shelf, "member", make_user)
+    thread = shelf.desk.sql(
+        "insert into public.threads (org_id, created_by, agent) values (%s, %s, 'document') returning id",
+        shelf.desk.scope.org_id,
+        shelf.desk.scope.user_id,
+    )[0]["id"]
+    shelf.desk.sql("update public.runs set root_thread_id = %s where id = %s", thread, run_id)
+    async with shelf.desk.database.as_user(other) as conn:
+        assert await runs.get(conn, run_id) is None
+    assert (await shelf.apply(other)).skipped == [(one, "at_work")]
+
+
+async def member_of(shelf, role, make_user):
+    user_id, org_id = (await make_user()).user_id, shelf.desk.scope.org_id
+    shelf.desk.sql("insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)", org_id, user_id, role)
+    return Scope(user_id, org_id)
+
+
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
+@asynccontextmanager
+async def meanwhile(shelf):
+    """A connection whose changes are committed when versions are being applied, and what comes of that was looked at
+    before they were. Answers the task that applies them."""
+    async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
+        done: list[asyncio.Task] = []
+        yield conn, done
+        done.append(asyncio.create_task(shelf.apply()))
+        await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
+
+
+async def test_a_value_that_comes_meanwhile_is_not_read(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.version(MORE)
+    with psycopg.connect(shelf.desk.owner_url) as owner:  # as nobody: no lock tells of it
+        owner.execute("select public.save_extraction_fields(%s, %s)", (one, Jsonb({"due": "May"})))
+        applying = asyncio.create_task(shelf.apply())
+        await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
+    assert (await applying).followed == 1 and shelf.begun == []
+
+
+async def test_a_lock_that_goes_meanwhile_is_gone(shelf):
+    one = await shelf.extraction({"number": "1"}, locked={"total": 4})
+    grounded = {**NUMBER, "x-fieldmark": {"grounded": True}}  # as long as a person says it, it need not be
+    await shelf.version({"type": "object", "properties": {"number": TEXT, "total": grounded}})
+    async with meanwhile(shelf) as (conn, done):
+        await extractions.unlock(conn, one, ["total"])
+    assert (await done[0]).followed == 1 and shelf.begun == [(one, ["total"])]
+
+
+async def test_what_is_completed_meanwhile_is_complete(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.version({**OLD, "title": "T"})
+    async with meanwhile(shelf) as (conn, done):
+        await extractions.complete(conn, one)
+    assert (await done[0]).followed == 1 and shelf.row(one)["status"] == "completed"
+
+
+async def test_what_somebody_else_brings_to_it_meanwhile_is_let_be(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    revid = await shelf.version(MORE)
+    async with meanwhile(shelf) as (conn, done):
+        await extractions.lock(conn, one)
+        await follow(conn, one, revid)
+    assert (await done[0]).skipped == [(one, "follows_already")] and shelf.begun == []
+
+
+async def test_of_two_at_once_one_does_it(shelf):
+    for n in range(5):
+        await shelf.extraction({"number": str(n), "total": 3})
+    await shelf.version(MORE)
+    done = await asyncio.gather(shelf.apply(), shelf.apply())
+    assert sum(one.followed for one in done) == 5 and len(shelf.begun) == 5
+
+
+async def test_where_the_queue_is_full_it_says_where_to_go_on(shelf):
+    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
+    await shelf.version(MORE)
+
+    async def full_after_one(conn, row, fields):
+        if shelf.begun:
+            raise QueueFull("Too many wait.")
+        return await Shelf._begin(shelf, conn, row, fields)
+
+    done = await schema_changes.apply(shelf.desk.database, shelf.desk.scope, shelf.schema_id, full_after_one, limit=200)
+    assert (done.followed, done.stopped) == (1, "queue_full") and done.next is not None
+    # What could not begin was not brought to the version either.
+    assert [shelf.row(one)["schema_revid"] == shelf.revid for one in made] == [True, True, False]
+    shelf.full = True
+    with pytest.raises(QueueFull):
+        await shelf.apply(before=done.next)
+    shelf.full = False
+    done = await shelf.apply(before=done.next)
+    assert (done.followed, done.next, done.stopped) == (2, None, None)
+    assert [one for one, _ in shelf.begun] == made[::-1]
+
+
+async def test_some_alone_are_brought_to_it(shelf):
+    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
+    revid = await shelf.version({**OLD, "title": "T"})
+    nobodys = uuid4()
+    done = await shelf.apply(extraction_ids=[made[1], nobodys])
+    assert (done.followed, done.skipped) == (1, [(nobodys, "not_found")])
+    assert [shelf.row(one)["schema_revid"] == revid for one in made] == [False, True, False]
+    done = await shelf.apply(extraction_ids=[made[1]])
+    assert (done.followed, done.skipped) == (0, [(made[1], "follows_already")])
+    # Back to an older version.
+    assert (await shelf.apply(extraction_ids=[made[1]], revid=shelf.revid)).followed == 1
+
+
+async def test_many_are_brought_to_it_in_pages(shelf):
+    for n in range(5):
+        await shelf.extraction({"number": str(n), "total": 3})
+    await shelf.version({**OLD, "title": "T"})
+    first = await shelf.apply(limit=2)
+    second = await shelf.apply(limit=2, before=first.next)
+    third = await shelf.apply(limit=2, before=second.next)
+    assert [(one.followed, one.next is None) for one in (first, second, third)] == [(2, False), (2, False), (1, True)]
+
+
+async def test_an_answer_that_takes_long_says_where_to_go_on(shelf):
+    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
+    await shelf.version({**OLD, "title": "T"})
+    planned = await shelf.plan(seconds=0)
+    assert [one.extraction.id for one in planned.items] == [made[2]]
+    planned = await shelf.plan(seconds=0, before=planned.next)
+    assert [one.extraction.id for one in planned.items] == [made[1]]
+    done = await shelf.apply(seconds=0)
+    assert (done.followed, done.stopped) == (1, None) and done.next is not None
+    assert (await shelf.apply(before=done.next)).followed == 2
+
+
+async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
+    one = await shelf.extraction({"number": "1"})
+    await shelf.version(MORE)
+    stranger = await make_user()
+    for asked in (shelf.plan, shelf.apply):
+        with pytest.raises(NotFound):
+            await asked(stranger)
+    # Nor are their extractions reached by way of one's own schema.
+    async with AsyncExitStack() as stack:
+        theirs = await stack.enter_async_context(
+            laid_out(shelf.desk.database, shelf.desk.owner_url, stranger, ["Total: 1"])
+        )
+        own = await other_schema(theirs)
+        done = await own.apply(extraction_ids=[one])
+        assert (done.followed, done.skipped) == (0, [(one, "not_found")])
+        for asked in (own.plan, own.apply):
+            with pytest.raises(NotFound):
+                await asked(revid=shelf.revid)
+    assert shelf.row(one)["schema_revid"] == shelf.revid
+
+
+async def other_schema(desk):
+    async with desk.database.as_user(desk.scope) as conn:
+        revid = await schemas.add(conn, desk.scope.org_id, "Others", OLD)
+        row = await schemas.get_version(conn, revid)
+    assert row is not None
+    return Shelf(desk, row.id, revid)
+
+
+async def test_a_version_of_another_schema_is_none_of_this_one(shelf):
+    other = await other_schema(shelf.desk)
+    for asked in (shelf.plan, shelf.apply):
+        with pytest.raises(NotFound):
+            await asked(revid=other.revid)
+
+
+async def test_a_viewer_sees_what_it_would_do_and_does_not_do_it(shelf, make_user):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.version({**OLD, "title": "T"})
+    viewer = await member_of(shelf, "viewer", make_user)
+    assert len((await shelf.plan(viewer)).items) == 1
+    assert (await shelf.apply(viewer)).skipped == [(one, "not_found")]
+    assert shelf.row(one)["schema_revid"] == shelf.revid
+
+
+async def test_a_deleted_schema_is_for_no_new_use(shelf):
+    await shelf.extraction({"number": "1"})
+    await shelf.version(MORE)
+    async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
+        await schemas.remove(conn, shelf.schema_id)
+    for asked in (shelf.plan, shelf.apply):
+        with pytest.raises(NotFound):
+            await asked()
+
+
+async def test_a_version_that_cannot_be_used_does_nothing(shelf):
+    """Kept past the service: a front end may, and nothing has looked at it."""
+    one = await shelf.extraction({"number": "1"})
+    await shelf.version({"type": "object", "properties": {"w": {"$ref": "#/$defs/none"}}})
+    for asked in (shelf.plan, shelf.apply):
+        with pytest.raises(InvalidSchema):
+            await asked()
+    assert shelf.row(one)["schema_revid"] == shelf.revid
