@@ -55,7 +55,10 @@ async def test_what_a_schema_would_do_is_shown(commands):
         assert found["summary"]["extractions"] == 1 and found["items"][0]["read_again"] == ["total", "due"]
         (row,) = fieldmark.sql("select schema_revid, version from public.extractions")
         assert row["schema_revid"] == revid
-        # One that nobody has.
+        # By its name, and one that nobody has.
+        assert (await fieldmark.run("schema", "diff", "INVOICES", str(file))).out == shown.out
+        unknown = await fieldmark.run("schema", "diff", "Receipts", str(file))
+        assert unknown.code == 1 and "Receipts" in unknown.err
         none = await fieldmark.run("schema", "diff", str(uuid4()), str(file))
         assert none.code == 1 and "[not_found]" in none.err
 

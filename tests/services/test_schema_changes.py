@@ -16,7 +16,7 @@ from fieldmark.domain import paths
 from fieldmark.errors import Invalid, InvalidSchema, NotFound, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
-from fieldmark.services.schema_changes import Conflicts
+from fieldmark.services.schema_changes import ConflictPolicy
 from fieldmark.stores import extractions, runs, schemas
 from fieldmark.stores.schema_changes import follow
 
@@ -186,7 +186,7 @@ async def test_what_is_in_conflict_is_skipped_kept_or_removed(shelf):
     done = await shelf.apply()
     assert (done.followed, done.skipped) == (0, [(skipped, "conflicts")])
     assert shelf.row(skipped)["schema_revid"] == shelf.revid
-    done = await shelf.apply(conflicts=Conflicts.KEEP)
+    done = await shelf.apply(conflicts=ConflictPolicy.KEEP)
     row = shelf.row(skipped)
     assert done.followed == 1 and row["extracted_fields"] == {"number": "1", "total": 4}
     assert row["schema_revid"] == revid and "total" in row["locks"] and row["status"] == "in_progress"
@@ -195,7 +195,7 @@ async def test_what_is_in_conflict_is_skipped_kept_or_removed(shelf):
 async def test_what_is_removed_is_removed_in_the_persons_name_and_read_again(shelf):
     one = await shelf.extraction({"number": "1"}, locked={"total": 4})
     await shelf.version(CLOSED)
-    done = await shelf.apply(conflicts=Conflicts.REMOVE)
+    done = await shelf.apply(conflicts=ConflictPolicy.REMOVE)
     row = shelf.row(one)
     assert done.followed == 1 and shelf.begun == [(one, ["total"])]
     assert row["extracted_fields"] == {} and row["locks"] == {}
@@ -212,14 +212,14 @@ async def test_items_are_removed_from_behind(shelf):
     tuples = {"type": "object", "properties": {"p": {"prefixItems": [TEXT], "items": False}}}
     one = await shelf.extraction({"p": ["a", "b", "c", "d"], "number": "1"})
     await shelf.version(tuples)
-    await shelf.apply(conflicts=Conflicts.REMOVE)
+    await shelf.apply(conflicts=ConflictPolicy.REMOVE)
     assert shelf.row(one)["extracted_fields"] == {"p": ["a"], "number": "1"}
 
 
 async def test_of_too_many_conflicts_none_is_removed(shelf):
     one = await shelf.extraction({"p": ["x"] * 202})
     await shelf.version({"type": "object", "properties": {"p": {"prefixItems": [TEXT], "items": False}}})
-    done = await shelf.apply(conflicts=Conflicts.REMOVE)
+    done = await shelf.apply(conflicts=ConflictPolicy.REMOVE)
     assert done.skipped == [(one, "conflicts")] and len(shelf.row(one)["extracted_fields"]["p"]) == 202
 
 

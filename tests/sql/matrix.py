@@ -977,6 +977,7 @@ CALLS = [
         "select private.follow_schema(%(extraction)s, %(schema_revid)s)",
         SERVED,
     ),
+    Case("is_worked_on", "call", "theirs", "select where private.is_worked_on(%(extraction)s)", READERS),
     Case(
         "references_to_schema",
         "call",

@@ -166,4 +166,5 @@ def test_no_statement_of_the_matrix_lets_a_viewer_write() -> None:
         ("address_of", "call"),
         ("references_to_schema", "call"),
         ("references_to_tag", "call"),
+        ("is_worked_on", "call"),
     }

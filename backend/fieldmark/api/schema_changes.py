@@ -16,11 +16,11 @@ from fieldmark.api.shapes import json_of
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.paths import Path
-from fieldmark.domain.schema_changes import SchemaDifference, Why
+from fieldmark.domain.schema_changes import ConflictReason, SchemaDifference
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import schema_changes
 from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
-from fieldmark.services.schema_changes import Conflicts, PlannedChange, PlannedChanges, Skipped
+from fieldmark.services.schema_changes import ConflictPolicy, PlannedChange, PlannedChanges, SkipReason
 from fieldmark.stores.rows import ExtractionRow
 
 router = APIRouter(prefix="/api/schemas", tags=["schemas"])
@@ -44,11 +44,11 @@ class ChangesRequest(BaseModel):
     before: Before = None
 
 
-class Conflict(BaseModel):
+class ValueConflict(BaseModel):
     """A value that cannot be brought under the version without a person."""
 
     path: str
-    why: Why = Field(
+    why: ConflictReason = Field(
         description="locked: a person set it, and the version does not admit it. no_place: it has no such field."
     )
 
@@ -62,7 +62,7 @@ class ExtractionChange(BaseModel):
     schema_revid: UUID = Field(description="The version that it follows.")
     carries: list[str] = Field(description="Values that stay as they are.")
     read_again: list[str] = Field(description="Places that are read again: of a list or an object, all that is below.")
-    conflicts: list[Conflict]
+    conflicts: list[ValueConflict]
     violations: list[FieldError] = Field(description="Rules of the version that the values break which stay.")
     counts: dict[Literal["carries", "read_again", "conflicts"], int]
 
@@ -77,7 +77,7 @@ class ExtractionChange(BaseModel):
             schema_revid=row.schema_revid,
             carries=_names(change.carries),
             read_again=_names(change.read_again),
-            conflicts=[Conflict(path=paths.name(one.path), why=one.why) for one in change.conflicts[:_MOST_PATHS]],
+            conflicts=[ValueConflict(path=paths.name(one.path), why=one.why) for one in change.conflicts[:_MOST_PATHS]],
             violations=[
                 FieldError(path=paths.name(one.path), code=one.code, message=one.message) for one in change.violations
             ],
@@ -89,7 +89,7 @@ class ExtractionChange(BaseModel):
         )
 
 
-class Difference(BaseModel):
+class VersionDifference(BaseModel):
     """How a version and the new one differ, by path: `items[*].price` is said of every item."""
 
     schema_revid: UUID = Field(description="The older version.")
@@ -112,27 +112,29 @@ class Difference(BaseModel):
         )
 
 
-class Summary(BaseModel):
+class ChangesSummary(BaseModel):
     """What changes in the schema itself, and how many extractions follow another version of it."""
 
-    differences: list[Difference] = Field(description="One for each version that an extraction of this page follows.")
+    differences: list[VersionDifference] = Field(
+        description="One for each version that an extraction of this page follows."
+    )
     extractions: int = Field(description="10,000 stands for as many or more.")
 
 
-class Changes(BaseModel):
+class SchemaChanges(BaseModel):
     """A page of extractions that follow another version, newest first."""
 
     items: list[ExtractionChange]
     next: str | None
-    summary: Summary | None = Field(description="On the first page.")
+    summary: ChangesSummary | None = Field(description="On the first page.")
 
     @classmethod
     def of(cls, planned: PlannedChanges) -> Self:
         """It as the service answers it."""
         summary = None
         if planned.differences is not None and planned.extractions is not None:
-            told = [Difference.of(revid, found) for revid, found in planned.differences.items()]
-            summary = Summary(differences=told, extractions=planned.extractions)
+            told = [VersionDifference.of(revid, found) for revid, found in planned.differences.items()]
+            summary = ChangesSummary(differences=told, extractions=planned.extractions)
         return cls(items=[ExtractionChange.of(one) for one in planned.items], next=planned.next, summary=summary)
 
 
@@ -145,8 +147,8 @@ class ApplyRequest(BaseModel):
     extraction_ids: Annotated[list[UUID], Field(min_length=1, max_length=200)] | None = Field(
         None, description="These alone, of all that follow a version of this schema."
     )
-    conflicts: Conflicts = Field(
-        Conflicts.SKIP,
+    conflicts: ConflictPolicy = Field(
+        ConflictPolicy.SKIP,
         description="skip: an extraction with conflicts stays as it is. keep: it follows, and the values stay. remove: "
         "they are taken away in your name, and what has a place is read again.",
     )
@@ -160,10 +162,10 @@ class SkippedExtraction(BaseModel):
     """An extraction that stays at its version."""
 
     extraction_id: UUID
-    why: Skipped
+    why: SkipReason
 
 
-class Applied(BaseModel):
+class AppliedVersion(BaseModel):
     """What was done."""
 
     followed: int = Field(description="How many extractions follow the version now.")
@@ -175,7 +177,7 @@ class Applied(BaseModel):
     )
 
 
-@router.post("/{schema_id}/changes", response_model=Changes, responses=responses(401, 404, 422))
+@router.post("/{schema_id}/changes", response_model=SchemaChanges, responses=responses(401, 404, 422))
 async def plan_schema_changes(schema_id: UUID, body: ChangesRequest, scope: TheScope, runtime: TheRuntime) -> Response:
     """What a version of a schema, or a schema that is not kept yet, would do to each extraction that follows another
     version: what stays, what is read again, what neither. Nothing is changed."""
@@ -188,11 +190,13 @@ async def plan_schema_changes(schema_id: UUID, body: ChangesRequest, scope: TheS
         limit=body.limit,
         before=body.before,
     )
-    return await json_of(Changes.of, planned)
+    return await json_of(SchemaChanges.of, planned)
 
 
 @router.post("/{schema_id}/apply", responses=responses(401, 402, 404, 422, 429))
-async def apply_schema_changes(schema_id: UUID, body: ApplyRequest, scope: TheScope, runtime: TheRuntime) -> Applied:
+async def apply_schema_changes(
+    schema_id: UUID, body: ApplyRequest, scope: TheScope, runtime: TheRuntime
+) -> AppliedVersion:
     """Bring extractions to a version of a schema. One in which all stays follows it at once. Where fields are to be
     read, a run in the background reads these and can write nowhere else. It does no harm to ask again: what follows
     the version already is left alone."""
@@ -214,7 +218,7 @@ async def apply_schema_changes(schema_id: UUID, body: ApplyRequest, scope: TheSc
         limit=body.limit,
         before=body.before,
     )
-    return Applied.model_validate(
+    return AppliedVersion.model_validate(
         {
             "followed": done.followed,
             "runs": done.runs,

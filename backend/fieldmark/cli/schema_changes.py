@@ -11,7 +11,7 @@ import typer
 
 from fieldmark.cli.client import Client, asked
 from fieldmark.cli.files import json_of, read_schema, write
-from fieldmark.cli.process import MISUSED, stop
+from fieldmark.cli.schemas import kept
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_lines, steps
 
@@ -29,8 +29,6 @@ def diff(
     follow it: what stays, what is read again, what is in conflict. Nothing is changed."""
     given = read_schema(file)
     found = asked(target, lambda client: _changes(client, name, given, limit))
-    if found is None:
-        stop(f"There is no schema {name!r}.", MISUSED)
     if target.as_json:
         write(json_of(found, indented=True), None)
         return
@@ -39,11 +37,9 @@ def diff(
         steps().print(f"There are more extractions than these {limit}: --limit shows them.")
 
 
-async def _changes(client: Client, name: str, given: object, limit: int) -> dict[str, Any] | None:
-    """All pages as one, or None where there is no such schema."""
+async def _changes(client: Client, name: str, given: object, limit: int) -> dict[str, Any]:
+    """All pages as one."""
     schema_id = await _id_of(client, name)
-    if schema_id is None:
-        return None
     path, items = f"/api/schemas/{schema_id}/changes", list[Any]()
     page = await client.send("POST", path, {"schema": given, "limit": min(limit, 200)})
     summary = page["summary"]
@@ -55,12 +51,11 @@ async def _changes(client: Client, name: str, given: object, limit: int) -> dict
     return {"summary": summary, "items": items, "next": page["next"]}
 
 
-async def _id_of(client: Client, name: str) -> str | None:
+async def _id_of(client: Client, name: str) -> str:
     try:
         return str(UUID(name))
     except ValueError:
-        items = (await client.get("/api/schemas", named=name))["items"]
-        return str(items[0]["id"]) if items else None
+        return str((await kept(client, "schema", name))["id"])
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -40,7 +40,7 @@ _OF_THE_WHOLE: Final = frozenset(
 )
 
 
-class Why(StrEnum):
+class ConflictReason(StrEnum):
     """Why a value cannot be brought under a schema without a person."""
 
     LOCKED = "locked"
@@ -52,7 +52,7 @@ class SchemaConflict:
     """A value that a person set and that the schema does not admit, or one for which it has no place."""
 
     path: Path
-    why: Why
+    why: ConflictReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def difference_of(old: JsonObject, new: JsonObject) -> SchemaDifference:
 def read_once_removed(change: SchemaChange, new: JsonObject, fields: JsonObject) -> list[Path]:
     """The places to be read again where what is in conflict is taken away first: also those of what a person set; and
     the whole of a list of which items go, since those behind them move up."""
-    locked = {one.path for one in change.conflicts if one.why is Why.LOCKED}
+    locked = {one.path for one in change.conflicts if one.why is ConflictReason.LOCKED}
     gone = {one.path[:-1] for one in change.conflicts if isinstance(one.path[-1], int)}
     read = {_list_of(path) or path for path in locked} | set(change.read_again)
     return _joined({(_list_of(path) or path) if _covered(gone, path) else path for path in read}, Places(new), fields)
@@ -210,8 +210,8 @@ def _leaves(
     read = {path[: next((at for at, step in enumerate(path) if isinstance(step, int)), len(path))] for path in wanted}
     if () in judged.as_a_whole:  # which of its keys is to blame, nobody knows
         read |= {(key,) for key in judged.places.keys(judged.places.root)}
-    conflicts = [SchemaConflict(path, Why.NO_PLACE) for path in sorted(judged.no_place, key=_in_order)]
-    conflicts += [SchemaConflict(path, Why.LOCKED) for path in locked]
+    conflicts = [SchemaConflict(path, ConflictReason.NO_PLACE) for path in sorted(judged.no_place, key=_in_order)]
+    conflicts += [SchemaConflict(path, ConflictReason.LOCKED) for path in locked]
     return carries, conflicts, read - {()}
 
 

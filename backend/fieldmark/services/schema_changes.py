@@ -39,7 +39,7 @@ from fieldmark.stores.schema_changes import FollowerRow
 
 MOST_COUNTED: Final = 10_000
 MOST_REMOVED: Final = 200
-"""Conflicts of one extraction that are taken away at once: each is a change of its own in the journal."""
+"""ConflictPolicy of one extraction that are taken away at once: each is a change of its own in the journal."""
 MOST_SECONDS: Final = 20
 """How long one answer looks at extractions, of which each may take long. At least one is looked at."""
 _KIND: Final = "schema changes"
@@ -48,7 +48,7 @@ BeginReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | N
 """Starts a run that reads fields of an extraction again, or all of them, in a transaction of the caller's."""
 
 
-class Conflicts(StrEnum):
+class ConflictPolicy(StrEnum):
     """What becomes of an extraction with values that cannot be brought under the new version."""
 
     SKIP = "skip"
@@ -56,7 +56,7 @@ class Conflicts(StrEnum):
     REMOVE = "remove"
 
 
-class Skipped(StrEnum):
+class SkipReason(StrEnum):
     """Why an extraction stays at its version."""
 
     NOT_FOUND = "not_found"
@@ -92,7 +92,7 @@ class AppliedChanges:
 
     followed: int = 0
     runs: list[UUID] = field(default_factory=list[UUID])
-    skipped: list[tuple[UUID, Skipped]] = field(default_factory=list[tuple[UUID, Skipped]])
+    skipped: list[tuple[UUID, SkipReason]] = field(default_factory=list[tuple[UUID, SkipReason]])
     next: str | None = None
     stopped: str | None = None
 
@@ -162,7 +162,7 @@ async def apply(
     *,
     revid: UUID | None = None,
     extraction_ids: Sequence[UUID] | None = None,
-    conflicts: Conflicts = Conflicts.SKIP,
+    conflicts: ConflictPolicy = ConflictPolicy.SKIP,
     limit: int,
     before: str | None = None,
     seconds: float = MOST_SECONDS,
@@ -186,7 +186,7 @@ async def apply(
     done = AppliedChanges(next=page.next)
     if extraction_ids is not None and before is None and page.next is None:
         found = {row.id for row in rows}
-        done.skipped += [(one, Skipped.NOT_FOUND) for one in dict.fromkeys(extraction_ids) if one not in found]
+        done.skipped += [(one, SkipReason.NOT_FOUND) for one in dict.fromkeys(extraction_ids) if one not in found]
     last, until = before, monotonic() + seconds
     for at, follower in enumerate(page.items):
         if at > 0 and monotonic() > until:
@@ -197,9 +197,9 @@ async def apply(
                 lambda of=follower.id: _bring(database, scope, of, target, conflicts, begin_reading, done)
             )
         except Stale:
-            why = Skipped.CHANGED
+            why = SkipReason.CHANGED
         except DocumentFailed:
-            why = Skipped.DOCUMENT_FAILED
+            why = SkipReason.DOCUMENT_FAILED
         except (QueueFull, OutOfCredit) as full:
             if at == 0:
                 raise
@@ -216,35 +216,35 @@ async def _bring(
     scope: Scope,
     extraction_id: UUID,
     target: _Target,
-    conflicts: Conflicts,
+    conflicts: ConflictPolicy,
     begin_reading: BeginReading,
     done: AppliedChanges,
-) -> Skipped | None:
+) -> SkipReason | None:
     """Bring one extraction to a version, or say why not. Raises Stale where it changed meanwhile."""
     assert target.revid is not None
     async with database.as_user(scope) as conn:
         row = await stored.get(conn, extraction_id)
         if row is None or row.schema is None:
-            return Skipped.NOT_FOUND
+            return SkipReason.NOT_FOUND
         if row.schema_revid == target.revid:
-            return Skipped.FOLLOWS_ALREADY
+            return SkipReason.FOLLOWS_ALREADY
     change = await _change(scope, row, target)
-    removes = conflicts is Conflicts.REMOVE and bool(change.conflicts)
-    if change.conflicts and (conflicts is Conflicts.SKIP or (removes and len(change.conflicts) > MOST_REMOVED)):
-        return Skipped.CONFLICTS
+    removes = conflicts is ConflictPolicy.REMOVE and bool(change.conflicts)
+    if change.conflicts and (conflicts is ConflictPolicy.SKIP or (removes and len(change.conflicts) > MOST_REMOVED)):
+        return SkipReason.CONFLICTS
     read = change.read_again
     if removes:
         read = await in_turn(scope.org_id, read_once_removed, change, target.schema, row.extracted_fields)
     async with database.as_user(scope) as conn:
         standing = await stored.lock(conn, extraction_id)
         if standing is None:
-            return Skipped.NOT_FOUND
+            return SkipReason.NOT_FOUND
         if (standing.version, standing.locks, standing.status) != (row.version, row.locks, row.status) or (
             await store.revid_of(conn, extraction_id) != row.schema_revid
         ):
             raise Stale("The extraction changed while it was looked at.")
         if await store.is_worked_on(conn, extraction_id):
-            return Skipped.AT_WORK
+            return SkipReason.AT_WORK
         if removes:
             for path in _from_behind([one.path for one in change.conflicts]):
                 await stored.remove_field(conn, extraction_id, paths.to_sql(path))
