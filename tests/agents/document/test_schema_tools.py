@@ -128,6 +128,8 @@ async def test_a_name_that_hides_something_is_refused(talk, name):
     ):
         answer = await talk.call(context, tool, name=name, **more)
         assert (answer.is_error, answer.code) == (True, "invalid"), answer
+        with pytest.raises(ModelRetry):  # nobody is asked
+            await talk.preview(context, tool, name=name, **more)
     renamed = await talk.call(context, "update_document", name=name)
     assert renamed.is_error and renamed.code == "invalid"
 

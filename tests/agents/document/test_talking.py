@@ -213,6 +213,23 @@ async def test_what_a_waiting_call_refers_to_is_deleted_and_the_decision_says_so
         assert again["status"] in ("completed", "awaiting_approval"), again
 
 
+async def test_a_document_that_a_waiting_call_is_about_is_deleted(serve):
+    async def rename(body):
+        return [call("update_document", {"document_id": other_id, "name": "May"})]
+
+    async with serve(model(rename, [text("Then not.")])) as served:
+        document_id, other_id = await served.document(PRINTED), str(await served.document(PRINTED, "b.txt"))
+        mentions = [{"type": "document", "id": other_id}]
+        result = await say(served.http, document_id, "Name it May.", mentions=mentions)
+        assert result["waits_for"]["changes"][0]["old"] == "b.txt"
+        assert (await served.http.delete(f"/api/documents/{other_id}")).status_code == 204
+        moved = await decide(served.http, result)
+        assert (moved.status_code, moved.json()["code"]) == (409, "target_changed")
+        again = (await decide(served.http, result)).json()
+        assert (again["status"], again["answer"]) == ("completed", "Then not.")
+        assert '"code":"not_found"' in last_result(served)
+
+
 async def test_somebody_else_s_newer_version_moves_what_waits(serve, clone):
     answer = model(
         [call("create_schema", {"name": "A", "schema": SCHEMA})],
