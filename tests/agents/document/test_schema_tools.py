@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from talking import SCHEMA
+from talking import SCHEMA, talk_at
 
+from fieldmark.identity.scope import Scope
+from fieldmark.services.organisations import enter
 from fieldmark.stores import extractions, prompts, schemas
 from fieldmark.stores.prompts import PromptText
 from fieldmark.tools.errors import ModelRetry
@@ -128,6 +131,8 @@ async def test_a_name_that_hides_something_is_refused(talk, name):
     ):
         answer = await talk.call(context, tool, name=name, **more)
         assert (answer.is_error, answer.code) == (True, "invalid"), answer
+        with pytest.raises(ModelRetry):  # nobody is asked
+            await talk.preview(context, tool, name=name, **more)
     renamed = await talk.call(context, "update_document", name=name)
     assert renamed.is_error and renamed.code == "invalid"
 
@@ -253,3 +258,19 @@ async def test_another_organisation_s_schema_is_none(talk, stranger_talk):
     assert (await talk.call(context, "list_schemas")).data == {"schemas": []}
     assert json.dumps(stranger_talk.desk.sql("select name from public.schemas")) == '[{"name": "Invoices"}]'
     await made(talk, context)  # a name is taken by nobody of another organisation
+
+
+async def test_a_member_changes_what_another_has_made_and_deletes_only_their_own(talk):
+    theirs = await made(talk, await talk.turn())
+    user_id = uuid4()
+    await enter(talk.desk.database, user_id)
+    query = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')"
+    talk.desk.sql(query, talk.scope.org_id, user_id)
+    member = await talk_at(replace(talk.desk, scope=Scope(user_id, talk.scope.org_id)))
+    context = await member.turn()
+    changed = await member.call(context, "update_schema", schema_revid=theirs["schema_revid"], name="Bills")
+    assert changed.code == "schema_updated"
+    refused = await member.call(context, "delete_schema", schema_revid=changed.data["schema_revid"])
+    assert (refused.is_error, refused.code) == (True, "not_found")
+    own = await made(member, context, "Own")
+    assert (await member.call(context, "delete_schema", schema_revid=own["schema_revid"])).code == "schema_deleted"
