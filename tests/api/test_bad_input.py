@@ -65,6 +65,7 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
         schema = (await served.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
         prompt = (await served.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
         tag = (await served.http.post("/api/tags", json={"name": "t"})).json()
+        thread = (await served.http.post("/api/threads", json={"document_id": document})).json()
         await served.http.delete(f"/api/keys/{revoked['id']}")
         await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
         async with (
@@ -87,6 +88,7 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
                 "prompt_id": prompt["id"],
                 "prompt_revid": prompt["prompt_revid"],
                 "tag_id": tag["id"],
+                "thread_id": thread["id"],
             }
             before = everything(clone)
             asked = 0

@@ -68,6 +68,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
             "duplicate_of": None,
             "tags": [],
             "created_at": "",
+            "auto_create": None,
         }
         document_id = await served.read(UUID(uploaded["id"]))
         at = f"/api/documents/{document_id}"
