@@ -57,11 +57,8 @@ NAMED = [
     ("GET", "/api/runs/{run}", None),
     ("GET", "/api/runs/{run}/events", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
-<<<<<<< HEAD
     ("POST", "/api/agent/auto_create", {"document_id": "{document}"}),
-=======
     ("POST", "/api/agent/chat", {"document_id": "{document}", "message": "Hello"}),
->>>>>>> 1712ec2 (Tell the agent that the call was not done whose place a newer message has taken)
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
     # From here on: what only its own user or an owner may.
