@@ -31,7 +31,7 @@ async def test_the_ids_are_answered_at_once(serve, body, headers):
         )
         assert answer.status_code == 202 and answer.headers["preference-applied"] == "respond-async"
         started = answer.json()
-        assert list(started) == ["run_id", "extraction_id", "document_id", "status"]
+        assert list(started) == ["run_id", "extraction_id", "document_id", "thread_id", "status", "waits_behind"]
         assert started["document_id"] == document_id and answer.headers["location"] == f"/api/runs/{started['run_id']}"
         said = events((await served.http.get(f"{answer.headers['location']}/events")).text)
         assert said[0][1]["extraction_id"] == started["extraction_id"] and said[-1][1]["type"] == "complete"

@@ -58,6 +58,7 @@ NAMED = [
     ("GET", "/api/runs/{run}/events", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/auto_create", {"document_id": "{document}"}),
+    ("POST", "/api/agent/chat", {"document_id": "{document}", "message": "Hello"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
     # From here on: what only its own user or an owner may.
@@ -133,8 +134,8 @@ def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 def test_every_route_is_asked(openapi_routes):
     asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in NAMED + UNNAMED}
-    # test_organisations.py and test_api_keys.py ask those.
-    people = re.compile(r"/api/(me|organisations|invitations|keys)\b")
+    # test_organisations.py, test_api_keys.py and test_threads.py ask those.
+    people = re.compile(r"/api/(me|organisations|invitations|keys|threads)\b")
     assert asked | ELSEWHERE == {
         route for route in openapi_routes if route[1].startswith("/api/") and not people.match(route[1])
     }

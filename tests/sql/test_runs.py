@@ -389,3 +389,26 @@ def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_
 def test_a_title_is_one_line_that_is_seen(doors: Doors, house: House, title: str) -> None:
     with doors.as_front_end(house.owner) as connection, pytest.raises(psycopg.errors.CheckViolation):
         connection.execute("update threads set title = %s where id = %s", [title, house.thread])
+
+
+@pytest.mark.parametrize("status", ["awaiting_approval", "awaiting_runs"])
+def test_a_message_that_waits_behind_a_turn_goes_on_when_that_has_ended(
+    doors: Doors, house: House, status: str
+) -> None:
+    with doors.as_owner() as connection:
+        turn = {"task": "talk", "thread_id": house.thread, "created_by": house.owner}
+        first, second = start(connection, house, **turn), start(connection, house, **turn)
+        behind = "private.waits_behind(runs), held_at is not null"
+        connection.execute("update runs set status = 'completed' where id = %s", [house.thread_run])
+        assert row(connection, second, behind) == (first, False)
+        # What is about the same and not in the thread, or part of the turn itself, does not wait for it.
+        part = start(connection, house, **turn, parent_run_id=first, parent_call_id="call")
+        connection.execute("update runs set status = %s, waiting_call = 'call' where id = %s", [status, first])
+        connection.execute("update runs set held_at = now() where id = %s", [second])
+        connection.execute("set constraints all immediate")
+        assert row(connection, second, behind) == (first, True)
+        assert row(connection, part, behind) == (second, False)
+        for ended, still in ((part, (first, True)), (first, (None, False))):
+            connection.execute("update runs set status = 'cancelled' where id = %s", [ended])
+            connection.execute("set constraints all immediate")
+            assert row(connection, second, behind) == still

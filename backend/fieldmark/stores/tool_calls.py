@@ -112,6 +112,17 @@ async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
     return [row["tool"] for row in await cursor.fetchall()]
 
 
+async def of_thread(conn: Connection, thread_id: UUID, call_id: str) -> CallRow | None:
+    """A call of one of a thread's runs."""
+    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
+        await cursor.execute(
+            f"""select {_COLUMNS} from public.tool_calls
+                where id = %s and run_id in (select id from public.runs where thread_id = %s)""",
+            (call_id, thread_id),
+        )
+        return await cursor.fetchone()
+
+
 async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
     """The pending tool calls of those of the runs that await approval, keyed by run id."""
     cursor = await conn.execute(

@@ -50,6 +50,8 @@ async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is
     assert worked.state["session_id"] == first.state["session_id"]
     (request,) = worked.requests
     assert "One." in json.dumps(request["messages"]) and "Two." in json.dumps(request["messages"])
+    # It is told that the call was not done, where the CLI would say that nobody knows.
+    assert "(refused): A newer run took its place." in json.dumps(request["messages"][-3:])
     (thread,) = desk.sql("select working_state from public.threads")
     assert thread["working_state"] == {} and worked.ledger == []
     assert [entry["status"] for entry in first.ledger] == ["refused"]

@@ -384,9 +384,10 @@ class Runner:
                 return AfterDecision(deferred), told, None
             stale = deferred
             sessions.pass_over(stale)
-        if is_first:
-            return NextMessage(await self._briefing(context)), told, stale
-        return AfterCrash(await self._goes_on(context)), told, stale
+        prompt = await self._briefing(context) if is_first else await self._goes_on(context)
+        if stale is not None:
+            prompt = await self._with_what_became_of(stale, prompt, context)
+        return (NextMessage(prompt) if is_first else AfterCrash(prompt)), told, stale
 
     async def _briefing(self, context: RunContext[Any]) -> Prompt:
         task = AGENTS[context.run.agent].tasks[context.run.task]
@@ -398,10 +399,15 @@ class Runner:
     async def _anew(self, context: RunContext[Any]) -> Prompt:
         """The first message of a conversation that begins again: an attempt that left none may have written all the
         same."""
-        briefing, resumed = await self._briefing(context), await self._resumed(context)
-        if isinstance(briefing, str):
-            return f"{briefing}\n\n{resumed}"
-        return briefing[0], f"{briefing[1]}\n\n{resumed}"
+        return _and(await self._briefing(context), await self._resumed(context))
+
+    async def _with_what_became_of(self, call_id: str, prompt: Prompt, context: RunContext[Any]) -> Prompt:
+        """A message, and how the call ended at which an earlier turn of the thread has stopped. Of itself the CLI says
+        that nobody knows whether it was done."""
+        assert context.run.thread_id is not None
+        async with self._database.as_user(context.scope) as conn:
+            call = await tool_calls.of_thread(conn, context.run.thread_id, call_id)
+        return prompt if call is None else _and(prompt, decided_text([call]))
 
     async def _goes_on(self, context: RunContext[Any]) -> Prompt:
         """The message to a conversation that was broken off. In a thread its own message may not be in it yet."""
@@ -506,6 +512,10 @@ class _Watch:
             self._looked.clear()
         await self.look()
         return self._status
+
+
+def _and(prompt: Prompt, more: str) -> Prompt:
+    return f"{prompt}\n\n{more}" if isinstance(prompt, str) else (prompt[0], f"{prompt[1]}\n\n{more}")
 
 
 def _first_event(run: RunRow) -> RunStartedEvent:
