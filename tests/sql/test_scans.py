@@ -13,7 +13,7 @@ import pytest
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import documents, extractions, prompts, runs, schemas, tags, threads, tool_calls
+from fieldmark.stores import auto_creations, documents, extractions, prompts, runs, schemas, tags, threads, tool_calls
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.prompts import PromptText
@@ -40,14 +40,14 @@ insert into documents (id, org_id, created_by, created_at, filename, storage_pat
     'ready', 1 from one;
 insert into document_pages (document_id, org_id, number, width, height, text, words, engine)
   select document_id, org_id, 1, 1, 1, 'Total', '[["Total", 0, 0, 1, 1]]', 'text' from one;
-insert into schemas (id, org_id, created_by, created_at, name)
-  select schema_id, org_id, user_id, at, 'Schema ' || n from one;
-insert into schema_versions (id, org_id, schema_id, number, name, schema)
-  select revid, org_id, schema_id, 1, 'Schema ' || n, '{{}}' from one;
-insert into prompts (id, org_id, created_by, created_at, name)
-  select prompt_id, org_id, user_id, at, 'Prompt ' || n from one;
-insert into prompt_versions (id, org_id, prompt_id, number, name, content, schema_id)
-  select revid, org_id, prompt_id, 1, 'Prompt ' || n, 'Read.', schema_id from one;
+insert into schemas (id, org_id, created_by, created_at, name, run_id)
+  select schema_id, org_id, user_id, at, 'Schema ' || n, run_id from one;
+insert into schema_versions (id, org_id, schema_id, number, name, schema, run_id)
+  select revid, org_id, schema_id, 1, 'Schema ' || n, '{{}}', run_id from one;
+insert into prompts (id, org_id, created_by, created_at, name, run_id)
+  select prompt_id, org_id, user_id, at, 'Prompt ' || n, run_id from one;
+insert into prompt_versions (id, org_id, prompt_id, number, name, content, schema_id, run_id)
+  select revid, org_id, prompt_id, 1, 'Prompt ' || n, 'Read.', schema_id, run_id from one;
 insert into tags (id, org_id, created_by, created_at, name) select tag_id, org_id, user_id, at, 'Tag ' || n from one;
 insert into document_tags (org_id, document_id, tag_id, document_created_at)
   select a.org_id, a.document_id, b.tag_id, a.at
@@ -74,6 +74,8 @@ insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, sta
 insert into usage (run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens,
     cache_write_1h_tokens, cache_read_tokens, cost_usd, root_run_id, created_by)
   select run_id, 'm', org_id, 'a', 'm', 1, 1, 1, 1, 1, 1, run_id, user_id from one;
+insert into auto_creations (document_id, org_id, created_at, run_id, status, kind, labels, schema_revid, prompt_revid)
+  select document_id, org_id, at, run_id, 'proposed', 'invoice', '{{a,b,c,d}}', revid, revid from one;
 set session_replication_role = origin;
 analyze;
 """
@@ -95,6 +97,7 @@ LARGE = {
     "run_events",
     "tool_calls",
     "usage",
+    "auto_creations",
 }
 
 
@@ -189,6 +192,9 @@ STATEMENTS: dict[str, Statement] = {
     "extractions.corrected": lambda c, f: extractions.corrected(c, f.scope.org_id, 5),
     "extractions.update_field": lambda c, f: extractions.update_field(c, f.extraction, ["b"], 1, {}, {}),
     "extractions.remove": lambda c, f: extractions.remove(c, f.extraction),
+    "auto_creations.of_run": lambda c, f: auto_creations.of_run(c, f.run),
+    "auto_creations.likest": lambda c, f: likest(c, f),
+    "auto_creations.decide": lambda c, f: auto_creations.decide(c, f.document, accepted=False),
     "runs.get": lambda c, f: runs.get(c, f.run),
     "runs.add": lambda c, f: add_run(c, f),
     "runs.by_key": lambda c, f: runs.by_key(c, f.scope, "key"),
@@ -217,6 +223,10 @@ async def add_run(conn: Connection, filled: Filled) -> UUID:
     return await runs.add(
         conn, filled.scope, id=uuid4(), agent="extraction", task="extract", task_input={}, subject=subject
     )
+
+
+async def likest(conn: Connection, filled: Filled) -> None:
+    assert await auto_creations.likest(conn, filled.scope.org_id, uuid4(), "invoice", ["a", "b", "c", "d"])
 
 
 async def scanned(filled: Filled, statement: Statement) -> set[str]:

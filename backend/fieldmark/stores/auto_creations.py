@@ -103,8 +103,10 @@ async def likest(
                and schema_revid is not null and document_id <> %(document)s
              order by created_at desc limit %(most)s
            ) as a
-           join public.schema_versions as v on v.id = a.schema_revid
-           join public.schemas as s on s.id = v.schema_id and s.deleted_at is null
+           -- (With limits: else the planner, which does not know how few are left, would read all versions.)
+           cross join lateral (
+             select s.id from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+             where v.id = a.schema_revid and s.deleted_at is null limit 1) as s
            cross join lateral (
              select id from public.schema_versions where schema_id = s.id order by number desc limit 1) as latest
            left join lateral (
@@ -114,7 +116,7 @@ async def likest(
              cross join lateral (
                select id, schema_id from public.prompt_versions where prompt_id = p.id order by number desc limit 1
              ) as newest
-             where old.id = a.prompt_revid and newest.schema_id = s.id) as prompt on true
+             where old.id = a.prompt_revid and newest.schema_id = s.id limit 1) as prompt on true
            where a.common >= %(least)s
              and a.common >= %(alike)s * (a.labelled + cardinality(%(labels)s::text[]) - a.common)
            order by a.status = 'accepted' desc,
