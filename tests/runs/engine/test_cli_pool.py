@@ -15,6 +15,7 @@ from desk import laid_out, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
+from fieldmark.runs.engine.pool import ThreadTurn
 from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
 from fieldmark.testing.script import Script, answers_so_far, endless
 from kept import in_folder, kept, lies_in, prefix, the_cli
@@ -218,10 +219,12 @@ async def test_a_run_that_wants_fewer_turns_gets_a_cli_of_its_own(desks):
 
 async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_own(desks):
     async with kept(Script([DONE])) as warm:
-        await warm.talk(desks[0], "Mine.", alone=True)
-        assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
-        await warm.talk(desks[0], "Ours.")
+        await warm.talk(desks[0], "Mine.", turn=ThreadTurn(uuid4()))
         assert warm.counted()["clis_taken_total", "new"] == 1 and len(clis()) == 1
+        await warm.talk(desks[0], "Ours.")
+        assert warm.counted()["clis_taken_total", "new"] == 2 and len(clis()) == 2
+        await warm.talk(desks[0], "Mine too.", turn=ThreadTurn(uuid4()))  # none that was used before either
+        assert warm.counted()["clis_taken_total", "new"] == 3
 
 
 async def test_a_run_that_is_lost_behind_its_last_message_leaves_no_cli(desks):
