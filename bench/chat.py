@@ -25,7 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,10 +169,10 @@ class Bench:
     model: OfflineModel
     home: str
     owner_url: str
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list[str])
 
     @asynccontextmanager
-    async def served(self, **more: str) -> AsyncIterator[tuple[Talk, int]]:
+    async def served(self, **more: str) -> AsyncGenerator[tuple[Talk, int]]:
         """A service, its process, and a conversation on a document."""
         port = free_port()
         settings = {
@@ -189,7 +189,7 @@ class Bench:
             address = f"http://127.0.0.1:{port}"
             await asyncio.to_thread(extraction.wait_for, f"{address}/readyz")
             headers = {"Authorization": f"Bearer {LocalTokens(Path(self.home)).sign(uuid4())}"}
-            async with httpx.AsyncClient(base_url=address, headers=headers, timeout=120) as http:
+            async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as http:
                 document = (await http.post("/api/documents", files={"file": ("a.txt", DOCUMENT.encode())})).json()
                 while (await http.get(f"/api/documents/{document['id']}")).json()["status"] == "reading":
                     await asyncio.sleep(0.05)
@@ -257,11 +257,14 @@ class Bench:
         more = {"FIELDMARK_APPROVAL_WAIT_SECONDS": "0", "FIELDMARK_WARM_SPARES": "0"}
         async with self.served(**more) as (talk, pid):
             await talk.say(f"card-{uuid4().hex}", "approval")
-            runs = await asyncio.to_thread(copies, self.owner_url, talk.run_id, count - 1)
-            for _ in range(100):
-                if not (alive := clis_of(pid)):
-                    break
+            left = 200
+            while (
+                attached(self.owner_url, talk.run_id) or clis_of(pid)
+            ) and left:  # the one that asked takes its leave
                 await asyncio.sleep(0.1)
+                left -= 1
+            runs = await asyncio.to_thread(copies, self.owner_url, talk.run_id, count - 1)
+            alive = clis_of(pid)
             print(f"{count} threads wait for a person: {alive} CLI(s) live")
             if alive:
                 self.faults.append(f"{alive} CLIs live while all wait")
@@ -305,6 +308,14 @@ def copies(owner_url: str, run_id: str, count: int) -> list[str]:
         while cursor.nextset():
             pass
         return [run for (run,) in cursor.fetchall()]
+
+
+def attached(owner_url: str, run_id: str) -> bool:
+    """Whether a run's CLI waits, too."""
+    with psycopg.connect(owner_url) as owner:
+        row = owner.execute("select attached from public.runs where id = %s", [run_id]).fetchone()
+    assert row is not None
+    return bool(row[0])
 
 
 def clis_of(pid: int) -> int:

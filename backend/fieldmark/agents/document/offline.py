@@ -240,25 +240,22 @@ def _change(turn: _Turn, said: re.Match[str]) -> str:
 
 
 def _propose(turn: _Turn) -> str:
-    """What nobody has asked for in words: a schema, a prompt and an extraction, or those that the document's like
-    has."""
-    state = _json(turn.given.get("working state", "{}"))
-    schema, prompt = state.get("schema_revid"), state.get("prompt_revid")
-    fields = read_fields(turn.document())
-    if not fields and schema is None:
-        return "I found no labelled values in this document, so I propose nothing."
-    name = _name_for(turn.document(), fields)
-    if schema is None:
+    """What nobody has asked for in words: a schema, a prompt and an extraction; for a document that is like an earlier
+    one only that."""
+    lent = _json(turn.given.get("working state", "{}")).get("schema_revid") is not None
+    if not lent:
+        fields = read_fields(turn.document())
+        if not fields:
+            return "I found no labelled values in this document, so I propose nothing."
+        name = _name_for(turn.document(), fields)
         made = turn.named("create_schema", name, {"schema": _schema_of(fields)}, "")
-        schema, prompt = made.data.get("schema_revid"), made.data.get("prompt_revid")
-        if schema is None:
+        if made.failed and made.code != "schema_exists":
             return _not_done("No schema could be made", made)
-    if prompt is None:
-        made = turn.named("create_prompt", name, {"content": _CONTENT, "schema_revid": schema}, "")
-        prompt = made.data.get("prompt_revid")
-        if prompt is None:
-            return _not_done("No prompt could be made", made)
-    read = turn.call("run_extraction", {"prompt_revid": prompt})
+        if not made.failed:
+            made = turn.named("create_prompt", name, {"content": _CONTENT}, "")
+            if made.failed:
+                return _not_done("No prompt could be made", made)
+    read = turn.call("run_extraction")
     if read.failed:
         return _not_done("The document was not extracted", read)
     return f"I propose what I found by the labels of the document:\n{_lines(read)}"
