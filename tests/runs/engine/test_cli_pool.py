@@ -12,6 +12,7 @@ import pytest
 from claude_agent_sdk import ResultMessage
 
 from desk import laid_out, until
+from fieldmark.agents.document.agent import CHAT, DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
@@ -215,6 +216,14 @@ async def test_a_run_that_wants_fewer_turns_gets_a_cli_of_its_own(desks):
     async with kept(Script(READ)) as warm:
         await warm.work(desks[0], max_turns=5)
         assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
+
+
+async def test_a_run_with_as_many_turns_as_its_agent_s_tasks_have_shares_a_cli(desks):
+    async with kept(Script([DONE])) as warm:
+        for most in (CHAT.max_turns, CHAT.max_turns, 3):
+            await warm.talk(desks[0], "Go on.", spec=DOCUMENT, max_turns=most)
+        taken = {key[1]: count for key, count in warm.counted().items() if key[0] == "clis_taken_total" and count}
+        assert taken == {"new": 1, "used_before": 1, "own": 1}
 
 
 async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_own(desks):
