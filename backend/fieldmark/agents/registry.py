@@ -8,8 +8,9 @@ from typing import Any
 
 from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.offline_rules import NOTE
 from fieldmark.agents.spec import AgentSpec, Task
-from fieldmark.offline_model.messages import OFFLINE, Body, Turn
+from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
 AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT)}
 
@@ -38,9 +39,9 @@ def registered(agent: AgentSpec[Any]) -> Generator[None]:
 
 
 def answer_offline(body: Body) -> Turn:
-    """What the offline model says, in its own name whichever model was asked for: the first agent that knows the
-    request answers it."""
+    """What the offline model says, in its own name whichever model was asked for: the agent that knows the request by
+    its tools answers it."""
     for agent in AGENTS.values():
         if agent.offline is not None and (said := agent.offline(body)) is not None:
             return Turn(said, model=OFFLINE)
-    raise LookupError("No agent has rules for this request.")
+    return Turn([text(f"{NOTE} It has none for this request.")], model=OFFLINE)

@@ -28,15 +28,19 @@ class Part:
 _HERE = "org_id = %s and project = %s and session_id = %s"
 
 
-async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Add entries in order. One that is there already, told by its uuid, is not added again. The caller's fence lets in
-    one writer of a conversation at a time: the order of numbers is the order in which entries were appended."""
-    await conn.execute(
-        """insert into public.agent_sessions (org_id, project, session_id, subpath, uuid, entry)
-           select %(org)s, %(project)s, %(session)s, %(subpath)s, uuid, entry
-           from unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
-           order by n
-           on conflict (org_id, project, session_id, subpath, uuid) where uuid is not null do nothing""",
+async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> int | None:
+    """Add entries in order; answers the number of the last one, None where all are there already. One that is there,
+    told by its uuid, is not added again. The caller's fence lets in one writer of a conversation at a time: the order
+    of numbers is the order in which entries were appended."""
+    cursor = await conn.execute(
+        """with added as (
+             insert into public.agent_sessions (org_id, project, session_id, subpath, uuid, entry)
+             select %(org)s, %(project)s, %(session)s, %(subpath)s, uuid, entry
+             from unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
+             order by n
+             on conflict (org_id, project, session_id, subpath, uuid) where uuid is not null do nothing
+             returning number)
+           select max(number) as last from added""",
         {
             "org": part.org_id,
             "project": part.project,
@@ -46,6 +50,18 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
             "entries": [json.dumps(entry) for entry in entries],
         },
     )
+    row = await cursor.fetchone()
+    return None if row is None else row["last"]
+
+
+async def last_number(conn: AsyncConnection[Row], part: Part) -> int | None:
+    """The number of a conversation's last entry; None for one that never was."""
+    cursor = await conn.execute(
+        f"select max(number) as last from public.agent_sessions where {_HERE} and subpath = %s",
+        (part.org_id, part.project, part.session_id, part.subpath),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else row["last"]
 
 
 async def load(conn: AsyncConnection[Row], part: Part) -> list[JsonObject]:

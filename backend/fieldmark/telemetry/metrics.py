@@ -60,13 +60,14 @@ class Metrics:
         self.warm_clis = Gauge(
             "fieldmark_warm_clis",
             "Agent processes that wait for a run: idle (of an organisation that used them), clearing (soon idle), "
-            "spare (of none).",
+            "spare (of none), thread (for the next turn of one).",
             ("state",),
             registry=self.registry,
         )
         self.clis_taken = Counter(
             "fieldmark_clis_taken",
-            "Agent processes that runs were given: used_before, spare, new, own (for one run alone).",
+            "Agent processes that runs were given: thread (that of the turn before), used_before, spare, new, own (for "
+            "one run or thread alone).",
             ("source",),
             registry=self.registry,
         )

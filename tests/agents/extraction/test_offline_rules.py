@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.agents.extraction.offline.rules import NOTE, answer
+from fieldmark.agents.extraction.offline.rules import answer
+from fieldmark.agents.offline_rules import NOTE
 from fieldmark.offline_model.messages import Call, Text, Thinking
 from fieldmark.tools.toolset import model_text
 
@@ -195,7 +196,7 @@ def test_a_page_without_labels_writes_nothing():
     ("task", "tools"),
     [
         ("Extract", []),
-        ("Extract", [{"name": "other"}]),
+        ("Extract", [{"name": "other"}, TOOLS[0]]),
         ("<correction>remove total</correction>", TOOLS[:2]),
         ([], TOOLS[:1]),
     ],
@@ -204,6 +205,10 @@ def test_without_its_tools_it_says_what_it_is(task, tools):
     turn = answer({"messages": [{"role": "user", "content": task}], "tools": tools})
     assert [type(block) for block in turn] == [Text]
     assert NOTE in turn[0].text  # pyright: ignore
+
+
+def test_with_another_agent_s_tools_it_says_nothing():
+    assert answer({"messages": [{"role": "user", "content": "Extract"}], "tools": [{"name": "other"}]}) is None
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ import pytest
 from claude_agent_sdk import ResultMessage
 
 from desk import laid_out, until
+from fieldmark.agents.document.agent import CHAT, DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
+from fieldmark.runs.engine.pool import ThreadTurn
 from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
 from fieldmark.testing.script import Script, answers_so_far, endless
 from kept import in_folder, kept, lies_in, prefix, the_cli
@@ -216,12 +218,22 @@ async def test_a_run_that_wants_fewer_turns_gets_a_cli_of_its_own(desks):
         assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
 
 
+async def test_a_run_with_as_many_turns_as_its_agent_s_tasks_have_shares_a_cli(desks):
+    async with kept(Script([DONE])) as warm:
+        for most in (CHAT.max_turns, CHAT.max_turns, 3):
+            await warm.talk(desks[0], "Go on.", spec=DOCUMENT, max_turns=most)
+        taken = {key[1]: count for key, count in warm.counted().items() if key[0] == "clis_taken_total" and count}
+        assert taken == {"new": 1, "used_before": 1, "own": 1}
+
+
 async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_own(desks):
     async with kept(Script([DONE])) as warm:
-        await warm.talk(desks[0], "Mine.", alone=True)
-        assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
-        await warm.talk(desks[0], "Ours.")
+        await warm.talk(desks[0], "Mine.", turn=ThreadTurn(uuid4()))
         assert warm.counted()["clis_taken_total", "new"] == 1 and len(clis()) == 1
+        await warm.talk(desks[0], "Ours.")
+        assert warm.counted()["clis_taken_total", "new"] == 2 and len(clis()) == 2
+        await warm.talk(desks[0], "Mine too.", turn=ThreadTurn(uuid4()))  # none that was used before either
+        assert warm.counted()["clis_taken_total", "new"] == 3
 
 
 async def test_a_run_that_is_lost_behind_its_last_message_leaves_no_cli(desks):

@@ -1,20 +1,25 @@
-"""The turns of a thread: a call that an earlier one stopped at is never made by a later one, and each has its
-own CLI."""
+"""The turns of a thread: a call that an earlier one stopped at is never made by a later one, and its CLI stays for the
+next turn as long as nobody else goes on with the conversation."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
 
 import pytest
 
+from desk import until
 from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import launch
+from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.runs.lifecycle.launch import RunOptions
-from fieldmark.testing.script import Script
-from kept import kept
-from living import clis
+from fieldmark.testing.script import Script, endless
+from kept import Kept, kept, the_cli
+from living import clis, is_alive
 from toy_agent.agent import ROWS, TOY, CompareRequest
 
 pytestmark = pytest.mark.anyio
@@ -23,9 +28,11 @@ PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 
 @pytest.fixture(autouse=True)
-def _rows(desk):
+def _toy(desk):
     for statement in ROWS.strip().splitlines():
         desk.sql(statement)
+    with registered(TOY):
+        yield
 
 
 async def ask(desk, message: str, approval: str, thread_id=None):
@@ -37,14 +44,13 @@ async def ask(desk, message: str, approval: str, thread_id=None):
 @pytest.mark.parametrize("is_broken_off", [False, True])
 @pytest.mark.parametrize("approval", ["auto", "ask"])
 async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is_broken_off):
-    with registered(TOY):
-        first = await desk.work(lambda body: [call("note", {"text": "Stale."})], run_id=await ask(desk, "One.", "ask"))
-        assert first.state["status"] == "awaiting_approval"
-        second = await ask(desk, "Two.", approval, first.state["thread_id"])
-        assert first.state["status"] == "cancelled"
-        if is_broken_off:
-            await desk.context(second)  # a first worker took it up and died
-        worked = await desk.work(lambda body: [text("Done.")], run_id=second)
+    first = await desk.work(lambda body: [call("note", {"text": "Stale."})], run_id=await ask(desk, "One.", "ask"))
+    assert first.state["status"] == "awaiting_approval"
+    second = await ask(desk, "Two.", approval, first.state["thread_id"])
+    assert first.state["status"] == "cancelled"
+    if is_broken_off:
+        await desk.context(second)  # a first worker took it up and died
+    worked = await desk.work(lambda body: [text("Done.")], run_id=second)
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
     # It goes on with the conversation, past the call, without a word of the model's about that.
     assert worked.state["session_id"] == first.state["session_id"]
@@ -58,10 +64,151 @@ async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is
     assert not [event for event in worked.events if event["type"] == "tool"]
 
 
-async def test_a_turn_has_a_cli_of_its_own(desk):
-    """What is said in a thread may be for its maker alone."""
-    with registered(TOY):
-        async with kept(Script([[text("Done.")]])) as warm:
-            worked = await warm.work(desk, await ask(desk, "One.", "auto"))
-            assert worked.state["status"] == "completed" and worked.state["thread_id"]
-            assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
+@asynccontextmanager
+async def talked(answer=None, **chosen) -> AsyncIterator[Kept]:
+    """CLIs that live on, for turns of the toy agent's threads."""
+    async with kept(answer or Script([endless([text("Done.")])]), **chosen) as warm:
+        yield warm
+
+
+async def say(warm, desk, message: str, thread_id=None, approval="auto", **columns):
+    run_id = await ask(desk, message, approval, thread_id)
+    if columns:
+        desk.sql(
+            f"update public.runs set {', '.join(f'{name} = %s' for name in columns)} where id = %s",
+            *columns.values(),
+            run_id,
+        )
+    return await warm.work(desk, run_id)
+
+
+def said(worked) -> str:
+    return json.dumps(worked.requests[-1]["messages"])
+
+
+def taken(warm) -> dict[str, float]:
+    """How often a CLI came from where, of those that did at all."""
+    return {key[1]: count for key, count in warm.counted().items() if key[0] == "clis_taken_total" and count}
+
+
+async def test_the_next_turn_of_a_thread_is_said_to_the_cli_of_the_last(desk):
+    # Two turns a run are all that is allowed: a CLI that counted them over its life would end the second run.
+    async with talked(max_turns=2) as warm:
+        first = await say(warm, desk, "One.")
+        (cli,) = clis()
+        second = await say(warm, desk, "Two.", first.state["thread_id"])
+        third = await say(warm, desk, "Three.", first.state["thread_id"])
+        assert [one.state["status"] for one in (first, second, third)] == ["completed"] * 3
+        assert clis() == [cli] and taken(warm) == {"new": 1, "thread": 2}
+        assert len({one.state["session_id"] for one in (first, second, third)}) == 1
+        assert all(word in said(third) for word in ("One.", "Two.", "Three.")) and len(third.requests) == 1
+        # What is stored is the same whole conversation: another worker goes on with it.
+        async with talked() as elsewhere:
+            fourth = await say(elsewhere, desk, "Four.", first.state["thread_id"])
+            assert taken(elsewhere) == {"own": 1}
+            assert all(said(fourth).count(word) == 1 for word in ("One.", "Two.", "Three.", "Four."))
+            # And so does this one, in another CLI: its own has not heard of that.
+            fifth = await say(warm, desk, "Five.", first.state["thread_id"])
+            assert "Four." in said(fifth) and taken(warm) == {"new": 1, "thread": 2, "own": 1}
+            assert not is_alive(cli)
+            sixth = await say(elsewhere, desk, "Six.", first.state["thread_id"])
+            assert "Five." in said(sixth) and taken(elsewhere) == {"own": 2}
+            seventh = await say(elsewhere, desk, "Seven.", first.state["thread_id"])
+            assert "Six." in said(seventh) and taken(elsewhere) == {"own": 2, "thread": 1}
+    assert clis() == []
+
+
+async def test_the_first_turn_of_a_thread_takes_a_cli_that_nobody_has_used(desk):
+    async with talked(spares=1) as warm:
+        await say(warm, desk, "One.")
+        await until(lambda: [one.kind.agent for one in warm.pool._spares] == ["toy"])
+        await say(warm, desk, "Two.")
+        assert taken(warm) == {"new": 1, "spare": 1}
+
+
+async def test_the_cli_of_a_thread_is_for_nothing_else(desk):
+    """Not for another thread of the same person, nor for a run that every member may read."""
+    async with talked() as warm:
+        first = await say(warm, desk, "One.")
+        other = await say(warm, desk, "Two.")
+        assert "One." not in other.sent and other.state["session_id"] != first.state["session_id"]
+        assert taken(warm) == {"new": 2}
+        await warm.talk(desk, "Three.", spec=TOY)
+        assert taken(warm) == {"new": 3}
+        assert "thread" not in {one.kind.agent for one in warm.pool._idle}
+
+
+@pytest.mark.parametrize("columns", [{"model": "claude-opus-5"}, {"max_turns": 3}, {"approval": "ask"}])
+async def test_a_turn_with_other_options_has_another_cli(desk, columns):
+    async with talked() as warm:
+        first = await say(warm, desk, "One.")
+        second = await say(warm, desk, "Two.", first.state["thread_id"], **columns)
+        assert second.state["status"] == "completed" and "One." in said(second)
+        assert taken(warm) == {"new": 1, "own": 1}
+        assert warm.counted()["clis_ended_total", "changed"] == 1
+
+
+async def test_somebody_else_s_turn_has_another_cli(desk):
+    """As where a thread was handed on: whose words a CLI holds is not asked of the thread."""
+    async with talked() as warm:
+        first = await say(warm, desk, "One.")
+        (stayed,) = warm.pool._threads.values()
+        stayed.user_id = uuid4()
+        await say(warm, desk, "Two.", first.state["thread_id"])
+        assert taken(warm) == {"new": 1, "own": 1}
+
+
+async def test_a_turn_that_did_not_end_well_leaves_no_cli(desk):
+    async with talked(Script([[text("Done.")], [call("note", {"text": "Mine."})]])) as warm:
+        waiting = await say(warm, desk, "One.", approval="ask")
+        waiting = await say(warm, desk, "Two.", waiting.state["thread_id"], "ask")
+        assert waiting.state["status"] == "awaiting_approval" and clis() == []
+        assert warm.counted()["warm_clis", "thread"] == 0
+
+
+async def test_a_turn_that_went_on_after_a_decision_leaves_its_cli(desk):
+    async with talked(Script([[call("note", {"text": "Mine."})], endless([text("Done.")])])) as warm:
+        waiting = await say(warm, desk, "One.", approval="ask")
+        await decide(desk.database, desk.scope, waiting.run_id, Decision(waiting.state["waiting_call"], approved=True))
+        assert (await warm.work(desk, waiting.run_id)).state["status"] == "completed"
+        second = await say(warm, desk, "Two.", waiting.state["thread_id"], "ask")
+        assert second.state["status"] == "completed" and taken(warm) == {"new": 1, "own": 1, "thread": 1}
+        assert "One." in said(second) and "Mine." in said(second)
+
+
+@pytest.mark.parametrize("spoils", ["kill", "lose", "call"])
+async def test_a_cli_that_lost_something_says_no_more(desk, spoils):
+    async with talked() as warm:
+        first = await say(warm, desk, "One.")
+        (stayed,) = warm.pool._threads.values()
+        if spoils == "kill":
+            the_cli().kill()
+            await until(lambda: clis() == [])
+        elif spoils == "lose":
+            # Something that it says too late: nobody has the conversation then.
+            sessions, session_id = stayed.binding._left, str(first.state["session_id"])
+            await sessions.append({"project_key": "p", "session_id": session_id}, [{"type": "user", "uuid": "late"}])
+        else:
+            assert (await stayed.binding.answer("note", "call", {"text": "Mine."})).is_error
+        second = await say(warm, desk, "Two.", first.state["thread_id"])
+        assert second.state["status"] == "completed" and "One." in said(second)
+        assert taken(warm) == {"new": 1, "own": 1}
+
+
+async def test_clis_of_threads_go_first_where_others_need_room_and_in_time(desk):
+    async with talked(processes=2) as warm:
+        for message in ("One.", "Two.", "Three."):
+            await say(warm, desk, message)
+        assert warm.counted()["warm_clis", "thread"] == 2 and warm.counted()["clis_ended_total", "room"] == 1
+        await warm.talk(desk, "Go on.", spec=TOY)
+        assert warm.counted()["warm_clis", "thread"] == 1 and warm.counted()["warm_clis", "idle"] == 1
+    async with talked(thread_seconds=0) as warm:
+        await say(warm, desk, "One.")
+        await until(lambda: clis() == [])
+        assert warm.counted()["clis_ended_total", "idle"] == 1
+
+
+async def test_where_no_cli_lives_on_a_thread_has_one_of_its_own(desk):
+    async with talked(processes=0) as warm:
+        assert (await say(warm, desk, "One.")).state["status"] == "completed"
+        assert taken(warm) == {"own": 1} and clis() == []

@@ -13,6 +13,7 @@ from fieldmark.agents.document.deps import DocumentDeps
 from fieldmark.agents.document.limits import REFINEMENTS, limited
 from fieldmark.agents.document.mentions import Mention
 from fieldmark.agents.document.message import message_context
+from fieldmark.agents.document.offline import answer
 from fieldmark.agents.document.tools.documents import DELETE_DOCUMENT, GET_OCR_TEXT, LIST_DOCUMENTS, UPDATE_DOCUMENT
 from fieldmark.agents.document.tools.extraction import (
     GET_EXTRACTION_RESULT,
@@ -215,4 +216,5 @@ DOCUMENT = AgentSpec(
     tasks={task.name: task for task in (CHAT, AUTO_CREATE)},
     deps=DocumentDeps.of,
     approval=Approval.ASK,
+    offline=answer,
 )

@@ -21,10 +21,10 @@ from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.model_stream import model_stream
 from fieldmark.runs.engine.permission_hook import PermissionHook, Policy, Waiting
-from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.engine.pool import CliPool, ThreadTurn
 from fieldmark.runs.engine.run_telemetry import RunTelemetry
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
-from fieldmark.runs.engine.starts import AfterDecision, Fresh, NotResumed, RunStart
+from fieldmark.runs.engine.starts import AfterDecision, Fresh, NextMessage, NotResumed, RunStart
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import EventMapper
@@ -162,6 +162,10 @@ async def _converse(
             made.deltas,
             previews,
         ]
+        turn = None
+        if context.run.thread_id is not None:
+            is_next = isinstance(start, NextMessage) and stale_call is None
+            turn = ThreadTurn(context.run.thread_id, await made.sessions.last_entry(session_id) if is_next else None)
         try:
             async with pool.acquire(
                 made.agent,
@@ -171,7 +175,7 @@ async def _converse(
                 max_turns=made.turns,
                 session_id=session_id,
                 resumed=not isinstance(start, Fresh),
-                alone=context.run.thread_id is not None,
+                turn=turn,
                 one_at_a_time=made.policy.asks,
             ) as lease:
                 await _record_conversation(context, lease.session_id)

@@ -59,23 +59,31 @@ class RunBinding:
     """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
 
     Between `take` and `leave` they are those of a run. Else a call is denied, a tool answers nothing, and the CLI is
-    `spoilt`: no run may have it any more. `session_id` is the one conversation of which anything is kept.
+    `spoilt`: no run may have it any more. `session_id` is the one conversation of which anything is kept. Where that
+    goes on with the next run, what is said of it in between is kept for that one.
     """
 
     def __init__(self, session_id: UUID) -> None:
         self.session_id = session_id
         self.spoilt = False
         self._work: RunHandlers | None = None
+        self._left: Sessions | None = None
         self._over: UUID | None = None
         self._early: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
 
     def take(self, work: RunHandlers) -> None:
         self._work = work
 
-    def leave(self) -> None:
-        """The run has ended, and its conversation with it."""
+    def leave(self, *, goes_on: bool = False) -> None:
+        """The run has ended, and its conversation with it, unless that `goes_on`."""
+        self._left = None if self._work is None else self._work.sessions
         self._work = None
-        self._over = self.session_id
+        self._over = None if goes_on else self.session_id
+
+    def ends_at(self) -> int | None:
+        """The number of the last entry that the last run's conversation was given here; None where not all of it was
+        kept, or the CLI is spoilt."""
+        return None if self._left is None or self.spoilt else self._left.ends_at()
 
     def begin(self, session_id: UUID) -> None:
         """A new conversation: its beginning is kept for the run that will have it."""
@@ -113,15 +121,18 @@ class RunBinding:
                 self._early.clear()
         elif of == str(self.session_id):
             while self._early:
-                await work.sessions.append(*self._early[0])
+                early, said = self._early[0]
+                if early["session_id"] == of:
+                    await work.sessions.append(early, said)
                 del self._early[0]
             await work.sessions.append(key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        return None  # such a CLI never goes on with a conversation that was begun elsewhere
+        """The conversation that the run goes on with: only a CLI that has one from its start asks for it."""
+        return None if self._work is None else await self._work.sessions.load(key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        return []
+        return [] if self._work is None else await self._work.sessions.list_subkeys(key)
 
     def _spoil(self, what: str) -> None:
         log.warning("a CLI without a run does what it must not", what=what)

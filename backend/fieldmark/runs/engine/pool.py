@@ -1,5 +1,5 @@
-"""Where a run gets its CLI from: one that its organisation used before and that was cleared since, one connected in
-advance, or a new one."""
+"""Where a run gets its CLI from: the one that its thread was just told something by, one that its organisation used
+before and that was cleared since, one connected in advance, or a new one."""
 
 from __future__ import annotations
 
@@ -45,13 +45,24 @@ WORTH_EXCHANGING = 2
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """How many CLIs live on between runs, and how long. `processes` counts those at work too, up to which others are
-    kept: 0 keeps none, each run then has a CLI of its own. `spares` of them are connected in advance."""
+    kept: 0 keeps none, each run then has a CLI of its own. `spares` of them are connected in advance. That of a thread
+    stays for `thread_seconds` behind a turn, in what room the others leave."""
 
     processes: int = 0
     spares: int = 0
     runs: int = 50
     idle_seconds: float = 300
+    thread_seconds: float = 120
     max_mb: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTurn:
+    """A turn of a thread. `last_entry` is the number of the last entry of the conversation as it is stored, where the
+    turn says the next message in it; None for any other beginning."""
+
+    thread_id: UUID
+    last_entry: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,7 @@ class _Kind:
     toolset: Toolset
     model: str
     one_at_a_time: bool
+    max_turns: int
 
 
 @dataclass(slots=True)
@@ -86,21 +98,24 @@ class _Demand:
     spec: AgentSpec[Any]
     model: str
     one_at_a_time: bool
+    max_turns: int
     weight: float
 
     @property
     def kind(self) -> _Kind:
-        return _Kind(self.spec.name, self.spec.prompt, self.spec.toolset, self.model, self.one_at_a_time)
+        return _kind(self.spec, self.model, self.one_at_a_time, self.max_turns)
 
 
 class _Shared:
-    """A CLI that serves one run after the other, all of one organisation: `org_id`, None before the first."""
+    """A CLI that serves one run after the other, all of one organisation: `org_id`, None before the first. With
+    `user_id` they are turns of one thread of that user's."""
 
     def __init__(self, kind: _Kind, process: Process, binding: RunBinding) -> None:
         self.kind = kind
         self.process = process
         self.binding = binding
         self.org_id: UUID | None = None
+        self.user_id: UUID | None = None
         self.runs = 0
         self.since = time.monotonic()
 
@@ -109,8 +124,8 @@ class CliPool:
     """Hands out CLIs, and keeps what is left of them warm while it is open. One instance serves a whole worker.
 
     `most_turns` and `seconds` are the limits of a run that says nothing of them: a CLI cannot be given others later, so
-    a run that wants fewer turns gets one of its own. `first` is the agent for which CLIs are connected in advance
-    before anybody has asked for one."""
+    a run that wants fewer turns than its agent's tasks do gets one of its own. `first` is the agent for which CLIs are
+    connected in advance before anybody has asked for one."""
 
     def __init__(
         self,
@@ -129,10 +144,12 @@ class CliPool:
         self._seconds = seconds
         self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
-        self._demand: dict[tuple[str, str, bool], _Demand] = {}
+        self._demand: dict[tuple[str, str, bool, int], _Demand] = {}
         if first is not None:  # a guess, that one wish outweighs
-            self._demand[first[0].name, first[1], False] = _Demand(*first, False, 1 / WORTH_EXCHANGING)
+            guess = _Demand(*first, False, most_turns, 1 / WORTH_EXCHANGING)
+            self._demand[first[0].name, first[1], False, most_turns] = guess
         self._idle: list[_Shared] = []  # oldest first
+        self._threads: dict[UUID, _Shared] = {}  # by thread, oldest first
         self._spares: list[_Shared] = []
         self._clearing: dict[_Shared, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -160,7 +177,7 @@ class CliPool:
             clearing.cancel()
         if self._clearing:
             await asyncio.wait(self._clearing.values())
-        for shared in [*self._idle, *self._spares, *self._clearing]:
+        for shared in [*self._idle, *self._spares, *self._clearing, *self._threads.values()]:
             self._throw_away(shared, "closed")
         while self._ending:
             await asyncio.wait(self._ending)
@@ -181,15 +198,19 @@ class CliPool:
         max_turns: int,
         session_id: UUID,
         resumed: bool = False,
-        alone: bool = False,
+        turn: ThreadTurn | None = None,
         one_at_a_time: bool = False,
     ) -> AsyncGenerator[CliLease]:
         """A connected CLI for one run, whose conversation need not be `session_id`: the client tells which it is.
 
-        A conversation that goes on (`resumed`), or that not every member may read (`alone`), gets a CLI of its own.
-        With `one_at_a_time` the model is asked for one call a message. However the block ends, no other run has any of
-        this one's: a CLI goes back only after a run that was completed, and is cleared first."""
-        if not self._keeps or resumed or alone or max_turns != self._most_turns:
+        A conversation that goes on (`resumed`) gets a CLI of its own, unless it is a `turn` of a thread whose CLI
+        stayed. With `one_at_a_time` the model is asked for one call a message. However the block ends, no other run has
+        any of this one's but the thread's next turn: a CLI goes back only after a run that was completed, and is
+        cleared first. Not every member may read a thread: one that was in a thread serves nothing else."""
+        stayed = None if turn is None else self._threads.pop(turn.thread_id, None)
+        if not self._keeps or (resumed and turn is None) or max_turns not in self._usual_turns(spec):
+            if stayed is not None:
+                self._throw_away(stayed, "changed")
 
             def options_in(folder: Path) -> ClaudeAgentOptions:
                 return agent_options(
@@ -216,19 +237,42 @@ class CliPool:
             finally:
                 self._left()
             return
-        shared = await self._find(spec, model, one_at_a_time, scope.org_id)
+        if turn is None:
+            shared = await self._find(spec, model, one_at_a_time, max_turns, scope.org_id)
+        else:
+            if stayed is not None and not self._goes_on(
+                stayed, _kind(spec, model, one_at_a_time, max_turns), scope, session_id, turn
+            ):
+                self._throw_away(stayed, "changed")
+                stayed = None
+            if stayed is not None:
+                shared = stayed
+                self._taken("thread")
+            elif resumed:
+                self._taken("own")
+                shared = await self._connected(
+                    self._connect(_kind(spec, model, one_at_a_time, max_turns), work, session_id)
+                )
+            else:
+                shared = await self._find(spec, model, one_at_a_time, max_turns, None)
         in_order = False
         try:
             shared.org_id = scope.org_id
+            shared.user_id = None if turn is None else scope.user_id
             shared.runs += 1
             shared.binding.take(work)
             yield CliLease(shared.process.session_id, shared.process, work.executor.check)
             in_order = True
         finally:
-            shared.binding.leave()
+            shared.binding.leave(goes_on=turn is not None)
             is_fit = in_order and shared.process.ended_well and self._keeps
+            if is_fit and turn is not None and self._why_not(shared) is None:
+                shared.since = time.monotonic()
+                self._threads[turn.thread_id] = shared
+                self._left()
+                self._trim()
             # Runs go on while CLIs are cleared, which may take long.
-            if is_fit and len(self._clearing) < self._settings.processes:
+            elif is_fit and turn is None and len(self._clearing) < self._settings.processes:
                 self._clearing[shared] = _apart(self._clear(shared))
                 self._left()
             else:
@@ -240,8 +284,27 @@ class CliPool:
 
     # Finding one
 
-    async def _find(self, spec: AgentSpec[Any], model: str, one_at_a_time: bool, org_id: UUID) -> _Shared:
-        kind = _Kind(spec.name, spec.prompt, spec.toolset, model, one_at_a_time)
+    def _usual_turns(self, spec: AgentSpec[Any]) -> set[int]:
+        """How many turns an agent's runs may have that say nothing of them."""
+        return {min(self._most_turns, task.max_turns or self._most_turns) for task in spec.tasks.values()}
+
+    def _goes_on(self, stayed: _Shared, kind: _Kind, scope: Scope, session_id: UUID, turn: ThreadTurn) -> bool:
+        """Whether the CLI that stayed for a thread has said all that its conversation holds, and nothing else."""
+        return (
+            stayed.kind == kind
+            and (stayed.org_id, stayed.user_id) == (scope.org_id, scope.user_id)
+            and stayed.process.session_id == session_id
+            and turn.last_entry is not None
+            and stayed.binding.ends_at() == turn.last_entry
+            and stayed.process.lives()
+            and self._why_not(stayed) is None
+        )
+
+    async def _find(
+        self, spec: AgentSpec[Any], model: str, one_at_a_time: bool, max_turns: int, org_id: UUID | None
+    ) -> _Shared:
+        """One that this organisation used before, else one that nobody has used."""
+        kind = _kind(spec, model, one_at_a_time, max_turns)
         until = time.monotonic() + WORTH_WAITING_SECONDS
         while True:
             self._drop_what_is_out_of_date(kind)
@@ -255,14 +318,18 @@ class CliPool:
             if not soon or left <= 0:
                 break
             await asyncio.wait(soon, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        self._count(spec, model, one_at_a_time)
+        self._count(spec, model, one_at_a_time, max_turns)
         for shared in self._spares:
             if shared.kind == kind:
                 self._spares.remove(shared)
                 self._taken("spare")
                 return shared
         self._taken("new")
-        connecting: asyncio.Task[_Shared] = _apart(self._connect(kind))
+        return await self._connected(self._connect(kind))
+
+    async def _connected(self, connects: Coroutine[Any, Any, _Shared]) -> _Shared:
+        """What comes of connecting one; whoever gives up meanwhile is at work no more."""
+        connecting: asyncio.Task[_Shared] = _apart(connects)
         try:
             return await connecting
         except BaseException:
@@ -288,9 +355,12 @@ class CliPool:
         self._tell()
         self._changed.set()
 
-    async def _connect(self, kind: _Kind) -> _Shared:
-        session_id = uuid4()
+    async def _connect(self, kind: _Kind, work: RunHandlers | None = None, resumed: UUID | None = None) -> _Shared:
+        """A new one; with `work` it goes on with a conversation of that run's."""
+        session_id = resumed or uuid4()
         binding = RunBinding(session_id)
+        if work is not None:
+            binding.take(work)
 
         def options_in(folder: Path) -> ClaudeAgentOptions:
             return agent_options(
@@ -303,15 +373,15 @@ class CliPool:
                 after=binding.after,
                 sessions=binding,
                 session_id=session_id,
-                resumed=False,
-                max_turns=self._most_turns,
+                resumed=resumed is not None,
+                max_turns=kind.max_turns,
                 cpu_seconds=2 * self._seconds,  # see _why_not: there is enough for a run left when it begins
                 on_stderr=log_stderr,
-                shared=True,
+                shared=resumed is None,  # one that goes on with a conversation is never cleared
                 several_calls=not kind.one_at_a_time,
             )
 
-        process = Process(options_in, kind.toolset, session_id, COMMANDS)
+        process = Process(options_in, kind.toolset, session_id, COMMANDS if resumed is None else frozenset())
         try:
             await process.connect()
         except BaseException:
@@ -362,12 +432,16 @@ class CliPool:
                 self._throw_away(shared, reason)
 
     def _trim(self) -> None:
-        """Keep no more than there is room for, spares before those that were used, the last used before others."""
+        """Keep no more than there is room for: spares before those that were used, the last used before others, and
+        those of threads last."""
         room = max(0, self._settings.processes - self._at_work - len(self._clearing) - self._connecting)
         while len(self._spares) > room:
             self._throw_away(self._least_wanted(), "room")
         room -= max(len(self._spares), min(self._settings.spares - self._connecting, room))
         for shared in self._idle[: max(0, len(self._idle) - room)]:
+            self._throw_away(shared, "room")
+        room -= len(self._idle)
+        for shared in list(self._threads.values())[: max(0, len(self._threads) - room)]:
             self._throw_away(shared, "room")
         self._tell()
 
@@ -375,6 +449,7 @@ class CliPool:
         for among in (self._idle, self._spares):
             if shared in among:
                 among.remove(shared)
+        self._threads = {thread_id: one for thread_id, one in self._threads.items() if one is not shared}
         self._metrics.clis_ended.labels(reason).inc()
         task = _apart(shared.process.end(in_order=reason not in ("spoilt", "died", "uncleared")))
         self._ending.add(task)
@@ -387,6 +462,9 @@ class CliPool:
             self._changed.clear()
             for shared in list(self._idle):
                 if time.monotonic() - shared.since > self._settings.idle_seconds:
+                    self._throw_away(shared, "idle")
+            for shared in list(self._threads.values()):
+                if time.monotonic() - shared.since > self._settings.thread_seconds:
                     self._throw_away(shared, "idle")
             self._trim()
             try:
@@ -415,6 +493,7 @@ class CliPool:
         if alive >= self._settings.processes:
             return False
         self._connecting += 1
+        self._trim()
         try:
             shared = await self._connect(kind)
             try:
@@ -432,20 +511,20 @@ class CliPool:
         self._spares.append(shared)
         return True
 
-    def _count(self, spec: AgentSpec[Any], model: str, one_at_a_time: bool) -> None:
+    def _count(self, spec: AgentSpec[Any], model: str, one_at_a_time: bool, max_turns: int) -> None:
         """Remember that a CLI was wanted, and what was wanted before a little less."""
         for known, demand in list(self._demand.items()):
             demand.weight *= REMEMBERED
             if demand.weight < LEAST_DEMAND:
                 del self._demand[known]
-        wanted = (spec.name, model, one_at_a_time)
+        wanted = (spec.name, model, one_at_a_time, max_turns)
         before = self._demand.get(wanted)
-        self._demand[wanted] = _Demand(spec, model, one_at_a_time, 1 + (before.weight if before else 0))
+        self._demand[wanted] = _Demand(spec, model, one_at_a_time, max_turns, 1 + (before.weight if before else 0))
 
     def _wanted(self, kind: _Kind, more: int = 0) -> float:
         """How much each spare of a kind is wanted, if there were so many more. The next spare goes to where that is
         most: so spares come to be in proportion to demand."""
-        demand = self._demand.get((kind.agent, kind.model, kind.one_at_a_time))
+        demand = self._demand.get((kind.agent, kind.model, kind.one_at_a_time, kind.max_turns))
         there = sum(shared.kind == kind for shared in self._spares) + more
         return 0 if demand is None else demand.weight / there
 
@@ -457,6 +536,7 @@ class CliPool:
         self._metrics.warm_clis.labels("idle").set(len(self._idle))
         self._metrics.warm_clis.labels("clearing").set(len(self._clearing))
         self._metrics.warm_clis.labels("spare").set(len(self._spares))
+        self._metrics.warm_clis.labels("thread").set(len(self._threads))
 
 
 @asynccontextmanager
@@ -472,6 +552,10 @@ async def of_its_own(
         in_order = True
     finally:
         await process.end(in_order)
+
+
+def _kind(spec: AgentSpec[Any], model: str, one_at_a_time: bool, max_turns: int) -> _Kind:
+    return _Kind(spec.name, spec.prompt, spec.toolset, model, one_at_a_time, max_turns)
 
 
 def _apart(action: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

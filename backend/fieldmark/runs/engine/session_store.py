@@ -42,6 +42,8 @@ class Sessions:
         self._run = run
         self._failure: Fenced | SessionWriteFailed | None = None
         self._passed_over: str | None = None
+        self._writing = 0
+        self._wrote: int | None = None
 
     def check(self) -> None:
         """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
@@ -52,9 +54,19 @@ class Sessions:
         """Show the CLI the conversation as if it had not stopped at this call, so that it does not go on with it."""
         self._passed_over = call_id
 
+    def ends_at(self) -> int | None:
+        """The number of the last entry that was kept here; None while one is being written, and once one was lost."""
+        return None if self._writing or self._failure is not None else self._wrote
+
+    async def last_entry(self, session_id: UUID) -> int | None:
+        """The number of a conversation's last entry, whoever has kept that."""
+        async with self._database.as_user(self._scope) as conn:
+            return await sessions.last_number(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
             return
+        self._writing += 1
         try:
             await self._append(key, entries)
         except Fenced as error:
@@ -64,6 +76,8 @@ class Sessions:
             # Remembered too: the message by which the SDK tells of it is dropped where a hundred others wait.
             self._failure = SessionWriteFailed()
             raise
+        finally:
+            self._writing -= 1
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to
@@ -106,7 +120,8 @@ class Sessions:
                 async with self._database.as_user(self._scope) as conn:
                     if self._run is not None:
                         await runs.fence(conn, *self._run)
-                    await sessions.append(conn, self._part(key), entries)
+                    number = await sessions.append(conn, self._part(key), entries)
+                self._wrote = number or self._wrote
                 return
             except Unavailable:
                 # The SDK tries three times within a second, which a database that restarts outlasts.

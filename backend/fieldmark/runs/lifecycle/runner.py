@@ -287,9 +287,13 @@ class Runner:
         return replace(context, run=replace(run, fencing_token=context.fencing_token))
 
     def _turns_left(self, run: RunRow) -> int:
+        most = self._most_turns(run)
+        return min(run.max_turns or most, most) - run.turns
+
+    def _most_turns(self, run: RunRow) -> int:
+        """How many turns a run may have that says nothing of them."""
         most = self._limits.max_turns
-        of_task = AGENTS[run.agent].tasks[run.task].max_turns
-        return min(run.max_turns or most, of_task or most, most) - run.turns
+        return min(AGENTS[run.agent].tasks[run.task].max_turns or most, most)
 
     async def _lead(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
@@ -297,6 +301,7 @@ class Runner:
         """One model's conversation, to its end."""
         run, limits, turns = context.run, self._limits, self._turns_left(context.run)
         hands_over = turns > 1 and limits.hands_over(run)  # with the last of its turns a model ends what it can
+        is_metered = run.handed_over is not None or run.thread_id is not None
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
         start, told, stale_call = await self._start(context, sessions)
         telemetry.model = limits.model_of(run)
@@ -305,8 +310,9 @@ class Runner:
             agent=AGENTS[run.agent],
             policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
             model=telemetry.model,
-            # The meter counts those of a second model alone, so that its CLI can be one that was kept.
-            turns=limits.max_turns if run.handed_over is not None and run.max_turns is None else turns,
+            # The meter counts those of a second model alone, so that its CLI can be one that was kept; and those that a
+            # thread's run has left, so that its CLI can stay for the next turn.
+            turns=self._most_turns(run) if run.max_turns is None and is_metered else turns,
             # The first of two leaves the second half of them.
             messages=(turns + 1) // 2 if hands_over else turns,
             hands_over=hands_over,
