@@ -59,7 +59,7 @@ async def test_each_change_of_a_schema_is_a_version(serve):
         assert await changed(served.http, at) == third
         assert (await served.http.get(at)).json() == third
         # The old ones are read as they were.
-        version = f"/api/schemas/versions/{first['schema_revid']}"
+        version = f"/api/schema_versions/{first['schema_revid']}"
         assert (await served.http.get(version)).json() == first | {"latest": False}
         listed = (await served.http.get(f"{at}/versions", params={"limit": 2})).json()
         assert [item["number"] for item in listed["items"]] == [3, 2] and "schema" not in listed["items"][0]
@@ -107,7 +107,7 @@ async def test_a_prompt_keeps_what_a_change_leaves_out(serve):
         ).json()
         gone = {"schema_id": None, "model": None, "tag_ids": []}
         assert (now := await changed(served.http, at, **gone)) | gone == now
-        first = (await served.http.get(f"/api/prompts/versions/{prompt['prompt_revid']}")).json()
+        first = (await served.http.get(f"/api/prompt_versions/{prompt['prompt_revid']}")).json()
         assert first | more == first and not first["latest"]
         numbers = [one["number"] for one in (await served.http.get(f"{at}/versions")).json()["items"]]
         assert numbers == [3, 2, 1]

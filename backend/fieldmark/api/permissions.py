@@ -15,7 +15,10 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _AREAS = {
     "documents": (Permission.DOCUMENTS_READ, Permission.DOCUMENTS_WRITE),
     "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
-    **dict.fromkeys(("schemas", "prompts", "tags"), (Permission.SCHEMAS_READ, Permission.SCHEMAS_WRITE)),
+    **dict.fromkeys(
+        ("schemas", "schema_versions", "prompts", "prompt_versions", "tags"),
+        (Permission.SCHEMAS_READ, Permission.SCHEMAS_WRITE),
+    ),
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "threads": (Permission.RUNS_READ, Permission.RUNS_WRITE),

@@ -1,4 +1,4 @@
-"""/api/prompts: what extractions are asked for, by name, with every version that they have had."""
+"""/api/prompts and /api/prompt_versions: what extractions are asked for, by name, with every version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fieldmark.services import prompts
 from fieldmark.stores.prompts import PromptText
 from fieldmark.stores.rows import PromptRow
 
-router = APIRouter(prefix="/api/prompts", tags=["prompts"])
+router = APIRouter(prefix="/api", tags=["prompts"])
 
 Content = Annotated[
     str, Field(min_length=1, max_length=20_000, pattern=STORABLE, description="What to look for, in words.")
@@ -101,7 +101,7 @@ class PromptReferences(BaseModel):
     extractions: int
 
 
-@router.get("", responses=responses(401, 404, 422))
+@router.get("/prompts", responses=responses(401, 404, 422))
 async def list_prompts(
     scope: TheScope,
     runtime: TheRuntime,
@@ -123,7 +123,7 @@ async def list_prompts(
     return PromptList(items=[_prompt(row) for row in page.items], next=page.next)
 
 
-@router.post("", status_code=201, responses=responses(401, 404, 409, 413, 422))
+@router.post("/prompts", status_code=201, responses=responses(401, 404, 409, 413, 422))
 async def create_prompt(body: NewPrompt, scope: TheScope, runtime: TheRuntime) -> KeptPrompt:
     """Keep a prompt under a name."""
     text = PromptText(body.name, body.content, body.schema_id, body.model, body.tag_ids)
@@ -131,21 +131,21 @@ async def create_prompt(body: NewPrompt, scope: TheScope, runtime: TheRuntime) -
         return _prompt(await prompts.create(conn, scope, text))
 
 
-@router.get("/versions/{prompt_revid}", responses=responses(401, 404, 422))
+@router.get("/prompt_versions/{prompt_revid}", responses=responses(401, 404, 422))
 async def get_prompt_version(prompt_revid: UUID, scope: TheScope, runtime: TheRuntime) -> KeptPrompt:
     """One version of a prompt, the latest or an older one, also of one that is deleted."""
     async with runtime.database.as_user(scope) as conn:
         return _prompt(await prompts.get_version(conn, prompt_revid))
 
 
-@router.get("/{prompt_id}", responses=responses(401, 404, 422))
+@router.get("/prompts/{prompt_id}", responses=responses(401, 404, 422))
 async def get_prompt(prompt_id: UUID, scope: TheScope, runtime: TheRuntime) -> KeptPrompt:
     """A prompt in its latest version, also one that is deleted."""
     async with runtime.database.as_user(scope) as conn:
         return _prompt(await prompts.get(conn, prompt_id))
 
 
-@router.get("/{prompt_id}/versions", responses=responses(401, 404, 422))
+@router.get("/prompts/{prompt_id}/versions", responses=responses(401, 404, 422))
 async def list_prompt_versions(
     prompt_id: UUID,
     scope: TheScope,
@@ -160,7 +160,7 @@ async def list_prompt_versions(
     return PromptVersionList(items=[_prompt(row) for row in rows[:limit]], next=following)
 
 
-@router.patch("/{prompt_id}", responses=responses(401, 404, 409, 413, 422))
+@router.patch("/prompts/{prompt_id}", responses=responses(401, 404, 409, 413, 422))
 async def update_prompt(
     prompt_id: UUID, body: PromptChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
 ) -> KeptPrompt:
@@ -181,7 +181,7 @@ async def update_prompt(
     return _prompt(await prompts.change(runtime.database, scope, prompt_id, changed, revid=seen))
 
 
-@router.delete("/{prompt_id}", responses=responses(401, 404, 422))
+@router.delete("/prompts/{prompt_id}", responses=responses(401, 404, 422))
 async def delete_prompt(prompt_id: UUID, scope: TheScope, runtime: TheRuntime) -> PromptReferences:
     """Hide a prompt: it is in no list and for no new use. What was made with it keeps it. A member may delete their
     own, an owner any."""

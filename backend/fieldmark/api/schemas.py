@@ -1,4 +1,4 @@
-"""/api/schemas: JSON Schemas by name, with every version that they have had."""
+"""/api/schemas and /api/schema_versions: JSON Schemas by name, with every version that they have had."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fieldmark.api.shapes import (
 )
 from fieldmark.services import schemas
 
-router = APIRouter(prefix="/api/schemas", tags=["schemas"])
+router = APIRouter(prefix="/api", tags=["schemas"])
 
 JsonSchema = Annotated[
     dict[str, Any],
@@ -96,7 +96,7 @@ class SchemaReferences(BaseModel):
     extractions: int
 
 
-@router.get("", responses=responses(401, 404, 422))
+@router.get("/schemas", responses=responses(401, 404, 422))
 async def list_schemas(
     scope: TheScope,
     runtime: TheRuntime,
@@ -114,7 +114,7 @@ async def list_schemas(
     return SchemaList(items=[_version(row) for row in page.items], next=page.next)
 
 
-@router.post("", status_code=201, responses=responses(401, 404, 409, 413, 422))
+@router.post("/schemas", status_code=201, responses=responses(401, 404, 409, 413, 422))
 async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -> KeptSchema:
     """Keep a schema under a name. One that cannot be used is refused, with where."""
     await schemas.check(body.json_schema)
@@ -122,21 +122,21 @@ async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -
         return _whole(await schemas.create(conn, scope, body.name, body.json_schema))
 
 
-@router.get("/versions/{schema_revid}", responses=responses(401, 404, 422))
+@router.get("/schema_versions/{schema_revid}", responses=responses(401, 404, 422))
 async def get_schema_version(schema_revid: UUID, scope: TheScope, runtime: TheRuntime) -> KeptSchema:
     """One version of a schema, the latest or an older one, also of one that is deleted."""
     async with runtime.database.as_user(scope) as conn:
         return _whole(await schemas.get_version(conn, schema_revid))
 
 
-@router.get("/{schema_id}", responses=responses(401, 404, 422))
+@router.get("/schemas/{schema_id}", responses=responses(401, 404, 422))
 async def get_schema(schema_id: UUID, scope: TheScope, runtime: TheRuntime) -> KeptSchema:
     """A schema in its latest version, also one that is deleted."""
     async with runtime.database.as_user(scope) as conn:
         return _whole(await schemas.get(conn, schema_id))
 
 
-@router.get("/{schema_id}/versions", responses=responses(401, 404, 422))
+@router.get("/schemas/{schema_id}/versions", responses=responses(401, 404, 422))
 async def list_schema_versions(
     schema_id: UUID,
     scope: TheScope,
@@ -151,7 +151,7 @@ async def list_schema_versions(
     return SchemaVersionList(items=[_version(row) for row in rows[:limit]], next=following)
 
 
-@router.patch("/{schema_id}", responses=responses(401, 404, 409, 413, 422))
+@router.patch("/schemas/{schema_id}", responses=responses(401, 404, 409, 413, 422))
 async def update_schema(
     schema_id: UUID, body: SchemaChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
 ) -> KeptSchema:
@@ -165,7 +165,7 @@ async def update_schema(
     return _whole(row)
 
 
-@router.delete("/{schema_id}", responses=responses(401, 404, 422))
+@router.delete("/schemas/{schema_id}", responses=responses(401, 404, 422))
 async def delete_schema(schema_id: UUID, scope: TheScope, runtime: TheRuntime) -> SchemaReferences:
     """Hide a schema: it is in no list and for no new use. What was made with it keeps it. A member may delete their
     own, an owner any."""

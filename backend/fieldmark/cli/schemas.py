@@ -102,7 +102,7 @@ async def _version(client: Client, name: str, number: int | None) -> dict[str, A
         if not items or items[0]["number"] != number:
             stop(f"There is no version {number}: {found['name']} has {found['number']}.", FAILED)
         found = items[0]
-    return await client.get(f"/api/schemas/versions/{found['schema_revid']}")
+    return await client.get(f"/api/schema_versions/{found['schema_revid']}")
 
 
 async def _push(client: Client, name: str, text: object) -> tuple[dict[str, Any], int | None]:
