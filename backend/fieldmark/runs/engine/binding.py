@@ -82,8 +82,8 @@ class RunBinding:
 
     def ends_at(self) -> int | None:
         """The number of the last entry that the last run's conversation was given here; None where not all of it was
-        kept, or the CLI is spoilt."""
-        return None if self._left is None or self.spoilt else self._left.ends_at()
+        kept."""
+        return None if self._left is None else self._left.ends_at()
 
     def begin(self, session_id: UUID) -> None:
         """A new conversation: its beginning is kept for the run that will have it."""
