@@ -39,7 +39,7 @@ async def add(desk, scope=None, *, agent="extraction", task="extract", given=Non
     [
         ("extract", {"bogus": 1}),
         ("extract", {"instructions": 7}),
-        ("extract", {"instructions": "x" * 20_001}),
+        ("extract", {"instructions": "x" * 40_003}),
         ("correct", {}),
         ("correct", {"message": ""}),
     ],
