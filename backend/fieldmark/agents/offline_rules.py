@@ -184,3 +184,10 @@ def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
         return json.loads(said) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?", said) else amount(said)
     dated = day(said) if "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old)) else None
     return dated[0] if dated and dated[1] == said else said
+
+
+def printed(read: Done) -> str:
+    """What was read of the pages that a person sees: those for machines hold paths, which would pass for labels."""
+    first = read.data.get("for_machines_from")
+    found = re.search(rf"^--- page {first} of ", read.answer, re.MULTILINE) if isinstance(first, int) else None
+    return read.answer[: found.start()] if found else read.answer

@@ -59,13 +59,15 @@ async def message_context(
 
 async def _excerpt(conn: Connection, context: RunContext[DocumentDeps]) -> tuple[str, bool]:
     """How the document's text begins, and whether that is all of it."""
-    text, first = "", 1
+    text, first, is_whole = "", 1, True
     while pages := await documents.pages(conn, context.deps.document_id, first, first + _PAGES_AT_ONCE - 1):
-        text += "".join(f"{page.text.rstrip()}\n" for page in pages)
+        # What nobody sees printed is there to be read, and not what the document begins with.
+        text += "".join(f"{page.text.rstrip()}\n" for page in pages if not page.is_for_machines)
+        is_whole = is_whole and not any(page.is_for_machines for page in pages)
         if len(text) > EXCERPT_CHARACTERS:
             return cut_at_word(text, EXCERPT_CHARACTERS), False
         first = pages[-1].number + 1
-    return text, True
+    return text, is_whole
 
 
 def cut_at_word(text: str, most: int) -> str:

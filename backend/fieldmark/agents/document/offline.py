@@ -20,6 +20,7 @@ from fieldmark.agents.offline_rules import (
     leaves_of,
     meant_at,
     places_of,
+    printed,
     tagged,
 )
 from fieldmark.domain import paths
@@ -119,7 +120,7 @@ class _Turn:
         if shown.strip() and not self.is_cut:
             return shown
         read = self.call("get_ocr_text")
-        return shown if read.failed else read.answer
+        return shown if read.failed else printed(read)
 
 
 # What the rules understand --------------------------------------------------------------------------------------------
@@ -276,7 +277,11 @@ def _lines(read: Done) -> str:
     """The fields of an extraction, one a line."""
     places = places_of(as_object(read.data.get("fields")), ())
     leaves = leaves_of(places)
-    lines = [f"- {paths.name(keys)}: {_shown(places[keys])}" for keys in leaves[:_MOST_LINES]]
+    pages = as_object(read.data.get("pages"))
+    lines = [
+        f"- {(name := paths.name(keys))}: {_shown(places[keys])}" + (f" (page {pages[name]})" if name in pages else "")
+        for keys in leaves[:_MOST_LINES]
+    ]
     lines += [f"- and {len(leaves) - _MOST_LINES} more"] if len(leaves) > _MOST_LINES else []
     return "\n".join([*(lines or ["- nothing that can be shown at once"]), ""])
 

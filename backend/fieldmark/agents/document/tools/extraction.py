@@ -14,6 +14,7 @@ from fieldmark.agents.document.tools.shared import ROOM, Context, size
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.json_values import as_object
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.services import extractions, prompts, schemas
 from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite, WrittenFields
@@ -148,14 +149,21 @@ def _of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
     return data
 
 
+def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
+    """On which page each value stands that was found, by path name."""
+    proofs = {name: as_object(proof) for name, proof in row.evidence.items()}
+    return {name: proof["page"] for name, proof in proofs.items() if proof.get("page") is not None}
+
+
 def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
     """An extraction, or by which paths it can be read where it is too long."""
     data = _of_extraction(row)
-    if size(row.extracted_fields) + len(text.encode()) > ROOM:
+    pages = _pages(row)
+    if size(row.extracted_fields) + size(pages) + len(text.encode()) > ROOM:
         listed = cut(outline(row.extracted_fields), ROOM // 2)
         text = f"{text[:1000]}\nThe fields are too long to show at once: read them by path with get_extraction_result."
         return ToolResult(text, "too_long" if code == "ok" else code, {**data, "paths": listed})
-    return ToolResult(text, code, {**data, "fields": row.extracted_fields})
+    return ToolResult(text, code, {**data, "fields": row.extracted_fields, "pages": pages})
 
 
 async def _extraction_of(conn: Connection, context: Context) -> UUID:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-from fieldmark.agents.offline_rules import NOTE, Done, changes, conversation, foreign, is_open, places_of, tagged
+from fieldmark.agents.offline_rules import (
+    NOTE,
+    Done,
+    changes,
+    conversation,
+    foreign,
+    is_open,
+    places_of,
+    printed,
+    tagged,
+)
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.grounding.labelled_fields import document_type, read_fields
@@ -35,7 +45,7 @@ def answer(body: Body) -> list[Block] | None:
 def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, str], several: bool) -> list[Block]:
     read = [one for one in done if one.tool == "get_document_text" and not one.failed]
     reads = [text for text in (given.get("document", ""), *(one.answer for one in read)) if text.strip()]
-    printed = [text for text in (given.get("printed", ""), *map(_printed, read)) if text.strip()]
+    seen = [text for text in (given.get("printed", ""), *map(printed, read)) if text.strip()]
     ask = _rest(read[-1]) if read else json.loads(given.get("rest", "{}"))
     thought = [] if done else [thinking("I look for lines that name a value.")]
     if (ask or not reads) and is_open(done, "get_document_text", ask):
@@ -47,12 +57,12 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     steps: list[Block] = []
     left = [paths.parse(str(one.get("path"))) for one in items({"left": json.loads(given.get("left", "[]"))}, "left")]
     if "identify_document" in offered and not left and is_open(done, "identify_document"):
-        name, sure = document_type("\n".join(printed) or "\n".join(reads))
+        name, sure = document_type("\n".join(seen) or "\n".join(reads))
         steps.append(
             call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})
         )
     schema = json.loads(tagged(task, "schema") or "null")
-    fields = read_fields("\n".join(printed), schema) or read_fields("\n".join(reads), schema)
+    fields = read_fields("\n".join(seen), schema) or read_fields("\n".join(reads), schema)
     # The second try leaves out what the refusal names.
     refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
     named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
@@ -80,13 +90,6 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     if steps:
         return [*thought, *(steps if several else steps[:1])]
     return [text(" ".join([NOTE, said, *ignored, *refused.values()]))]
-
-
-def _printed(read: Done) -> str:
-    """What was read of the pages that a person sees: those for machines hold paths, which would pass for labels."""
-    first = read.data.get("for_machines_from")
-    found = re.search(rf"^--- page {first} of ", read.answer, re.MULTILINE) if isinstance(first, int) else None
-    return read.answer[: found.start()] if found else read.answer
 
 
 def _rest(read: Done) -> JsonObject:
