@@ -190,3 +190,13 @@ async def test_an_extraction_that_was_deleted_leaves_the_newest_of_the_document(
         await other.put({"total": 3})  # newer, and of another document
         result = await talk.call(context, "get_extraction_result")
         assert UUID(result.data["extraction_id"]) == talk.desk.extraction_id
+
+
+async def test_a_result_says_on_which_page_a_value_stands_that_stands_on_one(talk):
+    await talk.desk.put({"total": 10, "note": "said by nobody"})
+    prove = (
+        "update public.extractions set evidence = jsonb_build_object('total', jsonb_build_object('page', 1), 'note', "
+    )
+    talk.desk.sql(prove + "jsonb_build_object('page', null)) where id = %s returning 1", talk.desk.extraction_id)
+    answer = await talk.call(await talk.turn(), "get_extraction_result")
+    assert answer.data["pages"] == {"total": 1}

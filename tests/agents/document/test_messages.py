@@ -86,6 +86,17 @@ async def test_the_excerpt_ends_at_a_word(database, clone, make_user):
         assert excerpt.split()[-1] == "mehr" and "the document goes on: get_ocr_text" in text
 
 
+async def test_pages_that_nobody_prints_are_left_out_and_may_be_read(database, clone, make_user):
+    pages = ["Total: 10.00", "Document.Total: 11.00"]
+    async with laid_out(database, clone.owner_url, await make_user(), pages, for_machines={2}) as desk:
+        talk = await talk_at(desk)
+        context = await talk.turn()
+        text = await message_of(talk, context)
+        assert part(text, "excerpt") == "Total: 10.00" and "get_ocr_text shows all of it" in text
+        read = await talk.call(context, "get_ocr_text")
+        assert "Document.Total: 11.00" in read.sentence and read.data == {"for_machines_from": 2}
+
+
 async def test_what_is_mentioned_is_shown_whole(talk):
     await talk.desk.put({"total": 10})
     ids = await everything(talk)
