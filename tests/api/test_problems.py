@@ -25,7 +25,7 @@ async def test_no_route_and_no_method(serve):
             problem(await served.http.get(path), 404)
         for method, path, allowed in (
             ("PUT", "/api/documents", {"GET", "POST"}),
-            ("PATCH", f"/api/documents/{uuid4()}", {"GET", "DELETE"}),
+            ("PUT", f"/api/documents/{uuid4()}", {"GET", "PATCH", "DELETE"}),
             ("GET", "/api/agent/extract", {"POST"}),
             ("PUT", f"/api/extractions/{uuid4()}", {"GET", "PATCH", "DELETE"}),
             ("POST", "/healthz", {"GET"}),

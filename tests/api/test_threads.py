@@ -204,8 +204,14 @@ async def test_a_stream_of_a_thread_that_is_shared_no_longer_ends(serve):
         assert SECRET not in "".join(read)
 
 
-async def test_who_decides_in_a_thread(serve):
+async def test_who_decides_in_a_thread(serve, clone):
     """Where a second person is asked for, one who sees the thread: what they decide, the thread remembers."""
+
+    def stands() -> str:
+        columns = "task, status, attached, waiting_call, fencing_token, held_at, error"
+        jobs = "select task_name, lock, status, attempts from queue.procrastinate_jobs"
+        return repr([sql(clone.owner_url, f"select {columns} from public.runs"), sql(clone.owner_url, jobs)])
+
     async with house(serve, talking([run()], [text("Done.")])) as at:
         await at.http.patch(f"/api/organisations/{at.org}", json={"second_person": True})
         first = await says(at, "extract")
@@ -226,7 +232,7 @@ async def test_who_decides_in_a_thread(serve):
         assert (await at.colleague.post("/api/agent/approve", json=body)).status_code == 202
 
         # Its part asks too. It is the colleague's, who has had it begun: so whoever began the thread decides it.
-        while (turn := await until(lambda: waits_or_ends(at, thread_id)))["status"] != "completed":
+        while (turn := await until(lambda: waits_or_ends(at, thread_id), otherwise=stands))["status"] != "completed":
             assert turn["waiting_run_id"] != first["run_id"] and turn["status"] == "awaiting_runs"
             said = {"call_id": turn["waits_for"]["call_id"], "approved": True}
             body = {"run_id": turn["waiting_run_id"], "approvals": [said], "wait": False}

@@ -269,7 +269,7 @@ def test_the_page_lists_every_command_and_every_option_that_all_have():
         assert re.search(rf"^│ {name}\b", top, re.M), name
     shown = set(re.findall(r"^│ ([a-z]+) ", top, re.M))
     assert shown == listed
-    service = {"serve", "worker", "migrate", "token", "key", "members"}
+    service = {"serve", "worker", "migrate", "token", "key", "members", "schema"}
     for name in listed - service:
         options = said_at_once(name, "--help").out
         for option in ("--json", "--quiet", "--org", "--user", *(() if name == "eval" else ("--server", "--key"))):
