@@ -160,7 +160,7 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing(serve, clone):
         # It is gone for whose it was; for everybody else it is as if it had never been.
         await refused(410)
         assert await answers(served.http, run_id) == {
-            (410, "This run is gone: its document or its extraction was deleted.")
+            (410, "This run is gone: its document, its extraction or its thread was deleted.")
         }
         never = {(404, "There is no such run.")}
         async with served.client(colleague) as http, served.client() as stranger:

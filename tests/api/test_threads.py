@@ -265,7 +265,9 @@ async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
         begun = await says(at, "Tell me", wait=False)
         await until(lambda: at.served.model.requests)
         assert (await at.http.delete(f"/api/threads/{begun['thread_id']}")).status_code == 204
-        problem(await at.http.get(f"/api/runs/{begun['run_id']}"), 404)
+        gone = await at.http.get(f"/api/runs/{begun['run_id']}")
+        # By the time that it is asked for, the message that broke off may have been charged.
+        assert (gone.status_code, gone.json()["code"]) in ((404, "not_found"), (410, "gone"))
         goes_on.set()
 
 

@@ -14,5 +14,5 @@ async def absent(conn: Connection, scope: Scope, run_id: UUID) -> NotFound:
     """The error to raise for a run that `runs.get` does not find: Gone for one of this user's own that something was
     charged for, as it is for every run that waits for a person; else NotFound, as for any other id."""
     if await runs.was_charged(conn, scope, run_id):
-        return Gone("This run is gone: its document or its extraction was deleted.")
+        return Gone("This run is gone: its document, its extraction or its thread was deleted.")
     return NotFound("There is no such run.")
