@@ -1030,6 +1030,16 @@ grant select on public.schema_versions to authenticated;
 create policy "members read the versions of their schemas" on public.schema_versions
   for select to authenticated using (org_id in (select private.my_org_ids()));
 
+-- The latest version of each schema.
+create view public.latest_schemas with (security_invoker = true) as
+  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
+    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
+  from public.schemas as s
+  cross join lateral (
+    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
+revoke all on public.latest_schemas from anon, authenticated;
+grant select on public.latest_schemas to authenticated;
+
 -- The run at the root of the one that this transaction's call is of; null where a person writes.
 create function private.this_root_run() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -1477,16 +1487,6 @@ create view public.latest_prompts with (security_invoker = true) as
     select * from public.prompt_versions where prompt_id = p.id order by number desc limit 1) as v;
 revoke all on public.latest_prompts from anon, authenticated;
 grant select on public.latest_prompts to authenticated;
-
--- The latest version of each schema.
-create view public.latest_schemas with (security_invoker = true) as
-  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
-    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
-  from public.schemas as s
-  cross join lateral (
-    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
-revoke all on public.latest_schemas from anon, authenticated;
-grant select on public.latest_schemas to authenticated;
 
 -- Refuses what a version of a prompt cannot refer to or hold.
 create function private.check_prompt(

@@ -64,16 +64,6 @@ create view public.latest_prompts with (security_invoker = true) as
 revoke all on public.latest_prompts from anon, authenticated;
 grant select on public.latest_prompts to authenticated;
 
--- The latest version of each schema.
-create view public.latest_schemas with (security_invoker = true) as
-  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
-    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
-  from public.schemas as s
-  cross join lateral (
-    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
-revoke all on public.latest_schemas from anon, authenticated;
-grant select on public.latest_schemas to authenticated;
-
 -- Refuses what a version of a prompt cannot refer to or hold.
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]

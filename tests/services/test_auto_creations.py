@@ -475,7 +475,8 @@ async def test_what_a_person_made_with_it_can_be_used_as_before(house: House) ->
         kept = await extractions.get(conn, made)
         assert kept and kept.schema == SCHEMA
         again = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, prompt_revid=mine)
-        assert (await extractions.get(conn, again)).schema == SCHEMA  # type: ignore[union-attr]
+        made_again = await extractions.get(conn, again)
+        assert made_again and made_again.schema == SCHEMA
 
 
 async def test_an_extraction_in_which_a_person_has_set_a_value_stays_with_its_schema(house: House) -> None:
