@@ -393,11 +393,15 @@ async def test_pages_of_one_document_are_shared_by_the_cores_that_nobody_else_ne
     ("number", "reason"), [(signal.SIGKILL, "was killed"), (signal.SIGSEGV, r"reader crash \(SIGSEGV\)")]
 )
 async def test_a_reader_that_dies_is_an_unreadable_file(tmp_path: Path, number: signal.Signals, reason: str) -> None:
-    task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
-    child = await started()
-    child.send_signal(number)
+    def die(done: int, total: int) -> None:
+        # With the first page of text found by OCR. A reader that looks for a file's own text may have said all that it
+        # has to say before a signal comes, and then nothing is lost with it.
+        if done == 1:
+            for child in readers():
+                child.send_signal(number)
+
     with pytest.raises(Unreadable, match=reason):
-        await task
+        await read_file(slow(tmp_path), "slow.tiff", LENIENT, die)
 
 
 async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Path) -> None:
