@@ -4982,12 +4982,13 @@ create trigger forget_auto_creation after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
 
 -- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else. The same
--- decision again changes nothing.
+-- decision again changes nothing. What is read by a schema that is itself only proposed is accepted after that.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_it public.auto_creations;
+  v_first uuid;
   v_status text := case when p_accepted then 'accepted' when not p_accepted then 'rejected' end;
 begin
   select * into v_it from public.auto_creations
@@ -4998,6 +4999,16 @@ begin
   end if;
   if v_it.status <> 'proposed' or v_status is null then
     raise exception 'Nothing is to be decided for this document: it is %.', v_it.status using errcode = 'PT409';
+  end if;
+  -- Nothing is accepted with a schema that nobody has looked at: an earlier document has proposed it.
+  if p_accepted then
+    select a.document_id into v_first
+    from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
+    where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
+    if found then
+      raise exception 'It was read by a schema that is itself proposed, for document %: accept or reject that first.', v_first
+        using errcode = 'PT409', detail = 'schema_proposed';
+    end if;
   end if;
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
   where document_id = p_document_id;

@@ -28,6 +28,7 @@ FieldmarkError
 │   ├── NameTaken        409  something else of its kind has this name
 │   ├── VersionChanged   409  it has a newer version than the one that was looked at
 │   ├── ProposedAlready  409  something is proposed for the document already
+│   ├── SchemaProposed   409  it is read by a schema that nobody has accepted
 │   ├── TargetChanged    409  what a call would change is no more as it was shown; `details` has both
 │   └── Fenced           409  this worker no longer holds the run: it ended, or another worker has taken it up
 ├── TooSlow              408  what was sent did not come in time
@@ -188,6 +189,10 @@ class ProposedAlready(Conflict):
     code, title = "proposed_already", "Something is proposed already"
 
 
+class SchemaProposed(Conflict):
+    code, title = "schema_proposed", "Its schema is a proposal"
+
+
 class TargetChanged(Conflict):
     code, title = "target_changed", "It changed since it was shown"
 
@@ -312,6 +317,7 @@ TOLD_BY_SQL: Mapping[str, type[FieldmarkError]] = {
         NameTaken,
         VersionChanged,
         ProposedAlready,
+        SchemaProposed,
     )
 }
 """What the database refuses under a code of its own: it gives the code as the detail of its error."""

@@ -15,7 +15,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
-from fieldmark.errors import Conflict, NotFound, ProposedAlready
+from fieldmark.errors import Conflict, NotFound, ProposedAlready, SchemaProposed
 from fieldmark.identity.scope import Scope
 from fieldmark.services import auto_creations, organisations
 from fieldmark.stores import auto_creations as rows
@@ -90,6 +90,7 @@ class Proposal:
                 org_id=self.house.scope.org_id,
                 document_id=self.document_id,
                 prompt_revid=self.prompt_revid,
+                schema_revid=self.schema_revid if self.prompt_revid is None else None,
             )
             child = await runs.add(
                 conn,
@@ -544,13 +545,53 @@ async def test_a_document_of_the_same_form_is_known_again(house: House) -> None:
     row = await recognised(await house.document(INVOICE.format(2)))
     assert row.matched is not None
     assert row.matched["document_id"] == str(earlier.document_id)
-    assert (row.schema_revid, row.prompt_revid) == (earlier.schema_revid, earlier.prompt_revid)
+    assert (row.schema_revid, row.prompt_revid) == (earlier.schema_revid, None)
     assert row.kind == "invoice" and "5 of 5" in str(row.matched["why"])
     # Which stays so when the run is begun again.
     assert earlier.schema_revid
     await earlier.decide(False)
     async with house.acting() as conn:
         assert (await auto_creations.recognise(conn, house.scope, row.run_id, row.document_id)).matched == row.matched
+
+
+async def test_its_prompt_is_lent_when_a_person_has_accepted_it(house: House) -> None:
+    earlier = await first(house)
+    assert (await recognised(await house.document(INVOICE.format(2)))).prompt_revid is None
+    await earlier.decide(True)
+    assert (await recognised(await house.document(INVOICE.format(3)))).prompt_revid == earlier.prompt_revid
+
+
+async def borrowed(house: House, number: int = 2) -> Proposal:
+    """What is proposed for a document like an earlier one."""
+    it = await house.document(INVOICE.format(number))
+    row = await recognised(it)
+    assert row.matched is not None
+    it.schema_revid, it.prompt_revid = row.schema_revid, row.prompt_revid
+    await it.extract()
+    await it.end()
+    return it
+
+
+async def test_nothing_is_accepted_by_a_schema_that_nobody_has_looked_at(house: House) -> None:
+    earlier, later = await first(house), await borrowed(house)
+    with pytest.raises(SchemaProposed) as refused:
+        await later.decide(True)
+    assert str(earlier.document_id) in str(refused.value)
+    assert (await later.told())["status"] == "proposed"
+    await earlier.decide(True)
+    await later.decide(True)
+    assert (await later.told())["status"] == "accepted"
+    # Rejecting needs nothing of the kind.
+    await (await borrowed(house, 3)).decide(False)
+
+
+async def test_a_schema_that_a_person_has_changed_since_was_looked_at(house: House) -> None:
+    earlier = await first(house)
+    async with house.acting() as conn:
+        schema = await schemas.get_version(conn, earlier.schema_revid or uuid4())
+        assert schema
+        await schemas.update(conn, schema.id, name="Better", schema=None, revid=None)
+    await (await borrowed(house)).decide(True)
 
 
 async def test_by_the_latest_versions_of_what_it_has(house: House) -> None:
@@ -592,6 +633,7 @@ async def test_what_was_rejected_or_deleted_or_another_organisations_is_lent_to_
 
 async def test_without_the_prompt_where_that_is_gone(house: House) -> None:
     earlier = await first(house)
+    await earlier.decide(True)
     async with house.acting() as conn:
         prompt = await prompts.get_version(conn, earlier.prompt_revid or uuid4())
         assert prompt
@@ -616,12 +658,8 @@ async def test_what_was_accepted_comes_before_what_is_more_alike(house: House) -
 async def test_rejecting_what_was_matched_leaves_the_schema_that_it_took(house: House) -> None:
     earlier = await first(house)
     await earlier.decide(True)
-    later = await house.document(INVOICE.format(2))
-    row = await recognised(later)
-    later.prompt_revid = row.prompt_revid
-    await later.extract()
-    await later.end()
-    assert (await later.told())["status"] == "proposed"
+    later = await borrowed(house)
+    assert later.prompt_revid == earlier.prompt_revid
     await later.decide(False)
     assert house.left() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
     assert house.sql("select deleted_at is null as seen from schemas") == [{"seen": True}]
@@ -629,13 +667,10 @@ async def test_rejecting_what_was_matched_leaves_the_schema_that_it_took(house: 
 
 async def test_rejecting_the_first_of_two_leaves_the_other_what_it_has_taken(house: House) -> None:
     earlier = await first(house)
-    later = await house.document(INVOICE.format(2))
-    later.prompt_revid = (await recognised(later)).prompt_revid
-    await later.extract()
-    await later.end()
+    later = await borrowed(house)
     await earlier.decide(False)
     told = await later.told()
-    assert told["status"] == "proposed" and told["schema_revid"] and told["prompt_revid"]
+    assert told["status"] == "proposed" and told["schema_revid"]
     await later.decide(True)
     async with house.acting() as conn:
         kept = await extractions.get(conn, later.extraction_id or uuid4())
