@@ -89,8 +89,8 @@ async def recognise(
 async def likest(
     conn: Connection, org_id: UUID, document_id: UUID, kind: str, labels: Sequence[str]
 ) -> Likeness | None:
-    """The document that is most like this one, of those whose schema is there; accepted ones first. Its prompt comes with
-    it where a person has accepted that: its words may be the document's."""
+    """The document that is most like this one, of those whose schema is there; accepted ones first. Its prompt
+    comes with it where a person has accepted that: its words may be the document's."""
     cursor = await cursor_of(
         conn,
         Likeness,
@@ -117,7 +117,8 @@ async def likest(
              cross join lateral (
                select id, schema_id from public.prompt_versions where prompt_id = p.id order by number desc limit 1
              ) as newest
-             where old.id = a.prompt_revid and newest.schema_id = s.id and a.status = 'accepted' limit 1) as prompt on true
+             where a.status = 'accepted' and old.id = a.prompt_revid and newest.schema_id = s.id limit 1
+           ) as prompt on true
            where a.common >= %(least)s
              and a.common >= %(alike)s * (a.labelled + cardinality(%(labels)s::text[]) - a.common)
            order by a.status = 'accepted' desc,
