@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from desk import sql
+from desk import sql, until
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.json_values import JsonObject
@@ -478,6 +479,40 @@ async def test_what_a_person_made_with_it_can_be_used_as_before(house: House) ->
         again = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, prompt_revid=mine)
         made_again = await extractions.get(conn, again)
         assert made_again and made_again.schema == SCHEMA
+
+
+async def test_who_begins_with_it_while_it_is_rejected_is_told_that_it_is_gone(house: House) -> None:
+    it = await (await house.document()).proposed()
+
+    async def begin() -> None:
+        async with house.acting() as conn:
+            await extractions.add(
+                conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid
+            )
+
+    waiting = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with house.acting() as conn:
+        await auto_creations.decide(conn, it.document_id, accepted=False)
+        beginning = asyncio.create_task(begin())
+        await until(lambda: house.sql(waiting))
+    with pytest.raises(NotFound):
+        await beginning
+    assert house.left() == {}
+
+
+async def test_who_has_begun_with_it_before_it_is_rejected_goes_on(house: House) -> None:
+    it = await (await house.document()).proposed()
+
+    waiting = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with house.acting() as conn:
+        mine = await extractions.add(
+            conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid
+        )
+        rejecting = asyncio.create_task(it.decide(False))
+        await until(lambda: house.sql(waiting))
+    await rejecting
+    assert [row["id"] for row in house.sql("select id from extractions")] == [mine]
+    assert house.left() == {"schemas": 1, "schema_versions": 1, "extractions": 1}
 
 
 async def test_an_extraction_in_which_a_person_has_set_a_value_stays_with_its_schema(house: House) -> None:

@@ -296,6 +296,9 @@ def _refusal(error: Error) -> FieldmarkError | None:
     if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
         # psycopg's own word: it never came to the database.
         return Invalid("A text holds a NUL character, which cannot be stored.")
+    if isinstance(error, errors.ForeignKeyViolation):
+        # It was there when it was looked at, or was never: somebody deletes what another is about to refer to.
+        return NotFound("What this refers to does not exist, or not any more.")
     # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller. Some have a
     # code of ours as well.
     refusal = _REFUSALS.get(error.sqlstate or "")

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from psycopg import errors, sql
+from psycopg import sql
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase, ReadingEvent, WaitingEvent
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
-from fieldmark.errors import KeyReused, NotFound
+from fieldmark.errors import KeyReused
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
 from fieldmark.stores.rows import Conditions, asked
@@ -204,10 +204,7 @@ async def add(
         "insert into public.runs ({}) values ({}) on conflict (org_id, created_by, idempotency_key) do nothing "
         "returning id"
     ).format(sql.SQL(", ").join(map(sql.Identifier, given)), sql.SQL(", ").join(map(sql.Placeholder, given)))
-    try:
-        row = await (await conn.execute(query, given)).fetchone()
-    except errors.ForeignKeyViolation as error:
-        raise NotFound("What the run is to be about does not exist, or not any more.") from error
+    row = await (await conn.execute(query, given)).fetchone()
     if row is not None:
         return row["id"]
     earlier = None if idempotency_key is None else await started_before(conn, scope, idempotency_key, request_hash)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.rows import Conditions, Position, asked
 from fieldmark.stores.tool_calls import CallRow
@@ -55,8 +55,6 @@ async def add(
                     returning {_COLUMNS}""".encode(),
                 (scope.org_id, agent, document_id, title),
             )
-        except errors.ForeignKeyViolation as error:
-            raise NotFound("What the conversation is to be about does not exist, or not any more.") from error
         except errors.CheckViolation as error:
             raise Invalid(_NO_TITLE) from error
         row = await cursor.fetchone()
