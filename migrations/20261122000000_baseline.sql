@@ -2903,26 +2903,30 @@ begin
 end $$;
 
 -- The worker's CLI is there no longer. A run that was decided meanwhile, or whose child runs have all ended, goes on
--- through the queue. Answers the status that it has now.
+-- through the queue; one whose call waits for child runs waits on. Answers the status that it has now.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_status text;
+  v_run public.runs;
 begin
-  update public.runs set
-    attached = false,
-    status = case
-      when status = 'running' then 'queued'
-      when status = 'awaiting_runs' and not private.has_open_children(id, waiting_call) then 'queued'
-      else status
-    end
+  -- Locked before anything else is looked at: a decision may just be starting the child runs that it has to wait for.
+  select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
-  returning status into v_status;
+  for no key update;
   if not found then
     raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
   end if;
-  return v_status;
+  if v_run.status in ('running', 'awaiting_runs') then
+    v_run.status := 'queued';
+    if private.has_open_children(p_run_id, v_run.waiting_call) and exists (
+      select from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'waiting')
+    then
+      v_run.status := 'awaiting_runs';
+    end if;
+  end if;
+  update public.runs set attached = false, status = v_run.status where id = p_run_id;
+  return v_run.status;
 end $$;
 
 -- The same for a run whose job has come again while it waits: its worker is dead, and may do nothing more should it only

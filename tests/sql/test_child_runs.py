@@ -53,6 +53,15 @@ def test_a_run_waits_for_all_that_its_call_has_started(ledger: Ledger) -> None:
     assert ledger.call(parent, "status, result") == ("done", "Done.")
 
 
+def test_one_that_is_taken_up_before_its_parts_have_ended_waits_on(ledger: Ledger) -> None:
+    parent, (first, second) = waiting(ledger)
+    end(ledger, first)
+    ledger.connection.execute("update runs set status = 'running' where id = %s", [parent])
+    assert ledger.detach(parent) == ledger.status(parent) == "awaiting_runs"
+    end(ledger, second)
+    assert ledger.status(parent) == "queued"
+
+
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "deleted"])
 def test_however_the_last_of_them_ends(doors: Doors, house: House, status: str) -> None:
     with doors.as_owner() as connection:
@@ -374,6 +383,30 @@ def test_one_that_ends_while_its_parent_begins_to_wait_is_not_missed(three: Any)
             ended = pool.submit(other)
             until_it_waits(owner, two)
         ended.result(timeout=60)
+    assert owner.execute("select status from runs where id = %s", [parent]).fetchone() == ("queued",)
+
+
+def test_one_that_is_decided_while_its_cli_goes_waits_for_what_the_decision_has_started(three: Any) -> None:
+    house, owner, (one, two) = three
+    with one.transaction():
+        parent = serving(one, house).waiting(attached=True)
+
+    def leave() -> str:
+        with two.transaction():
+            return serving(two, house).detach(parent)
+
+    with ThreadPoolExecutor(1) as pool:
+        with one.transaction():
+            ledger = serving(one, house)
+            ledger.decide(parent)
+            ledger.claim(parent)
+            child = ledger.child(parent)
+            ledger.await_runs(parent)
+            left = pool.submit(leave)
+            until_it_waits(owner, two)
+        assert left.result(timeout=60) == "awaiting_runs"
+    with one.transaction():
+        end(serving(one, house), child)
     assert owner.execute("select status from runs where id = %s", [parent]).fetchone() == ("queued",)
 
 
