@@ -1067,6 +1067,16 @@ begin
   end if;
 end $$;
 
+-- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
+create function private.check_room(p_there bigint, p_refusal text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_there >= 10000 then
+    raise exception '%', p_refusal using errcode = 'PT409', detail = 'too_many';
+  end if;
+end $$;
+
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -1091,6 +1101,9 @@ declare
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
     private.check_schema_json(p_schema);
+  perform private.check_room(
+    (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 schemas already: delete one that nobody needs.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
@@ -1126,6 +1139,7 @@ begin
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
+  perform private.check_room(v_latest.number, 'The schema has 10,000 versions already: make a new one.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
@@ -1313,6 +1327,9 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  perform private.check_room(
+    (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 tags already: delete one that nobody needs.');
   insert into public.tags (org_id, name, colour, run_id)
   values (p_org_id, p_name, lower(p_colour), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
@@ -1530,6 +1547,9 @@ declare
 begin
   perform private.check_writable(p_org_id, 'organisation'),
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
+  perform private.check_room(
+    (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 prompts already: delete one that nobody needs.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
@@ -1571,6 +1591,7 @@ begin
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
+  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions already: make a new one.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
