@@ -1162,7 +1162,7 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such schema.' using errcode = 'PT404';
+    raise exception 'There is no such schema of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
@@ -1379,7 +1379,7 @@ begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such tag.' using errcode = 'PT404';
+    raise exception 'There is no such tag of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
@@ -1614,7 +1614,7 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such prompt.' using errcode = 'PT404';
+    raise exception 'There is no such prompt of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
@@ -5352,7 +5352,9 @@ do $$
 declare
   v_table text;
 begin
-  foreach v_table in array array['documents', 'extractions', 'extraction_proposals', 'runs', 'run_events'] loop
+  foreach v_table in array
+    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events']
+  loop
     if not exists (
       select from pg_publication_tables
       where pubname = 'supabase_realtime' and schemaname = 'public' and tablename = v_table

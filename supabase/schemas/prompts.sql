@@ -173,7 +173,7 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such prompt.' using errcode = 'PT404';
+    raise exception 'There is no such prompt of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;

@@ -188,7 +188,7 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such schema.' using errcode = 'PT404';
+    raise exception 'There is no such schema of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
