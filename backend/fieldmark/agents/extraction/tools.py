@@ -47,6 +47,7 @@ from fieldmark.tools.fields import (
     told,
 )
 from fieldmark.tools.toolset import (
+    Answer,
     MAX_RESULT_BYTES,
     Confidence,
     Tool,
@@ -487,5 +488,5 @@ COMPLETE_EXTRACTION = Tool(
     summary=lambda args: "Completing the extraction",
     effect=ToolEffect.WRITE,
     preview=_preview_completion,
-    answer=lambda args: args.summary,
+    answer=lambda args, _: Answer(args.summary or ""),
 )
