@@ -13,7 +13,7 @@ from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.deps import LibraryDeps
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT
-from fieldmark.agents.library.tools.figures import CALCULATOR
+from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS
 from fieldmark.agents.library.tools.reading import READ_DOCUMENT, READ_MULTIPLE_DOCUMENTS
 from fieldmark.agents.library.tools.searching import GET_DOCUMENT_SUMMARY, RERANK_DOCUMENTS, SEARCH_DOCUMENTS
 from fieldmark.agents.library.tools.submitting import (
@@ -131,6 +131,7 @@ LIBRARY = AgentSpec(
         READ_MULTIPLE_DOCUMENTS,
         RERANK_DOCUMENTS,
         GET_DOCUMENT_SUMMARY,
+        QUERY_FIELDS,
         CALCULATOR,
         CITE_SOURCE,
         OPEN_DOCUMENT,
