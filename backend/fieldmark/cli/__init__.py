@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fieldmark import __version__
+from fieldmark.cli.ask import ask
 from fieldmark.cli.chat import chat
 from fieldmark.cli.doctor import doctor
 from fieldmark.cli.documents import delete, documents, show, usage
@@ -32,6 +33,7 @@ for _name, _command in {
     "show": show,
     "correct": correct,
     "chat": chat,
+    "ask": ask,
     "export": export,
     "propose": propose,
     "accept": accept,

@@ -47,8 +47,8 @@ from fieldmark.tools.fields import (
     told,
 )
 from fieldmark.tools.toolset import (
-    Answer,
     MAX_RESULT_BYTES,
+    Answer,
     Confidence,
     Tool,
     ToolEffect,

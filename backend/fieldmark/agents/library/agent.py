@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.deps import LibraryDeps
+from fieldmark.agents.library.offline import answer as answer_offline
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT
 from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS
@@ -142,4 +143,5 @@ LIBRARY = AgentSpec(
     tasks={ASK.name: ASK},
     deps=LibraryDeps.of,
     approval=Approval.AUTO,
+    offline=answer_offline,
 )

@@ -35,9 +35,7 @@ async def passages(
 ) -> AnswerResponse:
     """The best passages, cited."""
     question = memory.message_of(context)
-    found = await search(
-        conn, context.scope, question[:MAX_QUERY], filters=context.deps.filters, limit=MOST_PASSAGES
-    )
+    found = await search(conn, context.scope, question[:MAX_QUERY], filters=context.deps.filters, limit=MOST_PASSAGES)
     sources: list[Source] = []
     for hit in found.hits:
         source = await _source(conn, len(sources) + 1, hit)

@@ -93,7 +93,9 @@ async def _place(conn: Connection, context: Context, block: ReadBlock, quote: st
 async def _open(conn: Connection, context: Context, args: OpenDocument) -> ToolResult:
     source = (await Record.of(conn, context.run_id)).citations.get(args.citation)
     if source is None:
-        raise ModelRetry(f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation")
+        raise ModelRetry(
+            f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation"
+        )
     event = OpenEvent(open=citation_of(source), reason=args.reason)
     return ToolResult(f"The person is shown page {source.page}.", "opened", None, [event])
 

@@ -11,7 +11,15 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnswerCoverage, Source
 from fieldmark.domain.calculator import MAX_CHARACTERS, calculate
 from fieldmark.domain.document_filters import DocumentFilters
-from fieldmark.domain.field_query import MAX_AGGREGATES, Aggregate, Coverage, FieldAnswer, FieldQuery, GroupBy, ValueKind
+from fieldmark.domain.field_query import (
+    MAX_AGGREGATES,
+    Aggregate,
+    Coverage,
+    FieldAnswer,
+    FieldQuery,
+    GroupBy,
+    ValueKind,
+)
 from fieldmark.errors import Invalid, InvalidExpression
 from fieldmark.services.field_queries import query
 from fieldmark.services.narrowed import both
@@ -49,7 +57,9 @@ class QueryFields(ToolInput):
     wanted. Only values count that were found on the page or confirmed by a person. A count without a path counts
     documents. The answer says what it covers, and where its values stand. Paths: total, vendor.name, items[].price."""
 
-    where: Annotated[DocumentFilters, Field(description="Which documents; all where it is left out.")] = DocumentFilters()
+    where: Annotated[DocumentFilters, Field(description="Which documents; all where it is left out.")] = (
+        DocumentFilters()
+    )
     aggregates: Annotated[list[Aggregate], Field(max_length=MAX_AGGREGATES)] = []
     group_by: GroupBy | None = None
 
@@ -60,9 +70,7 @@ async def _query(conn: Connection, context: Context, args: QueryFields) -> ToolR
         where = both(context.deps.filters, args.where)
         if where is None:
             raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
-        asked = FieldQuery(
-            where=where, aggregates=tuple(args.aggregates), group_by=args.group_by, limit=MOST_GROUPS
-        )
+        asked = FieldQuery(where=where, aggregates=tuple(args.aggregates), group_by=args.group_by, limit=MOST_GROUPS)
         found = await query(conn, context.scope, asked)
     except Invalid as error:
         raise ModelRetry(str(error), error.code) from None

@@ -182,7 +182,9 @@ async def _shown(
     shown.blocks = [blocks[number] for number in sorted(blocks)]
     if shown.more is not None:
         at, number = shown.more
-        shown.lines.append(f"[more: call read_document with page {at}" + (f" and block {number}]" if number > 1 else "]"))
+        shown.lines.append(
+            f"[more: call read_document with page {at}" + (f" and block {number}]" if number > 1 else "]")
+        )
     elif len(wanted) < count and page is None:
         shown.lines.append("[only pages that say these words: read_document with page shows the others]")
     return shown
@@ -207,9 +209,7 @@ def _about(args: ReadDocument) -> str:
     return f"Reading {args.document[:80]}{where}" + ("" if args.focus is None else f" about: {args.focus[:80]}")
 
 
-READ_DOCUMENT = Tool(
-    "read_document", ReadDocument, _read, summary=_about, effect=ToolEffect.NOTE, stands_alone=True
-)
+READ_DOCUMENT = Tool("read_document", ReadDocument, _read, summary=_about, effect=ToolEffect.NOTE, stands_alone=True)
 READ_MULTIPLE_DOCUMENTS = Tool(
     "read_multiple_documents",
     ReadMultipleDocuments,

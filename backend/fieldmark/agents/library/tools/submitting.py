@@ -24,6 +24,9 @@ MAX_ANSWER: Final = 20_000
 _CITED: Final = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 
 
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
 class Intent(StrEnum):
     """What a person wants."""
 
@@ -103,14 +106,18 @@ def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
     if missing := sorted(said - there):
         yield _Fault("no_such_citation", f"The text refers to {_numbers(missing)}, which you have not cited.")
     if unused := sorted(there - said):
-        yield _Fault("citation_unused", f"You have cited {_numbers(unused)}, and the text does not say where it is used.")
+        yield _Fault(
+            "citation_unused", f"You have cited {_numbers(unused)}, and the text does not say where it is used."
+        )
 
 
 def _intent_faults(record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
     if record.intent is None:
         yield _Fault("no_intent", "Say with record_intent first what the person wants.")
     elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
-        yield _Fault("other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent.")
+        yield _Fault(
+            "other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent."
+        )
 
 
 def _answer_faults(record: Record, args: SubmitAnswer) -> Iterator[_Fault]:
@@ -129,7 +136,7 @@ def _summary_faults(record: Record, args: SubmitSummary) -> Iterator[_Fault]:
         yield _Fault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
 
 
-def _calculation_faults(record: Record, args: SubmitCalculation) -> Iterator[_Fault]:
+def _calculation_faults(record: Record, args: SubmitCalculation, message: str) -> Iterator[_Fault]:
     yield from _intent_faults(record, SUBMIT_CALCULATION.name)
     yield from _citation_faults(record, cited(args.answer, args.formula))
     result = decimal(args.result)
@@ -137,15 +144,28 @@ def _calculation_faults(record: Record, args: SubmitCalculation) -> Iterator[_Fa
         yield _Fault("not_reckoned", "The result is none that calculator or query_fields gave you in this run.")
     elif not _stands(args.result, args.answer):
         yield _Fault("result_not_said", "The answer does not say the result. Write it there as it stands in result.")
-    if not record.citations and not any(record.done("query_fields")):
+    if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
         yield _Fault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
+
+
+def _is_given(record: Record, args: SubmitCalculation, message: str) -> bool:
+    """Whether all that was reckoned with stands in what the person asks: then no document is needed."""
+    by = [call for value, call in record.results() if value == decimal(args.result)]
+    expression = str(as_object(by[-1].data).get("expression", "")) if by else ""
+    numbers = {decimal(one) for one in _NUMBER.findall(expression)}
+    return bool(numbers) and numbers <= {decimal(one) for one in _NUMBER.findall(_plain(message))}
+
+
+def _plain(text: str) -> str:
+    """A text whose numbers have no separators between their thousands."""
+    return re.sub(r"(?<=\d)[, '’\u00a0\u202f](?=\d{3}(?!\d))", "", text)
 
 
 def _stands(result: str, text: str) -> bool:
     """Whether a text says a number, with or without separators between its thousands."""
-    plain = re.sub(r"(?<=\d)[, '’\u00a0\u202f](?=\d{3}(?!\d))", "", text)
     wanted = decimal(result)
-    return any(decimal(found) == wanted for found in re.findall(r"-?\d+(?:\.\d+)?", plain))
+    said = _NUMBER.findall(_plain(text))
+    return any(decimal(one) == wanted or (wanted is not None and decimal(f"-{one}") == wanted) for one in said)
 
 
 def _numbers(found: Sequence[int]) -> str:
@@ -211,7 +231,9 @@ async def _submit_calculation(conn: Connection, context: Context, args: SubmitCa
             answer=args.answer, formula=args.formula, expression=expression, result=args.result.strip(), **common
         )
 
-    return await _submit(conn, context, lambda record: _calculation_faults(record, args), answer)
+    return await _submit(
+        conn, context, lambda record: _calculation_faults(record, args, memory.message_of(context)), answer
+    )
 
 
 def _sources_of(told: JsonValue) -> list[Source]:
