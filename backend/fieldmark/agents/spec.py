@@ -70,8 +70,8 @@ class Task(Generic[Request, TaskInput, Deps]):
     message: Callable[[TaskInput], str] | None = None
     unsettled: Callable[[Connection, RunContext[Deps]], Awaitable[Sequence[str] | None]] | None = None
     settling: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]] | None = None
-    # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task that
-    # has it counts as answered only where a call has ended the run.
+    # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
+    # that has it counts as answered only where a call has ended the run.
     fallback: Callable[[RunContext[Deps], TaskInput, RunError], Awaitable[Answer]] | None = None
     max_turns: int | None = None
     seconds: int | None = None

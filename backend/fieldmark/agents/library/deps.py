@@ -16,11 +16,11 @@ class LibraryDeps:
     """The thread, and what narrows the documents: no tool reaches past it."""
 
     thread_id: UUID
-    filters: DocumentFilters = DocumentFilters()
+    filters: DocumentFilters
 
     @classmethod
     def of(cls, run: RunRow) -> LibraryDeps:
-        """Those of a run; private.agent_tasks sees to it that it has a thread, and its task's `parse` to its filters."""
+        """Those of a run; private.agent_tasks sees to it that it has a thread."""
         assert run.thread_id is not None
         return cls(run.thread_id, DocumentFilters.model_validate(run.input.get("filters") or {}))
 

@@ -22,39 +22,36 @@ HELP: Final = (
 )
 _SURE: Final = 0.5
 _NUMBER: Final = r"(-?\d[\d,]*(?:\.\d+)?)"
-_OVER: Final = re.compile(
-    rf"(over|above|more than|greater than|under|below|less than|at least|at most)\s+\D{{0,3}}{_NUMBER}"
-)
 _SIGN: Final = {
     **dict.fromkeys(("over", "above", "more than", "greater than"), ">"),
     **dict.fromkeys(("under", "below", "less than"), "<"),
     "at least": ">=",
     "at most": "<=",
 }
+_OVER: Final = re.compile(rf"\b({'|'.join(_SIGN)})\s+\D{{0,3}}{_NUMBER}")
 _FIGURE: Final = (
-    ("sum", r"sum|total of (?:all|the)|add up|how much"),
     ("avg", r"average|mean"),
     ("max", r"highest|largest|biggest|greatest|maximum|max"),
-    ("min", r"lowest|smallest|least|minimum|min"),
+    ("min", r"lowest|smallest|minimum|min"),
+    ("sum", r"sum|total of (?:all|the)|add up|how much"),
 )
 _TYPES: Final = ("invoice", "receipt", "contract", "order", "quote", "statement", "survey", "letter", "report")
-_FIELD: Final = re.compile(
-    r"(?:of|the|highest|largest|lowest|smallest|average|biggest|mean|maximum|minimum) ((?:\w+ ){0,2}?)(\w+)"
-)
+_PATHS: Final = ("tax", "subtotal", "amount", "price")
 _BY: Final = re.compile(r"\b(?:by|per|for each|for every) (?:the )?([\w.\[\]]+)")
+_VENDOR: Final = re.compile(r"\b(?:from|by vendor|of vendor) ([a-z][\w&.-]*(?: [a-z][\w&.-]*)?)")
 _FILE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[a-z]\w{1,4}\b", re.IGNORECASE)
 _REST: Final = (
-    "a about an and any are at be but by did do does find for from has have how i in is it its know like me much my of on "
-    "or our please say says tell that the their there these they this to us was we were what when where which who whose "
-    "why will with you your document documents file files"
+    "a about an and any are at be but by did do does find for from has have how i in is it its know like me much my of "
+    "on or our please say says tell that the their there these they this to us was we were what when where which who "
+    "whose why will with you your document documents file files"
 )
 _EMPTY: Final = frozenset(_REST.split())
-_LINE: Final = re.compile(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", re.MULTILINE)
 _EXPRESSION: Final = re.compile(
-    r"(?:what is|calculate|reckon|=)?\s*([\d(][\d\s.+\-*/%^()]*[\d)%])\s*\??\s*", re.IGNORECASE
+    r"(?:what is|calculate|reckon)?\s*([\d(][\d\s.+\-*/%^()]*[\d)%])\s*\??\s*", re.IGNORECASE
 )
 _MOST_POINTS: Final = 3
 _MOST_QUOTE: Final = 300
+_LINE: Final = re.compile(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", re.MULTILINE)
 
 
 def answer(body: Body) -> list[Block] | None:
@@ -137,26 +134,19 @@ def _asked(words: str) -> JsonObject | None:
     where: JsonObject = {}
     if kind := next((kind for kind in _TYPES if re.search(rf"\b{kind}s?\b", words)), None):
         where["document_type"] = kind
-    path = next(
-        (path for path in ("tax", "subtotal", "amount", "price") if re.search(rf"\b{path}(?:s|es)?\b", words)), "total"
-    )
+    path = next((path for path in _PATHS if re.search(rf"\b{path}(?:s|es)?\b", words)), "total")
+    conditions: list[JsonValue] = []
     if over := _OVER.search(words):
-        where["fields"] = [
-            {"path": path, "op": _SIGN[over[1]], "value": json.loads(over[2].replace(",", "").lstrip("0") or "0")}
-        ]
-    if vendor := re.search(r"\b(?:from|by vendor|of vendor) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)", words, re.IGNORECASE):
-        if not _OVER.search(vendor[0]) and not _BY.search(vendor[0]) and vendor[1] not in _EMPTY:
-            conditions = [
-                *as_list(where.get("fields")),
-                {"path": "vendor", "op": "contains", "value": vendor[1].strip(" ?.")},
-            ]
-            where["fields"] = list[JsonValue](conditions)
-    asked: JsonObject = {
-        "where": where,
-        "aggregates": [{"op": "count"} if counts else {"op": op or "sum", "path": path}],
-    }
+        number = json.loads(over[2].replace(",", "").lstrip("0") or "0")
+        conditions.append({"path": path, "op": _SIGN[over[1]], "value": number})
+    vendor = [one.strip("?.") for one in (found[1].split() if (found := _VENDOR.search(words)) else [])]
+    if vendor := [one for one in vendor if one not in _EMPTY]:
+        conditions.append({"path": "vendor", "op": "contains", "value": " ".join(vendor)})
+    where |= {"fields": conditions} if conditions else {}
+    figure: JsonObject = {"op": "count"} if counts else {"op": op or "sum", "path": path}
+    asked: JsonObject = {"where": where, "aggregates": [figure]}
     if by := _BY.search(words):
-        asked["group_by"] = _group(by[1].rstrip("?.s") if by[1] not in ("status",) else by[1])
+        asked["group_by"] = _group(by[1].rstrip("?."))
     return asked
 
 
@@ -175,16 +165,13 @@ def _figures(turn: _Turn, asked: JsonObject) -> None:
     found = turn.call("query_fields", asked)
     groups = [as_object(one) for one in as_list(found.data.get("groups"))]
     results = [str(one) for one in as_list(found.data.get("results"))]
-    told = [(one.get("key"), _figures_of(one)) for one in groups]
-    grouped = "group_by" in asked
-    lines = (
-        [f"{key if key is not None else '(none)'}: {said}" for key, said in told]
-        if grouped
-        else [said for _, said in told]
-    )
-    first = next(
-        (value for _, said in told for value in re.findall(r"-?\d+(?:\.\d+)?", said)), results[0] if results else None
-    )
+    told = [_figures_of(one) for one in groups]
+    lines = told
+    if "group_by" in asked:
+        keys = [str(one["key"]) if one.get("key") is not None else "(none)" for one in groups]
+        lines = [f"{key}: {said}" for key, said in zip(keys, told, strict=True)]
+    numbers = [number for said in told for number in re.findall(r"-?\d+(?:\.\d+)?", said)] + results
+    first = numbers[0] if numbers else None
     if found.failed or first is None:
         _look_up(turn)
         return

@@ -1,5 +1,5 @@
-"""What a run has done so far, as the ledger tells: what it has read, cited, reckoned and searched for. What an answer may
-say is checked against this, so it holds across a crash, and whatever the model believes."""
+"""What a run has done so far, as the ledger tells: what it has read, cited, reckoned and searched for. What an answer
+may say is checked against this, so it holds across a crash, and whatever the model believes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnswerCoverage, Source
-from fieldmark.domain.json_values import JsonObject, as_list, as_object
+from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import tool_calls
 from fieldmark.stores.tool_calls import RecordedCall
@@ -106,9 +106,7 @@ class Record:
     @property
     def searched(self) -> list[str]:
         """What was looked for in all documents, each once."""
-        said: list[str] = []
-        for call in self.done("search_documents", "query_fields"):
-            said.append(str(as_object(call.data).get("searched", "")))
+        said = [str(as_object(call.data).get("searched", "")) for call in self.done("search_documents", "query_fields")]
         return [one for one in dict.fromkeys(said) if one]
 
     @property
@@ -134,11 +132,6 @@ class Record:
     def tools(self) -> Counter[str]:
         """How often each tool has done something."""
         return Counter(call.tool for call in self.calls if call.status is CallStatus.DONE)
-
-    def metrics(self) -> JsonObject:
-        tools = self.tools
-        reads: Any = tools["read_document"] + tools["read_multiple_documents"]
-        return {"searches": tools["search_documents"] + tools["query_fields"], "reads": reads}
 
 
 def decimal(said: str) -> Decimal | None:

@@ -25,9 +25,9 @@ Number = Annotated[int, Field(strict=True, ge=1, le=MAX_CITATIONS)]
 
 
 class CiteSource(ToolInput):
-    """Cite what a block says, word for word: the place is looked for on the page. Then write [number] behind what you say
-    from it. Refused if the quote does not stand in the block, or if you have not read the block. A number that you use
-    again means the new place."""
+    """Cite what a block says, word for word: the place is looked for on the page. Then write [number] behind what you
+    say from it. Refused if the quote does not stand in the block, or if you have not read the block. A number that you
+    use again means the new place."""
 
     number: Number
     block_id: Annotated[str, Field(min_length=1, max_length=60, description="As it stands before the block.")]
@@ -84,7 +84,7 @@ async def _place(conn: Connection, context: Context, block: ReadBlock, quote: st
     place = index.find_quote(quote, block.page)
     if place is None or place.match not in ("exact", "normalised"):
         raise ModelRetry(
-            "This quote does not stand in that block. Copy it word for word from one block, without what you leave out.",
+            "This quote does not stand in that block. Copy it word for word from one block, and leave nothing out.",
             "quote_not_found",
         )
     return place, document.filename

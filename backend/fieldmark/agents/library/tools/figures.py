@@ -33,8 +33,8 @@ _ROOM: Final = 14_000
 
 
 class Calculator(ToolInput):
-    """Reckon with decimals, exactly: + - * / % ^, parentheses, sum, min, max, avg, round. Numbers are written as 1234.5,
-    without separators."""
+    """Reckon with decimals, exactly: + - * / % ^, parentheses, sum, min, max, avg, round. Numbers are written as
+    1234.5, without separators."""
 
     expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
@@ -57,10 +57,8 @@ class QueryFields(ToolInput):
     wanted. Only values count that were found on the page or confirmed by a person. A count without a path counts
     documents. The answer says what it covers, and where its values stand. Paths: total, vendor.name, items[].price."""
 
-    where: Annotated[DocumentFilters, Field(description="Which documents; all where it is left out.")] = (
-        DocumentFilters()
-    )
-    aggregates: Annotated[list[Aggregate], Field(max_length=MAX_AGGREGATES)] = []
+    where: DocumentFilters = DocumentFilters()
+    aggregates: Annotated[tuple[Aggregate, ...], Field(max_length=MAX_AGGREGATES)] = ()
     group_by: GroupBy | None = None
 
 
@@ -70,7 +68,7 @@ async def _query(conn: Connection, context: Context, args: QueryFields) -> ToolR
         where = both(context.deps.filters, args.where)
         if where is None:
             raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
-        asked = FieldQuery(where=where, aggregates=tuple(args.aggregates), group_by=args.group_by, limit=MOST_GROUPS)
+        asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
         found = await query(conn, context.scope, asked)
     except Invalid as error:
         raise ModelRetry(str(error), error.code) from None
@@ -106,7 +104,7 @@ async def _query(conn: Connection, context: Context, args: QueryFields) -> ToolR
 def described(args: QueryFields) -> str:
     """A question to the fields, as people read it.
 
-    >>> described(QueryFields(aggregates=[Aggregate(op="sum", path="total")], group_by=GroupBy(path="vendor")))
+    >>> described(QueryFields(aggregates=(Aggregate(op="sum", path="total"),), group_by=GroupBy(path="vendor")))
     'sum of total by vendor'
     """
     figures = [one.op if one.path is None else f"{one.op} of {one.path}" for one in args.aggregates] or ["count"]

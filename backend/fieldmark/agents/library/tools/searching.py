@@ -31,8 +31,8 @@ Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
 
 
 class SearchDocuments(ToolInput):
-    """Search all documents for what answers a question: document, page, snippet. Rare words say most. Snippets cannot be
-    cited: read_document first. filters narrow the documents, also by extracted fields; a person's own filters hold
+    """Search all documents for what answers a question: document, page, snippet. Rare words say most. Snippets cannot
+    be cited: read_document first. filters narrow the documents, also by extracted fields; a person's own filters hold
     besides."""
 
     query: Query

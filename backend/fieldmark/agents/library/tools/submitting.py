@@ -48,8 +48,8 @@ Point = Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
 class RecordIntent(ToolInput):
-    """Say first what the person wants: qa (a question), summarization, calculation (a count, a sum, a figure that has to
-    be reckoned), or unknown. Call it again if it turns out to be another."""
+    """Say first what the person wants: qa (a question), summarization, calculation (a count, a sum, a figure that has
+    to be reckoned), or unknown. Call it again if it turns out to be another."""
 
     intent: Intent
     confidence: Confidence
@@ -74,8 +74,8 @@ class SubmitSummary(ToolInput):
 
 
 class SubmitCalculation(ToolInput):
-    """Give the figure that was reckoned, and end. The result must be one that calculator or query_fields gave you in this
-    run. Cite what the numbers come from, unless query_fields has them."""
+    """Give the figure that was reckoned, and end. The result must be one that calculator or query_fields gave you in
+    this run. Cite what the numbers come from, unless query_fields has them."""
 
     answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER, description="The answer in a sentence or two.")]
     formula: Annotated[str, Field(min_length=1, max_length=1_000, description="In words: what is reckoned from what.")]
