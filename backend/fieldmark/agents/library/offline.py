@@ -139,8 +139,8 @@ def _asked(words: str) -> JsonObject | None:
     if over := _OVER.search(words):
         number = json.loads(over[2].replace(",", "").lstrip("0") or "0")
         conditions.append({"path": path, "op": _SIGN[over[1]], "value": number})
-    vendor = [one.strip("?.") for one in (found[1].split() if (found := _VENDOR.search(words)) else [])]
-    if vendor := [one for one in vendor if one not in _EMPTY]:
+    said = _VENDOR.search(words)
+    if vendor := [one for word in (said[1].split() if said else ()) if (one := word.strip("?.")) not in _EMPTY]:
         conditions.append({"path": "vendor", "op": "contains", "value": " ".join(vendor)})
     where |= {"fields": conditions} if conditions else {}
     figure: JsonObject = {"op": "count"} if counts else {"op": op or "sum", "path": path}
