@@ -163,7 +163,7 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
 
 TYPES = {
     "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "preview",
-    "preview_withdrawn", "approval", "citation", "retry", "child", "complete", "error",
+    "preview_withdrawn", "approval", "citation", "open", "retry", "child", "complete", "error",
 }  # fmt: skip
 
 
