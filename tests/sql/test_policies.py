@@ -507,6 +507,7 @@ CALLABLE = {
         "private.nodes",
         "private.changes",
         "private.is_leaf",
+        "private.current_extraction",
         "private.folded",
         "private.is_blank",
         "private.search",
