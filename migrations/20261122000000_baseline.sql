@@ -1069,6 +1069,16 @@ begin
   end if;
 end $$;
 
+-- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
+create function private.check_room(p_there bigint, p_refusal text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_there >= 10000 then
+    raise exception '%', p_refusal using errcode = 'PT409', detail = 'too_many';
+  end if;
+end $$;
+
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -1093,6 +1103,9 @@ declare
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
     private.check_schema_json(p_schema);
+  perform private.check_room(
+    (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 schemas already: delete one that nobody needs.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
@@ -1128,6 +1141,7 @@ begin
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
+  perform private.check_room(v_latest.number, 'The schema has 10,000 versions already: make a new one.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
@@ -1150,7 +1164,7 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such schema.' using errcode = 'PT404';
+    raise exception 'There is no such schema of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
@@ -1315,6 +1329,9 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  perform private.check_room(
+    (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 tags already: delete one that nobody needs.');
   insert into public.tags (org_id, name, colour, run_id)
   values (p_org_id, p_name, lower(p_colour), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
@@ -1364,7 +1381,7 @@ begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such tag.' using errcode = 'PT404';
+    raise exception 'There is no such tag of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
@@ -1532,6 +1549,9 @@ declare
 begin
   perform private.check_writable(p_org_id, 'organisation'),
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
+  perform private.check_room(
+    (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 prompts already: delete one that nobody needs.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
@@ -1573,6 +1593,7 @@ begin
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
+  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions already: make a new one.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
@@ -1595,7 +1616,7 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such prompt.' using errcode = 'PT404';
+    raise exception 'There is no such prompt of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
@@ -4990,18 +5011,26 @@ create trigger forget_auto_creation after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
 
 -- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else. The same
--- decision again changes nothing. What is read by a schema that is itself only proposed is accepted after that.
+-- decision again changes nothing. Any member decides, unless the organisation says who. What is read by a schema that is itself only proposed is accepted after that.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_it public.auto_creations;
   v_first uuid;
+  v_why text;
   v_status text := case when p_accepted then 'accepted' when not p_accepted then 'rejected' end;
 begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
+  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by, null);
+  if v_why in ('not_approver', 'second_person_needed') then
+    raise exception '%', case v_why
+        when 'not_approver' then 'In this organisation an owner decides what is proposed.'
+        else 'In this organisation somebody else decides than whose document it is.' end
+      using errcode = 'PT403', detail = v_why;
+  end if;
   if v_it.status = v_status then
     return;
   end if;
@@ -5743,7 +5772,9 @@ do $$
 declare
   v_table text;
 begin
-  foreach v_table in array array['documents', 'extractions', 'extraction_proposals', 'runs', 'run_events'] loop
+  foreach v_table in array
+    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events']
+  loop
     if not exists (
       select from pg_publication_tables
       where pubname = 'supabase_realtime' and schemaname = 'public' and tablename = v_table

@@ -208,18 +208,26 @@ create trigger forget_auto_creation after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
 
 -- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else. The same
--- decision again changes nothing. What is read by a schema that is itself only proposed is accepted after that.
+-- decision again changes nothing. Any member decides, unless the organisation says who. What is read by a schema that is itself only proposed is accepted after that.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_it public.auto_creations;
   v_first uuid;
+  v_why text;
   v_status text := case when p_accepted then 'accepted' when not p_accepted then 'rejected' end;
 begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
+  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by, null);
+  if v_why in ('not_approver', 'second_person_needed') then
+    raise exception '%', case v_why
+        when 'not_approver' then 'In this organisation an owner decides what is proposed.'
+        else 'In this organisation somebody else decides than whose document it is.' end
+      using errcode = 'PT403', detail = v_why;
+  end if;
   if v_it.status = v_status then
     return;
   end if;

@@ -106,6 +106,9 @@ declare
 begin
   perform private.check_writable(p_org_id, 'organisation'),
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
+  perform private.check_room(
+    (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 prompts already: delete one that nobody needs.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
@@ -147,6 +150,7 @@ begin
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
+  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions already: make a new one.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
@@ -169,7 +173,7 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such prompt.' using errcode = 'PT404';
+    raise exception 'There is no such prompt of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;

@@ -4,7 +4,9 @@ do $$
 declare
   v_table text;
 begin
-  foreach v_table in array array['documents', 'extractions', 'extraction_proposals', 'runs', 'run_events'] loop
+  foreach v_table in array
+    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events']
+  loop
     if not exists (
       select from pg_publication_tables
       where pubname = 'supabase_realtime' and schemaname = 'public' and tablename = v_table

@@ -93,6 +93,16 @@ begin
   end if;
 end $$;
 
+-- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
+create function private.check_room(p_there bigint, p_refusal text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_there >= 10000 then
+    raise exception '%', p_refusal using errcode = 'PT409', detail = 'too_many';
+  end if;
+end $$;
+
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -117,6 +127,9 @@ declare
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
     private.check_schema_json(p_schema);
+  perform private.check_room(
+    (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 schemas already: delete one that nobody needs.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
@@ -152,6 +165,7 @@ begin
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
+  perform private.check_room(v_latest.number, 'The schema has 10,000 versions already: make a new one.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
@@ -174,7 +188,7 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such schema.' using errcode = 'PT404';
+    raise exception 'There is no such schema of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_schema(p_schema_id);
 end $$;

@@ -53,6 +53,9 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  perform private.check_room(
+    (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
+    'The organisation has 10,000 tags already: delete one that nobody needs.');
   insert into public.tags (org_id, name, colour, run_id)
   values (p_org_id, p_name, lower(p_colour), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
@@ -102,7 +105,7 @@ begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
   if not found then
-    raise exception 'There is no such tag.' using errcode = 'PT404';
+    raise exception 'There is no such tag of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
   end if;
   return query select * from private.references_to_tag(p_tag_id);
 end $$;

@@ -282,6 +282,24 @@ async def test_a_key_talks_with_its_scopes(serve):
             problem(await other.get("/api/threads"), 403, "scope_missing")
 
 
+async def test_a_key_admits_in_advance_only_what_it_may_approve(serve):
+    """What an agent admits by itself anyway needs no more than starting it."""
+    async with house(serve, talking([text("One.")])) as at:
+        for scopes, refused in ((["runs:write"], True), (["runs:write", "runs:approve"], False)):
+            made = await at.http.post("/api/keys", json={"name": "k", "scopes": scopes})
+            async with at.served.bearing(made.json()["key"]) as key:
+                for more in ({"auto_approved_tools": ["delete_document"]}, {"approval": "auto"}):
+                    body = {"document_id": at.document, "message": "Delete it", "wait": False, **more}
+                    answer = await key.post("/api/agent/chat", json=body)
+                    if refused:
+                        problem(answer, 403, "scope_missing")
+                    else:
+                        assert answer.status_code == 202, answer.text
+                for task, more in (("chat", {"message": "Hello"}), ("extract", {"approval": "auto"})):
+                    body = {"document_id": at.document, "wait": False, **more}
+                    assert (await key.post(f"/api/agent/{task}", json=body)).status_code == 202
+
+
 async def test_of_two_tabs_the_second_message_waits_and_says_so(serve):
     goes_on = asyncio.Event()
     turns = Script([held(goes_on.wait, text("One.")), [text("Two.")]])

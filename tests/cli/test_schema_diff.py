@@ -63,6 +63,30 @@ async def test_what_a_schema_would_do_is_shown(commands):
         assert none.code == 1 and "[not_found]" in none.err
 
 
+async def test_extractions_are_brought_to_the_latest_version_and_what_stays_is_told(commands):
+    async with commands(Script([[]])) as fieldmark:
+        schema_id, revid, extraction_id = await kept(fieldmark)
+        newer = uuid4()
+        without = {"type": "object", "properties": {"number": TEXT}, "additionalProperties": False}
+        fieldmark.sql(
+            "insert into public.schema_versions (id, org_id, schema_id, number, name, schema) "
+            "select %s, org_id, id, 2, name, %s from public.schemas",
+            *(newer, Jsonb(without)),
+        )
+        left = await fieldmark.run("schema", "apply", "invoices")
+        assert (left.code, left.out.split()) == (4, [str(extraction_id), "conflicts"]), left.err
+        assert fieldmark.sql("select schema_revid from public.extractions") == [{"schema_revid": revid}]
+        done = await fieldmark.run("schema", "apply", str(schema_id), "--conflicts", "remove", "--json")
+        assert done.code == 0, done.err
+        assert json.loads(done.out) == {"followed": 1, "runs": [], "skipped": [], "next": None, "stopped": None}
+        (row,) = fieldmark.sql("select schema_revid, extracted_fields from public.extractions")
+        assert row == {"schema_revid": newer, "extracted_fields": {"number": "1"}}
+        # Nothing is left to be done.
+        assert json.loads((await fieldmark.run("schema", "apply", "invoices", "--json")).out)["followed"] == 0
+        unknown = await fieldmark.run("schema", "apply", "Receipts")
+        assert unknown.code == 1 and "Receipts" in unknown.err
+
+
 def test_a_file_that_is_no_schema_is_told_at_once(tmp_path):
     (file := tmp_path / "a.json").write_text('{"type": "array"}')
     wrong = said_at_once("schema", "diff", "Invoices", str(file))

@@ -16,7 +16,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
-from fieldmark.errors import Conflict, NotFound, ProposedAlready, SchemaProposed
+from fieldmark.errors import Conflict, NotApprover, NotFound, ProposedAlready, SchemaProposed, SecondPersonNeeded
 from fieldmark.identity.scope import Scope
 from fieldmark.services import auto_creations, organisations
 from fieldmark.stores import auto_creations as rows
@@ -554,6 +554,27 @@ async def test_neither_a_viewer_nor_a_stranger_decides(house: House, accepted: b
             await it.decide(accepted, scope)
     assert (await it.told())["status"] == "proposed"
     await it.decide(accepted, await house.member())
+
+
+async def test_where_owners_decide_a_member_does_not(house: House) -> None:
+    it = await (await house.document()).proposed()
+    member = await house.member()
+    house.sql("update organisations set approvers = 'owners' where id = %s", house.scope.org_id)
+    for accepted in (True, False):
+        with pytest.raises(NotApprover):
+            await it.decide(accepted, member)
+    assert (await it.told())["status"] == "proposed"
+    await it.decide(True)
+
+
+async def test_where_a_second_person_decides_whose_document_it_is_does_not(house: House) -> None:
+    it = await (await house.document()).proposed()
+    house.sql("update organisations set second_person = true where id = %s", house.scope.org_id)
+    for accepted in (True, False):
+        with pytest.raises(SecondPersonNeeded):
+            await it.decide(accepted)
+    await it.decide(False, await house.member())
+    assert (await it.told())["status"] == "rejected"
 
 
 # Known again ----------------------------------------------------------------------------------------------------------

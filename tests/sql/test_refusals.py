@@ -177,3 +177,62 @@ def test_who_is_not_signed_in_makes_no_key(doors: Doors, house: House) -> None:
         assert refusal(connection, statement, org=house.org) == ("PT401", None)
         become(connection, "authenticated", claims(house.owner, house))
         assert new_key(connection, house)
+
+
+@pytest.mark.parametrize(
+    ("table", "one_more", "frees"),
+    [
+        ("schemas", "select create_schema(%(org)s, 'One more', '{}')", "select delete_schema(%(id)s)"),
+        ("prompts", "select create_prompt(%(org)s, 'One more', 'Read.')", "select delete_prompt(%(id)s)"),
+        ("tags", "select create_tag(%(org)s, 'One more')", "select delete_tag(%(id)s)"),
+    ],
+)
+def test_an_organisation_has_so_many_of_a_kind_and_no_more(
+    doors: Doors, house: House, table: str, one_more: str, frees: str
+) -> None:
+    with doors.as_owner() as connection:
+        row = connection.execute(
+            f"""with made as (
+                  insert into {table} (org_id, created_by, name)
+                  select %s, %s, 'No. ' || n from generate_series(1, 10000 - (
+                    select count(*)::integer from {table} where org_id = %s and deleted_at is null)) as n
+                  returning id)
+                select id from made limit 1""".encode(),
+            [house.org, house.owner, house.org],
+        ).fetchone()
+        assert row is not None
+        become(connection, "authenticated", claims(house.owner, house))
+        assert refusal(connection, one_more, org=house.org) == ("PT409", "too_many")
+        connection.execute(frees.encode(), {"id": row[0]})
+        assert connection.execute(one_more.encode(), {"org": house.org}).fetchone() is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "makes", "changes"),
+    [
+        ("schema", "create_schema(%(org)s, 'Often', '{}')", "update_schema(%(id)s, 'Changed')"),
+        (
+            "prompt",
+            "create_prompt(%(org)s, 'Often', 'Read.')",
+            "update_prompt(%(id)s, 'Changed', 'Read.', null, null, '{}')",
+        ),
+    ],
+)
+def test_a_schema_and_a_prompt_have_so_many_versions_and_no_more(
+    doors: Doors, house: House, kind: str, makes: str, changes: str
+) -> None:
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", claims(house.owner, house))
+        row = connection.execute(f"select {makes}".encode(), {"org": house.org}).fetchone()
+        assert row is not None
+        found = f"select {kind}_id from {kind}_versions where id = %s"
+        one = connection.execute(found.encode(), row).fetchone()
+        assert one is not None
+        for number, refused in ((10_000, True), (9_999, False)):
+            connection.execute("reset role")
+            connection.execute(f"update {kind}_versions set number = %s where id = %s".encode(), [number, row[0]])
+            become(connection, "authenticated", claims(house.owner, house))
+            if refused:
+                assert refusal(connection, f"select {changes}", id=one[0]) == ("PT409", "too_many")
+            else:
+                connection.execute(f"select {changes}".encode(), {"id": one[0]})

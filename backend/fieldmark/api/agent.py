@@ -12,21 +12,25 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Wi
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, Task
-from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
 from fieldmark.api.shapes import json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.answers import AnyAnswer, typed_answer
 from fieldmark.domain.events import TokensUsed
+from fieldmark.domain.permissions import Permission
+from fieldmark.domain.statuses import Approval as ApprovalPolicy
 from fieldmark.domain.statuses import RunError, RunStatus
-from fieldmark.errors import DocumentFailed, NotFound
+from fieldmark.errors import DocumentFailed, NotFound, ScopeMissing
 from fieldmark.identity.scope import Scope
+from fieldmark.identity.tokens import Person
 from fieldmark.runs.absent import absent
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
 from fieldmark.runtime import Runtime
+from fieldmark.services.api_keys import Machine
 from fieldmark.services.extractions import is_valid
 from fieldmark.stores import extractions, runs
 from fieldmark.stores.rows import ExtractionRow
@@ -183,12 +187,14 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
     async def start(
         body: RunRequest,
         request: Request,
+        caller: TheCaller,
         scope: TheScope,
         runtime: TheRuntime,
         idempotency_key: IdempotencyKey = None,
         prefer: Prefer = None,
         deltas: Deltas = False,
     ) -> Response:
+        _check_beforehand(caller, body, (task.approval or agent.approval) is ApprovalPolicy.ASK)
         options = launch.RunOptions(
             approval=body.approval,
             background=body.background,
@@ -215,6 +221,16 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
         responses=ANSWERS,
         response_model=None,
     )
+
+
+def _check_beforehand(caller: Person | Machine, body: RunRequest, asks: bool) -> None:
+    """Raise ScopeMissing for a key that would approve by itself, and in advance, what the agent asks about."""
+    admits = body.approval == "auto" or body.auto_approved_tools
+    if asks and admits and isinstance(caller, Machine) and Permission.RUNS_APPROVE not in caller.scopes:
+        raise ScopeMissing(
+            f"The key lacks the scope {Permission.RUNS_APPROVE}, which `approval: auto` and `auto_approved_tools` need "
+            "with an agent that asks before it writes."
+        )
 
 
 async def decide_call(

@@ -18,7 +18,7 @@ from fieldmark.cli.people import key, members
 from fieldmark.cli.process import on_its_streams
 from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.runs import approve, cancel, runs
-from fieldmark.cli.schema_changes import diff
+from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
 from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
@@ -53,6 +53,7 @@ for _name, _command in {
 }.items():
     _app.command(_name)(_command)
 schema.command("diff")(diff)
+schema.command("apply")(apply)
 _app.add_typer(schema, name="schema")
 _app.add_typer(key, name="key")
 _app.add_typer(members, name="members")

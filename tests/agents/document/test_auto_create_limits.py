@@ -106,6 +106,42 @@ async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunCon
     )
 
 
+async def test_its_prompt_follows_its_own_schema_or_none(talk: Talk, alone: RunContext[Any]) -> None:
+    schema, _ = map(str, await mine(talk.desk))
+    refused = "not_in_this_run"
+    assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=schema) == refused
+    made = await talk.call(alone, "create_schema", name="Own", schema=SCHEMA)
+    assert isinstance(made.data, dict)
+    own = made.data["schema_revid"]
+    assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=own) == "prompt_created"
+    assert await code(talk, alone, "update_prompt", schema_revid=schema) == refused
+    assert str(state(talk.desk)["schema_revid"]) == own
+    assert await code(talk, alone, "update_prompt", schema_revid=None) == "prompt_updated"
+    assert await code(talk, alone, "update_prompt", schema_revid=own) == "prompt_updated"
+
+
+async def test_a_prompt_follows_a_schema_that_was_lent(talk: Talk, alone: RunContext[Any]) -> None:
+    schema, _ = await mine(talk.desk)
+    lent = talk.desk.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
+    matched = f'{{"schema_id": "{lent}", "schema_revid": "{schema}", "prompt_revid": null}}'
+    talk.desk.sql("update auto_creations set schema_revid = %s, matched = %s::jsonb", schema, matched)
+    given = {"name": "One", "content": "Read.", "schema_revid": str(schema)}
+    assert await code(talk, alone, "create_prompt", **given) == "prompt_created"
+    turn = await talk.turn()
+    other = await talk.call(turn, "create_schema", name="Another", schema=SCHEMA)
+    assert isinstance(other.data, dict)
+    assert await code(talk, alone, "update_prompt", schema_revid=other.data["schema_revid"]) == "not_in_this_run"
+
+
+async def test_which_model_reads_is_not_its_to_say(talk: Talk, alone: RunContext[Any]) -> None:
+    refused = "not_in_this_run"
+    assert await code(talk, alone, "create_prompt", name="One", content="Read.", model="dearest") == refused
+    assert await code(talk, alone, "create_prompt", name="One", content="Read.", model=None) == "prompt_created"
+    assert await code(talk, alone, "update_prompt", model="dearest") == refused
+    turn = await talk.turn()
+    assert await code(talk, turn, "create_prompt", name="Two", content="Read.", model="dearest") == "prompt_created"
+
+
 async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext[Any]) -> None:
     schema, prompt = map(str, await mine(talk.desk))
     calls: dict[str, dict[str, Any]] = {

@@ -74,8 +74,11 @@ async def check(conn: Connection, context: RunContext[DocumentDeps], tool: str, 
             )
         case "update_schema":
             await _check_schema(conn, context, _named(args, "schema_revid") or row.schema_revid)
+        case "create_prompt":
+            await _check_asked(conn, context, row, args)
         case "update_prompt":
             await _check_prompt(conn, context, row, _named(args, "prompt_revid") or row.prompt_revid)
+            await _check_asked(conn, context, row, args)
         case "run_extraction":
             await _check_prompt(conn, context, row, _named(args, "prompt_revid"), taken=True)
         case "update_document":
@@ -89,6 +92,21 @@ async def check(conn: Connection, context: RunContext[DocumentDeps], tool: str, 
 async def _check_schema(conn: Connection, context: RunContext[DocumentDeps], revid: UUID | None) -> None:
     if revid is not None and await schemas.made_by(conn, revid) != context.run_id:
         raise _not_here("It changes only the schema that it has made.")
+
+
+async def _check_asked(
+    conn: Connection, context: RunContext[DocumentDeps], row: AutoCreationRow, args: ToolInput
+) -> None:
+    """What a prompt says beside its words: by which schema, and by which model. Each model has a price, and nobody is
+    asked about that here."""
+    if getattr(args, "model", None) is not None:
+        raise _not_here("Its prompt names no model: the service's reads the document.")
+    revid = _named(args, "schema_revid")
+    if revid is None or await schemas.made_by(conn, revid) == context.run_id:
+        return
+    schema = await schemas.get_version(conn, revid)
+    if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
+        raise _not_here("Its prompt follows the schema that it has made, or was lent, or none.")
 
 
 async def _check_prompt(

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from fieldmark.agents.document.deps import DocumentDeps
 from fieldmark.db.pool import Connection, savepoint
 from fieldmark.domain.names import problem_with_name
-from fieldmark.errors import Invalid, NameTaken, NotFound, VersionChanged
+from fieldmark.errors import Invalid, NameTaken, NotFound, TooMany, VersionChanged
 from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores import tags
 from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
@@ -51,7 +51,7 @@ async def mendable(conn: Connection) -> AsyncGenerator[None]:
             yield
     except (NameTaken, VersionChanged, Invalid) as error:
         raise ModelRetry(str(error), error.code) from None
-    except NotFound as error:
+    except (NotFound, TooMany) as error:
         raise ToolFailed(str(error), error.code) from None
 
 
