@@ -700,7 +700,7 @@ CASES = [
         "update",
         "its course",
         "update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, "
-        "attached = false, started_at = now(), finished_at = now(), answer = 'x', "
+        "attached = false, started_at = now(), finished_at = now(), answer = 'x', result = '{}', "
         "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
         "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,

@@ -309,7 +309,7 @@ RIGHTS = {
         "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns "
         "with_examples",
         "update": "status fencing_token consecutive_failures session_id waiting_call handed_over first_session_id "
-        "attached pages_read held_at reserved_usd started_at finished_at answer error error_code examples",
+        "attached pages_read held_at reserved_usd started_at finished_at answer result error error_code examples",
     },
     "threads": {
         "select": True,

@@ -73,6 +73,8 @@ class Task(Generic[Request, TaskInput, Deps]):
     # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
     # that has it counts as answered only where a call has ended the run.
     fallback: Callable[[RunContext[Deps], TaskInput, RunError], Awaitable[Answer]] | None = None
+    # Whether each turn of a thread begins a transcript of its own: what it must know of earlier ones its briefing says.
+    begins_anew: bool = False
     max_turns: int | None = None
     seconds: int | None = None
     rounds: int | None = None

@@ -10,7 +10,7 @@ import pytest
 
 from desk import tool_results, until
 from fieldmark.offline_model.messages import call, raw_call, text
-from fieldmark.testing.script import Script, endless, http_error
+from fieldmark.testing.script import Script, answers_so_far, endless, http_error
 
 pytestmark = pytest.mark.anyio
 
@@ -355,7 +355,7 @@ async def test_a_model_that_goes_on_and_on_comes_to_an_end(serve):
 
 async def test_a_second_question_knows_the_first(serve):
     first = [[INTENT, call("search_documents", {"query": "dragons"})], [submit("None.", nothing_found=True)]]
-    async with serve(Script([*first, *first])) as served:
+    async with serve(Script(first)) as served:
         result = await ask(served.http, "Dragons?")
         thread = await thread_of(served.http, result)
         again = await ask(served.http, "And griffins?", thread_id=thread["id"])
@@ -364,6 +364,7 @@ async def test_a_second_question_knows_the_first(serve):
         assert [one["asked"] for one in thread["working_state"]["conversation"]] == ["Dragons?", "And griffins?"]
         sent = json.dumps(served.model.requests[-1])
         assert "answered" in sent and "None." in sent
+        assert answers_so_far(served.model.requests[-1]) == 1  # of this turn alone: a thread does not grow too long
         async with served.client() as other:
             refused = await other.post("/api/agent/ask", json={"message": "Hm?", "thread_id": thread["id"]})
             assert refused.status_code == 404

@@ -62,6 +62,26 @@ async def test_a_count_says_what_it_covers_whether_the_model_does_or_not(serve, 
         assert told["expression"].startswith("count where total > 1000")
 
 
+async def test_a_count_counts_only_what_the_persons_filters_leave(serve, clone):
+    acme = {"fields": [{"path": "total", "op": ">", "value": 1000.25}]}
+    script = Script(
+        [
+            [INTENT, call("query_fields", {"where": {"filename": "acme"}, "aggregates": [{"op": "count"}]})],
+            [
+                call(
+                    "submit_calculation",
+                    {"answer": "There is 1.", "formula": "documents", "result": "1", "confidence": 1.0},
+                )
+            ],
+        ]
+    )
+    async with serve(script) as served:
+        put(clone.owner_url, served.scope, invoices())
+        answer = await served.http.post("/api/agent/ask", json={"message": "How many?", "filters": acme})
+        told = answer.json()["result"]
+        assert (told["kind"], told["result"], told["fallback"]) == ("calculation", "1", None)
+
+
 async def test_a_count_that_nobody_made_is_not_given(serve, clone):
     wrong = {"answer": "There are 102.", "formula": "invoices", "result": "102", "confidence": 1.0}
     script = Script(

@@ -117,6 +117,7 @@ ASK = Task(
     begin=_begin,
     briefing=_brief,
     fallback=_fall_back,
+    begins_anew=True,  # what was read in another turn cannot be cited in this one, and would only make it long
     max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
     seconds=ASK_SECONDS,
     rounds=MAX_ROUNDS,

@@ -340,8 +340,11 @@ class Runner:
             telemetry=telemetry,
         )
         assert run.session_id is not None
+        session_id = run.session_id
+        if run.fencing_token == 1 and AGENTS[run.agent].tasks[run.task].begins_anew:
+            start, session_id, stale_call = Fresh(await self._briefing(context)), uuid4(), None
         try:
-            return await attempt(self._pool, wanted, start, run.session_id, told, stale_call)
+            return await attempt(self._pool, wanted, start, session_id, told, stale_call)
         except NotResumed:
             log.warning("the CLI did not go on where its conversation stopped; a new one begins")
             return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
