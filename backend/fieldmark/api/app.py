@@ -28,6 +28,7 @@ from fieldmark.api import (
     runs,
     schema_changes,
     schemas,
+    search,
     tags,
     threads,
     usage,
@@ -57,6 +58,7 @@ does not exist."""
 
 _TAGS = {
     "documents": "Uploaded files, their pages, and where each word stands.",
+    "search": "What of the documents answers a question.",
     "agent": "Starts an agent on a document or an extraction.",
     "runs": "What an agent did, event by event, as often as you like.",
     "threads": "Conversations with an agent about a document.",
@@ -127,7 +129,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    things = (documents, extractions, exports, schemas, schema_changes, prompts, tags)
+    things = (documents, search, extractions, exports, schemas, schema_changes, prompts, tags)
     modules = (runs, threads, *things, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])

@@ -14,6 +14,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # The areas below /api that keys can be made for. A route of another area is for people alone.
 _AREAS = {
     "documents": (Permission.DOCUMENTS_READ, Permission.DOCUMENTS_WRITE),
+    "search": (Permission.DOCUMENTS_READ, None),
     "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     **dict.fromkeys(
         ("schemas", "schema_versions", "prompts", "prompt_versions", "tags"),

@@ -19,6 +19,7 @@ from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
+from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
 
 _app = typer.Typer(
@@ -27,6 +28,7 @@ _app = typer.Typer(
 for _name, _command in {
     "extract": extract,
     "documents": documents,
+    "search": search,
     "show": show,
     "correct": correct,
     "chat": chat,

@@ -192,8 +192,12 @@ def _options(**given: object) -> str:
     return "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
 
 
-def _given(query: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in query.items() if value is not None}
+def _given(query: Mapping[str, object]) -> dict[str, str | list[str]]:
+    return {
+        name: [str(one) for one in value] if isinstance(value, list | tuple) else str(value)
+        for name, value in query.items()
+        if value is not None
+    }
 
 
 def _address(server: str) -> httpx.URL:

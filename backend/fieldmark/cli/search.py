@@ -1,0 +1,35 @@
+"""`fieldmark search`: what of the documents answers a question."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fieldmark.cli.client import asked
+from fieldmark.cli.files import json_of, write
+from fieldmark.cli.target import Target, command
+from fieldmark.cli.terminal import err, show_lines, steps
+
+
+@command()
+def search(
+    target: Target,
+    query: Annotated[str, typer.Argument(help="Words. Any of them may do, rare ones say most.")],
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help='What a field must be like: "total > 1000". May be said several times.'),
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only with this tag. May be said several times.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at the most.")] = 10,
+) -> None:
+    """Search the documents: name, page and the words around what was found."""
+    found = asked(target, lambda client: client.get("/api/search", q=query, filter=where, tag=tag, limit=limit))
+    if target.as_json:
+        write(json_of(found, indented=True), None)
+        return
+    rows = ((f"{hit['filename']}, page {hit['page']}:", hit["snippet"]) for hit in found["hits"])
+    show_lines(rows, "Nothing was found.")
+    if found["behind"]:
+        said = steps() if found["hits"] else err
+        said.print(f"{found['behind']} documents are not indexed as they are now: they may be missing.")
