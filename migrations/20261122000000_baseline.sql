@@ -5423,7 +5423,8 @@ begin
       from candidate as c
       join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
       cross join unnest(v_keys, v_weights) as t (key, weight)
-      cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1)) as tf (n)
+      -- (Reckoned once: without the offset it would be written out in each place.)
+      cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
       where tf.n is not null
       group by c.document_id, c.number, p.page, p.first_word, p.last_word
     )

@@ -71,6 +71,7 @@ NAMED = [
 ]
 UNNAMED = [
     ("GET", "/api/documents", None),
+    ("GET", "/api/search?q=invoice", None),
     ("GET", "/api/extractions", None),
     ("GET", "/api/usage", None),
     ("GET", "/api/runs", None),

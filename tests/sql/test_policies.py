@@ -213,7 +213,8 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
         "where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') "
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
-    assert kept == [("files_to_delete", True, True)]
+    tables = ("files_to_delete", "search_due", "search_orgs", "search_pieces", "search_terms")
+    assert sorted(kept) == [(name, True, True) for name in tables]
 
 
 def test_every_view_asks_as_its_caller(doors: Doors) -> None:
@@ -508,6 +509,12 @@ CALLABLE = {
         "private.is_leaf",
         "private.folded",
         "private.is_blank",
+        "private.search",
+        "private.search_behind",
+        "private.search_languages",
+        "private.search_stem",
+        "private.search_stems",
+        "private.without_accents",
         "private.check_json",
         "private.checked_path",
         "private.put",
@@ -559,6 +566,13 @@ CALLABLE = {
         "private.forget_idle_threads",
         "private.clear_organisations",
         "private.claim_job",
+        "private.search_source",
+        "private.search_words",
+        "private.write_search_pieces",
+        "private.give_up_indexing",
+        "private.search_stem",
+        "private.search_stems",
+        "private.without_accents",
     },
 }
 
@@ -611,6 +625,16 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         )
     }
     assert definers == {
+        "make_search_due",
+        "document_is_due",
+        "its_document_is_due",
+        "search_behind",
+        "search_source",
+        "search_words",
+        "write_search_pieces",
+        "give_up_indexing",
+        "search",
+        "search_languages",
         "queue_files",
         "expect_files",
         "files_to_delete",

@@ -66,7 +66,7 @@ async def search_documents(
         list[Text] | None,
         Query(
             max_length=MAX_CONDITIONS,
-            description='What a field must be like, as `total > 1000` or `vendor.name = "Acme"`. Named again: also that.',
+            description='What a field must be like: `total > 1000`, `vendor.name = "Acme"`. Named again: also that.',
         ),
     ] = None,
     document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only in these.")] = None,

@@ -113,7 +113,7 @@ async def languages(conn: Connection, org_id: UUID) -> list[str]:
     """In which languages an organisation has pieces."""
     cursor = await conn.execute("select private.search_languages(%s) as languages", (org_id,))
     row = await cursor.fetchone()
-    return (row and row["languages"]) or []
+    return [] if row is None or row["languages"] is None else row["languages"]
 
 
 async def ids(conn: Connection, org_id: UUID, filters: DocumentFilters, most: int) -> list[UUID]:
