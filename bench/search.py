@@ -202,7 +202,7 @@ INDEX = "create index search_pieces_keys on private.search_pieces using gin (key
 FINISH = """
 insert into private.search_terms (org_number, key, pieces)
   select org_number, key, count(*) from private.search_pieces, unnest(keys) as key group by 1, 2;
-update private.search_orgs as o set pieces = p.pieces, terms = p.terms
+update private.search_orgs as o set pieces = p.pieces, passages = p.pieces, terms = p.terms
   from (select org_number, count(*) as pieces, sum(length) as terms from private.search_pieces group by 1) as p
   where p.org_number = o.number;
 """

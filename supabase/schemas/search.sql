@@ -10,6 +10,8 @@ create table private.search_orgs (
   number integer generated always as identity unique,
   seed bigint not null default ('x' || encode(substring(uuid_send(gen_random_uuid()) from 9), 'hex'))::bit(64)::bigint,
   pieces bigint not null default 0,
+  -- Of these, the pieces of pages, and how many terms they have: the average length.
+  passages bigint not null default 0,
   terms bigint not null default 0,
   -- In which languages there are pieces: a question is put in each of them. (The names of Postgres' own stemmers.)
   languages text[] not null default '{}'
@@ -191,6 +193,7 @@ declare
   v_pieces jsonb := p_pieces;
   v_gone bigint[];
   v_gone_pieces bigint;
+  v_gone_passages bigint;
   v_gone_terms bigint;
 begin
   if v_org_id is null then
@@ -204,9 +207,11 @@ begin
   end if;
 
   with gone as (
-    delete from private.search_pieces where document_id = p_document_id returning keys, length
+    delete from private.search_pieces where document_id = p_document_id returning keys, length, number
   )
-  select array(select unnest(keys) from gone), count(*), coalesce(sum(length), 0) into v_gone, v_gone_pieces, v_gone_terms
+  select array(select unnest(keys) from gone), count(*), count(*) filter (where number > 0),
+    coalesce(sum(length) filter (where number > 0), 0)
+  into v_gone, v_gone_pieces, v_gone_passages, v_gone_terms
   from gone;
 
   with come as (
@@ -218,7 +223,7 @@ begin
     from jsonb_to_recordset(v_pieces) as p (
       number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
       counts text)
-    returning keys, length, language
+    returning keys, length, language, number
   ), changed as (
     select key, sum(n) as n
     from (
@@ -231,7 +236,8 @@ begin
   )
   update private.search_orgs set
     pieces = pieces + (select count(*) from come) - v_gone_pieces,
-    terms = terms + (select coalesce(sum(length), 0) from come) - v_gone_terms,
+    passages = passages + (select count(*) from come where number > 0) - v_gone_passages,
+    terms = terms + (select coalesce(sum(length), 0) from come where number > 0) - v_gone_terms,
     languages = array(select unnest(languages) union select language from come order by 1)
   where org_id = v_org_id;
   delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 0;
@@ -253,13 +259,15 @@ as $$ delete from private.search_due where document_id = p_document_id $$;
 -- Rare terms say most. They alone lead to pieces, until p_most have been looked at; the frequent ones are reckoned for those
 -- pieces only. So a question takes as long in a large organisation as in a small one.
 create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
-returns table (document_id uuid, number integer, page integer, first_word integer, last_word integer, score real)
+returns table (
+  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
-  k1 constant real := 1.2;
+  -- The usual values. What is said of a whole document counts as of average length: how short it is says nothing.
+  k1 constant real := 1.5;
   b constant real := 0.75;
   v_org private.search_orgs;
   v_average real;
@@ -273,7 +281,7 @@ begin
   if not found or v_org.pieces = 0 then
     return;
   end if;
-  v_average := greatest(v_org.terms::real / v_org.pieces, 1);
+  v_average := greatest(v_org.terms::real / greatest(v_org.passages, 1), 1);
   select array_agg(key order by pieces, key), array_agg(pieces order by pieces, key),
     array_agg(ln(1 + (v_org.pieces - pieces + 0.5) / (pieces + 0.5)) order by pieces, key)
   into v_keys, v_pieces, v_weights
@@ -294,62 +302,58 @@ begin
   end if;
 
   return query
-    with led as materialized (
-      select p.*, t.weight, get_byte(p.counts, array_position(p.keys, t.key) - 1) as tf
+    with led as (
+      select p.document_id, p.number, t.weight * p.tf * (k1 + 1) / (p.tf + k1 * (1 - b + b * p.length)) as score
       from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
       cross join lateral (
-        select one.document_id, one.number, one.length, one.keys, one.counts from private.search_pieces as one
-        where p_documents is null and one.keys @> array[t.key] and one.org_number = v_org.number limit p_most) as p
+        select one.document_id, one.number, case when one.number = 0 then 1 else one.length / v_average end as length,
+          get_byte(one.counts, array_position(one.keys, t.key) - 1) as tf
+        from private.search_pieces as one
+        where p_documents is null and one.keys @> array[t.key] and one.org_number = v_org.number
+        limit p_most offset 0) as p
       union all
-      select p.document_id, p.number, p.length, p.keys, p.counts, 0, 0
+      select p.document_id, p.number, t.weight * tf.n * (k1 + 1)
+        / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
       from private.search_pieces as p
-      where p_documents is not null and p.document_id = any (p_documents) and p.org_number = v_org.number
-        and p.keys && v_keys
-    ), first_sight as (
-      select document_id, number, sum(weight * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / v_average))) as score
-      from led where p_documents is null group by document_id, number order by 3 desc limit 1000
-    ), candidate as (
-      select f.document_id, f.number from first_sight as f
-      union
-      select l.document_id, l.number from led as l where p_documents is not null
-    ), reckoned as materialized (
-      select c.document_id, c.number, p.page, p.first_word, p.last_word, sum(
-        -- What is said of the whole document is short: how short says nothing.
-        t.weight * tf.n * (k1 + 1)
-          / (tf.n + k1 * (1 - b + case when c.number = 0 then b else b * p.length / v_average end))) as score
-      from candidate as c
-      join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
       cross join unnest(v_keys, v_weights) as t (key, weight)
       -- (Reckoned once: without the offset it would be written out in each place.)
       cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
-      where tf.n is not null
-      group by c.document_id, c.number, p.page, p.first_word, p.last_word
+      where p_documents is not null and p.document_id = any (p_documents) and p.org_number = v_org.number
+        and tf.n is not null
+    ), candidate as (
+      select document_id, number, sum(score) as score from led group by document_id, number order by 3 desc limit 500
+    ), reckoned as materialized (
+      select c.document_id, c.number, c.score + coalesce(rest.score, 0) as score
+      from candidate as c
+      left join lateral (
+        select sum(t.weight * tf.n * (k1 + 1)
+          / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))) as score
+        from private.search_pieces as p
+        cross join unnest(v_keys[v_leading + 1:], v_weights[v_leading + 1:]) as t (key, weight)
+        cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
+        where p_documents is null and v_leading < cardinality(v_keys)
+          and p.document_id = c.document_id and p.number = c.number and tf.n is not null
+      ) as rest on true
+    ), answer as (
+      -- What is said of a document counts for each of its pieces. Where none of them answers, its beginning stands for it.
+      select r.document_id, r.number, r.score + coalesce(h.score, 0) as score
+      from reckoned as r
+      left join reckoned as h on h.document_id = r.document_id and h.number = 0
+      where r.number > 0
+      union all
+      select h.document_id, 1, h.score
+      from reckoned as h
+      where h.number = 0 and not exists (
+        select from reckoned as r where r.document_id = h.document_id and r.number > 0)
     )
-    -- What is said of a document counts for each of its pieces. Where none of them answers, its beginning stands for it.
-    select r.document_id, r.number, r.page, r.first_word, r.last_word, (r.score + coalesce(h.score, 0))::real
-    from reckoned as r
-    left join reckoned as h on h.document_id = r.document_id and h.number = 0
-    where r.number > 0
-    union all
-    select h.document_id, first.number, first.page, first.first_word, first.last_word, h.score::real
-    from reckoned as h
-    join private.search_pieces as first on first.document_id = h.document_id and first.number = 1
-    where h.number = 0 and not exists (
-      select from reckoned as r where r.document_id = h.document_id and r.number > 0);
+    select a.document_id, a.number, p.page, p.first_word, p.last_word, p.language, a.score::real
+    from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = a.number;
 end $$;
-
--- The languages that there are pieces in, for whoever marks what was found.
-create function private.search_languages(p_org_id uuid) returns text[]
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-  select languages from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids())
-$$;
 
 revoke execute on all functions in schema private from public;
 grant execute on function private.search_source(uuid), private.search_words(uuid, integer, integer),
   private.write_search_pieces(uuid, bigint, jsonb),
   private.give_up_indexing(uuid) to fieldmark_app;
-grant execute on function private.search(uuid, text[], uuid[], integer), private.search_behind(uuid),
-  private.search_languages(uuid) to authenticated;
+grant execute on function private.search(uuid, text[], uuid[], integer), private.search_behind(uuid) to authenticated;
 grant execute on function private.search_stems(text, text[]), private.search_stem(text, text),
   private.without_accents(text) to authenticated, fieldmark_app;

@@ -16,7 +16,7 @@ import regex
 
 from fieldmark.domain.invisible import IN_A_KEY
 
-MAX_UNITS: Final = 200
+MAX_UNITS: Final = 400
 """So many terms a chunk has at most, unless one word alone has more."""
 MAX_LENGTH: Final = 64
 MAX_TERMS_A_WORD: Final = 2000

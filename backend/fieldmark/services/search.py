@@ -97,7 +97,7 @@ async def search(
         among=among,
         filters=filters,
     )
-    return Found(await _hits(conn, scope, rows, terms), behind)
+    return Found(await _hits(conn, rows, terms), behind)
 
 
 def _terms(query: str) -> list[str]:
@@ -108,20 +108,25 @@ def _terms(query: str) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(search_terms.terms(storable.split()))))[:MAX_TERMS]
 
 
-async def _hits(conn: Connection, scope: Scope, rows: Sequence[FoundRow], terms: Sequence[str]) -> list[Hit]:
+async def _hits(conn: Connection, rows: Sequence[FoundRow], terms: Sequence[str]) -> list[Hit]:
     if not rows:
         return []
     pages = await store.page_words(conn, list(dict.fromkeys((row.document_id, row.page) for row in rows)))
     pieces = [pages.get((row.document_id, row.page), [])[row.first_word : row.last_word + 1] for row in rows]
     found = [search_terms.terms([str(word[0])[:_MAX_WORD] for word in piece]) for piece in pieces]
-    said = set(chain.from_iterable(chain.from_iterable(found)))
-    matching: set[str] = set()
-    for language in await store.languages(conn, scope.org_id):
+    matching: dict[str, set[str]] = {}
+    for language in {row.language for row in rows}:
+        said = {
+            term
+            for row, words in zip(rows, found, strict=True)
+            if row.language == language
+            for term in chain.from_iterable(words)
+        }
         stems = await store.stems(conn, language, {*said, *terms})
         wanted = {stems[term] for term in terms if term in stems}
-        matching |= {term for term in said if stems.get(term) in wanted}
+        matching[language] = {term for term in said if stems.get(term) in wanted}
     return [
-        _hit(row, piece, [bool(matching.intersection(word)) for word in words])
+        _hit(row, piece, [bool(matching[row.language].intersection(word)) for word in words])
         for row, piece, words in zip(rows, pieces, found, strict=True)
     ]
 

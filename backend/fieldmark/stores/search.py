@@ -38,6 +38,7 @@ class FoundRow:
     page: int
     first_word: int
     last_word: int
+    language: str
     score: float
 
 
@@ -109,13 +110,6 @@ async def behind(conn: Connection, org_id: UUID) -> int:
     return row["behind"]
 
 
-async def languages(conn: Connection, org_id: UUID) -> list[str]:
-    """In which languages an organisation has pieces."""
-    cursor = await conn.execute("select private.search_languages(%s) as languages", (org_id,))
-    row = await cursor.fetchone()
-    return [] if row is None or row["languages"] is None else row["languages"]
-
-
 async def ids(conn: Connection, org_id: UUID, filters: DocumentFilters, most: int) -> list[UUID]:
     """The documents that filters leave, so many at most."""
     query, parameters = matching(filters, org_id)
@@ -153,12 +147,13 @@ async def find(
         FoundRow,
         SQL(
             """with ranked as (
-                 select f.document_id, d.filename, f.page, f.number, f.first_word, f.last_word, f.score, row_number()
+                 select f.*, d.filename, row_number()
                    over (partition by f.document_id order by f.score desc, f.number) as place
                  from private.search(%(org)s, %(terms)s, %(among)s) as f
                  join public.documents as d on d.id = f.document_id and d.status = 'ready'
                  where {})
-               select document_id, filename, page, first_word, last_word, score from ranked where place <= %(most)s
+               select document_id, filename, page, first_word, last_word, language, score
+               from ranked where place <= %(most)s
                order by score desc, document_id, number limit %(limit)s"""
         ).format(left),
         parameters,

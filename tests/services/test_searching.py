@@ -278,7 +278,9 @@ def statistics(library: Library) -> tuple[int, list[int]]:
         """select o.pieces, array(select t.pieces from private.search_terms as t where t.org_number = o.number
              order by 1) as terms,
              (select count(*) from private.search_pieces as p where p.org_number = o.number) as there,
-             (select coalesce(sum(length), 0) from private.search_pieces as p where p.org_number = o.number) = o.terms
+             (select coalesce(sum(length), 0) from private.search_pieces as p
+               where p.org_number = o.number and p.number > 0)
+               = o.terms
                as is_sum
            from private.search_orgs as o where o.org_id = %s""",
         library.scope.org_id,
