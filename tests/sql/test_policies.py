@@ -507,7 +507,6 @@ CALLABLE = {
         "private.nodes",
         "private.changes",
         "private.is_leaf",
-        "private.current_extraction",
         "private.folded",
         "private.is_blank",
         "private.search",

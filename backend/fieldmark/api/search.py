@@ -17,6 +17,10 @@ from fieldmark.services import search
 router = APIRouter(prefix="/api/search", tags=["search"])
 
 Text = Annotated[str, Query(min_length=1, max_length=500, pattern=STORABLE)]
+# Told to clients: some of what is one. What is wrong with another is said by its own sentence.
+Condition = Annotated[
+    str, Field(json_schema_extra={"pattern": r"^[a-z]{1,20} (exists|missing|(=|!=|<|<=|>|>=) [1-9][0-9]{0,8})$"})
+]
 
 
 class Mark(BaseModel):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+import time
+from typing import Annotated, Any, Final
 
 import typer
 
-from fieldmark.cli.client import asked
+from fieldmark.cli.client import Client, asked
 from fieldmark.cli.files import json_of, write
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, show_lines, steps
+
+PATIENCE_SECONDS: Final = 10
+LOOK_SECONDS: Final = 0.2
 
 
 @command()
@@ -24,7 +29,22 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many at the most.")] = 10,
 ) -> None:
     """Search the documents: name, page and the words around what was found."""
-    found = asked(target, lambda client: client.get("/api/search", q=query, filter=where, tag=tag, limit=limit))
+
+    async def ask(client: Client) -> dict[str, Any]:
+        async def once() -> dict[str, Any]:
+            return await client.get("/api/search", q=query, filter=where, tag=tag, limit=limit)
+
+        found = await once()
+        if found["behind"] and not target.is_elsewhere:
+            # No other worker need be there: the embedded database has none when no command runs.
+            async with client.working():
+                until = time.monotonic() + PATIENCE_SECONDS
+                while found["behind"] and time.monotonic() < until:
+                    await asyncio.sleep(LOOK_SECONDS)
+                    found = await once()
+        return found
+
+    found = asked(target, ask)
     if target.as_json:
         write(json_of(found, indented=True), None)
         return
