@@ -14,7 +14,7 @@ from psycopg.errors import InsufficientPrivilege
 import fieldmark
 
 VERBS = {"select", "insert", "update", "delete"}
-VIEWS = {"ocr_results", "latest_schemas", "latest_prompts"}
+VIEWS = {"ocr_results", "latest_schemas", "latest_prompts", "current_extractions"}
 
 
 @pytest.mark.parametrize("case", CASES + CALLS, ids=str)
@@ -286,6 +286,7 @@ RIGHTS = {
         "insert": "id org_id document_id schema schema_revid prompt_revid",
         "update": "document_type status extracted_fields confidence_scores evidence locks",
     },
+    "current_extractions": {"select": True},
     "extraction_journal": {"select": True},
     "extraction_proposals": {"select": True},
     "schemas": {"select": True},
@@ -505,6 +506,8 @@ CALLABLE = {
         "private.nodes",
         "private.changes",
         "private.is_leaf",
+        "private.folded",
+        "private.is_blank",
         "private.check_json",
         "private.checked_path",
         "private.put",
