@@ -506,6 +506,7 @@ CALLABLE = {
         "private.nodes",
         "private.changes",
         "private.is_leaf",
+        "private.current_extraction",
         "private.folded",
         "private.is_blank",
         "private.check_json",

@@ -1,6 +1,6 @@
 """Filters of documents as SQL. Every value, path and name in it is a parameter; what is composed are fixed pieces.
 
-The pieces stand beside `public.documents as d` and `public.current_extractions as e` (`SOURCE`).
+The pieces stand beside `d`, a document, and `e`, its current extraction (`SOURCE`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition, FilterOp
 from fieldmark.domain.paths import Each, Pattern
 
-SOURCE: Final[LiteralString] = """public.documents as d
-  left join public.current_extractions as e on e.document_id = d.id and e.org_id = d.org_id"""
+SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
 """A row for each document, with its current extraction if it has one."""
 
 _NOTHING: Final[Mapping[str, str]] = {}

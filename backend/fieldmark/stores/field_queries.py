@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import errors
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Composed, Identifier, Placeholder
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
@@ -90,6 +90,21 @@ class _Reckoned:
     role: Role
 
 
+# Of an organisation that has just come with its documents, Postgres knows nothing: it takes thousands of rows for one,
+# and would look through all of one list for each of another. What is looked up by an index is said to be (`lateral`).
+# And to compile a plan that is long and has few rows would take longer than to run it.
+_SETTINGS: Final[Mapping[LiteralString, str]] = {"statement_timeout": "", "jit": "off", "enable_nestloop": "off"}
+_SET: Final = SQL("select {}").format(
+    SQL(", ").join(SQL("set_config({}, {}, true)").format(name, Placeholder(name)) for name in _SETTINGS)
+)
+_GET: Final = SQL("select {}").format(
+    SQL(", ").join(SQL("current_setting({}) as {}").format(name, Identifier(name)) for name in _SETTINGS)
+)
+_EXTRACTION: Final[LiteralString] = (
+    "cross join lateral (select * from public.extractions where id = m.extraction_id offset 0) as e"
+)
+
+
 def reckoned_paths(query: FieldQuery) -> dict[str, Sequence[ValueKind]]:
     """The paths that figures are asked of, with the kinds of values that all of a path's figures take."""
     found: dict[str, Sequence[ValueKind]] = {}
@@ -112,12 +127,10 @@ _TAKES: Final[Mapping[AggregateOp, Sequence[ValueKind]]] = {
 async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float = MAX_SECONDS) -> Reckoned:
     """Reckon what is asked. Raises TooLongToAnswer."""
     statement, parameters = _statement(org_id, query)
-    # (The plan is long and its rows are few: to compile it would take longer than to run it.)
-    limited = "select set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
-    cursor = await conn.execute("select current_setting('statement_timeout') as was, current_setting('jit') as jit")
+    cursor = await conn.execute(_GET)
     was = await cursor.fetchone()
     assert was is not None
-    await conn.execute(limited, (f"{round(seconds * 1000)}ms",))
+    await conn.execute(_SET, {**_SETTINGS, "statement_timeout": f"{round(seconds * 1000)}ms"})
     try:
         cursor = await conn.execute(statement, parameters)
     except errors.QueryCanceled:
@@ -126,9 +139,7 @@ async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float 
         ) from None
     row = await cursor.fetchone()
     assert row is not None
-    await conn.execute(
-        "select set_config('statement_timeout', %(was)s, true), set_config('jit', %(jit)s, true)", dict(was)
-    )
+    await conn.execute(_SET, dict(was))
     return _answer(query, row)
 
 
@@ -222,9 +233,10 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
              select t.position, t.document_id, t.filename, t.extraction_id, t.name as path, t.text as value, t.kind,
                t.currency, t.is_verified, e.evidence -> t.name -> 'page' as page,
                e.evidence -> t.name -> 'boxes' as boxes
-             from told as t join public.extractions as e on e.id = t.extraction_id) as t) as rows,
+             from told as t {extraction}) as t) as rows,
           ({rows_total}) as rows_total"""
     ).format(
+        extraction=SQL(_EXTRACTION.replace("m.", "t.")),
         docs=_documents(org_id, query, parameters),
         matches=_matches(query),
         found=_found(query, reckoned, parameters),
@@ -318,7 +330,7 @@ def _found(query: FieldQuery, reckoned: Sequence[_Reckoned], parameters: Paramet
                  case k.kind when 'number' then trim_scale(v.value::numeric)::text else left(v.value #>> '{{}}', 500)
                    end as text,
                  {counted} as is_counted, {counted} and k.kind = any ({kinds}) as is_usable
-               from matched as m join public.extractions as e on e.id = m.extraction_id
+               from matched as m {extraction}
                cross join lateral {values} as v
                cross join lateral (select case
                  when jsonb_typeof(v.value) = 'number' then 'number'
@@ -327,6 +339,7 @@ def _found(query: FieldQuery, reckoned: Sequence[_Reckoned], parameters: Paramet
                  else 'text' end as kind offset 0) as k"""
         ).format(
             number=parameters.add(one.number, "integer"),
+            extraction=SQL(_EXTRACTION),
             counted=SQL("true") if query.include_unverified else SQL("v.is_verified"),
             kinds=parameters.add([str(kind) for kind in one.kinds], "text[]"),
             is_day=SQL(is_day("v.value")),
@@ -491,11 +504,15 @@ def _told(query: FieldQuery, aggregated: Sequence[_Reckoned], parameters: Parame
                when jsonb_typeof(v.value) in ('object', 'array') then 'container'
                else 'text' end as kind, v.currency, v.is_verified
            from (select * from matched order by created_at desc, id limit {most}) as m
-           join public.extractions as e on e.id = m.extraction_id
+           {extraction}
            {values}
            order by {order} limit {most}"""
     ).format(
-        order=SQL("m.created_at desc, m.id, v.number, v.at"), is_day=SQL(is_day("v.value")), most=most, values=values
+        extraction=SQL(_EXTRACTION),
+        order=SQL("m.created_at desc, m.id, v.number, v.at"),
+        is_day=SQL(is_day("v.value")),
+        most=most,
+        values=values,
     )
 
 
