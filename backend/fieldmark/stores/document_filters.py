@@ -1,10 +1,12 @@
 """Filters of documents as SQL. Every value, path and name in it is a parameter; what is composed are fixed pieces.
 
-The pieces stand beside `public.documents as d` and `public.current_extractions as e` (`SOURCE`).
+The pieces stand beside `d`, a document, and `e`, its current extraction (`SOURCE`).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, LiteralString
@@ -18,10 +20,10 @@ from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition, FilterOp
 from fieldmark.domain.paths import Each, Pattern
 
-SOURCE: Final[LiteralString] = """public.documents as d
-  left join public.current_extractions as e on e.document_id = d.id and e.org_id = d.org_id"""
+SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
 """A row for each document, with its current extraction if it has one."""
 
+_NOTHING: Final[Mapping[str, str]] = {}
 _DAY: Final[LiteralString] = "'^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)'"
 
 
@@ -161,16 +163,25 @@ def is_day(value: LiteralString) -> LiteralString:
     return f"(jsonb_typeof({value}) = 'string' and {value} #>> '{{}}' ~ {_DAY})"
 
 
-def values_at(pattern: Pattern, parameters: Parameters) -> Composed:
+def values_at(
+    pattern: Pattern,
+    parameters: Parameters,
+    *,
+    currency_keys: Sequence[str] = (),
+    symbols: Mapping[str, str] = _NOTHING,
+) -> Composed:
     """The values of `e.extracted_fields` at a pattern, blanks left out: `(select name, at, value, is_verified)`. `at`
-    are the numbers of the items that the path goes through, from 1. Wants to be given an alias.
+    are the numbers of the items that the path goes through, from 1. With `currency_keys` there is `currency` too: what
+    stands under one of them beside the value, or else in an object around it. An object or a list is on no page, but
+    what is in it: so it counts as verified. Wants to be given an alias.
 
     A key is looked for in objects only and an item in lists only: `->` with a text, and with an integer. (`#>` would
     take the key "0" of a list.)
     """
-    source: Composable = SQL("e.extracted_fields")
+    source: Composable = SQL("seen.fields")
     name: Composable | None = None
     items: list[Composed] = []
+    around: list[Composable] = []
     begun = 0
     for position, step in enumerate(pattern):
         if isinstance(step, Each):
@@ -188,20 +199,51 @@ def values_at(pattern: Pattern, parameters: Parameters) -> Composed:
             begun = position
         else:
             kind: LiteralString = "integer" if isinstance(step, int) else "text"
+            if kind == "text":
+                around.append(source)
             source = SQL("({} -> {})").format(source, parameters.add(step, kind))
     rest = parameters.add(_piece(pattern, begun, len(pattern)), "text")
-    numbers = SQL(", ").join(sql.Identifier(f"i{number}", "n") for number in range(len(items)))
+    # What is stored compressed is unpacked once, and not for each item.
+    is_once = bool(items or currency_keys)
     return SQL(
-        """(select at.name, at.at, at.value,
-              coalesce(e.evidence -> at.name ->> 'state' = 'found', false) or e.locks ? at.name as is_verified
-            from (select {name} as name, array[{numbers}]::bigint[] as at, {value} as value {items}) as at
+        """(select at.name, at.at, at.value, {currency} as currency,
+              coalesce(seen.evidence -> at.name ->> 'state' = 'found', false) or seen.locks ? at.name
+                or jsonb_typeof(at.value) in ('object', 'array') as is_verified
+            from {seen} as seen
+            cross join lateral (
+              select {name} as name, array[{numbers}]::bigint[] as at, {value} as value, {said} as said {items}) as at
             where not private.is_blank(at.value))"""
     ).format(
+        seen=SQL(_UNPACKED if is_once else _AS_STORED),
         name=rest if name is None else SQL("{} || {}").format(name, rest),
-        numbers=numbers,
+        numbers=SQL(", ").join(sql.Identifier(f"i{number}", "n") for number in range(len(items))),
         value=source,
         items=SQL("from {}").format(SQL(" cross join lateral ").join(items)) if items else SQL(""),
+        said=_currency(pattern, around, currency_keys, parameters) if currency_keys else SQL("null::text"),
+        currency=SQL("coalesce({} ->> at.said, at.said)").format(parameters.add(json.dumps(dict(symbols)), "jsonb"))
+        if currency_keys
+        else SQL("null::text"),
     )
+
+
+_AS_STORED: Final[LiteralString] = "(select e.extracted_fields as fields, e.evidence, e.locks)"
+_UNPACKED: Final[LiteralString] = """(
+  select jsonb_path_query_first(e.extracted_fields, '$') as fields, jsonb_path_query_first(e.evidence, '$') as evidence,
+    jsonb_path_query_first(e.locks, '$') as locks
+  offset 0)"""
+
+
+def _currency(pattern: Pattern, around: Sequence[Composable], keys: Sequence[str], parameters: Parameters) -> Composed:
+    """What stands as the currency of a value, the nearest first, in capitals."""
+    own = [f"{step}_currency" for step in pattern[-1:] if isinstance(step, str)]
+    said: list[Composed] = []
+    for depth, source in enumerate(reversed(around)):
+        for key in [*own, *keys] if depth == 0 and own else keys:
+            at = SQL("({} -> {})").format(source, parameters.add(key, "text"))
+            said.append(
+                SQL("case jsonb_typeof({0}) when 'string' then nullif(btrim({0} #>> '{{}}'), '') end").format(at)
+            )
+    return SQL("left(upper(coalesce({})), 20)").format(SQL(", ").join([*said, SQL("null")]))
 
 
 def _piece(pattern: Pattern, begun: int, end: int) -> str:
