@@ -106,6 +106,7 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "roles": ("tests/sql/test_ordinary_owner.py", "tests/sql/test_functions.py"),
     "run_events": (
         "tests/sql/test_functions.py",
+        "tests/api/test_threads.py",
         "tests/runs/events/test_event_log.py",
         "tests/runs/events",
         "tests/runs/test_recovery.py",
