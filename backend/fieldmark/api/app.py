@@ -131,7 +131,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    things = (documents, extractions, exports, schemas, schema_changes, prompts, tags)
+    things = (documents, search, extractions, exports, schemas, schema_changes, prompts, tags)
     modules = (runs, threads, *things, fields, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])

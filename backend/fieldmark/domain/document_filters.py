@@ -21,6 +21,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     PlainValidator,
     StrictStr,
     WithJsonSchema,
@@ -102,9 +103,17 @@ def _text(text: str) -> str:
 
 
 Text = Annotated[StrictStr, AfterValidator(_text), Field(json_schema_extra={"minLength": 1, "maxLength": MAX_TEXT})]
+def _as_json(value: bool | Decimal | str) -> bool | int | float | str:
+    """A number is one in JSON too, and not a text that would be compared as such."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
+
+
 FieldValue = Annotated[
     bool | Decimal | str,
     PlainValidator(field_value),
+    PlainSerializer(_as_json, when_used="json"),
     WithJsonSchema(
         {"anyOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}]}
     ),
