@@ -103,6 +103,8 @@ def _text(text: str) -> str:
 
 
 Text = Annotated[StrictStr, AfterValidator(_text), Field(json_schema_extra={"minLength": 1, "maxLength": MAX_TEXT})]
+
+
 def _as_json(value: bool | Decimal | str) -> bool | int | float | str:
     """A number is one in JSON too, and not a text that would be compared as such."""
     if isinstance(value, Decimal):
