@@ -98,6 +98,8 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "remove_field": AT_A_PATH,
     "unlock_field": AT_A_PATH,
     "restore_version": ("There is no version",),
+    # A condition that does not fit its value, and a path that is none.
+    "query_fields": ("needs", "takes", "compares", "path", "Path", *TOO_MUCH),
     "get_usage": ("`since` must not be later",),
     "start_extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
     "start_correct": (ASKED_BEFORE, *TOO_MUCH),

@@ -270,8 +270,8 @@ def serve(clone: Clone) -> Serve:
 
 
 async def _workers_hear(service: Runtime) -> None:
-    """Wait until the service's three workers hear of new jobs: of one that comes earlier they learn a second later."""
+    """Wait until the service's four workers hear of new jobs: of one that comes earlier they learn a second later."""
     for _ in range(100):  # nothing relies on it
-        if sum(channel.startswith("procrastinate_") for channel in service.database._notifications._channels) == 3:
+        if sum(channel.startswith("procrastinate_") for channel in service.database._notifications._channels) == 4:
             return
         await asyncio.sleep(0.01)

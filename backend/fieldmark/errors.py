@@ -36,6 +36,8 @@ FieldmarkError
 ├── NoSuchRange          416  a file has no such part as `Range` asks for
 ├── Invalid              422  the request is well-formed HTTP with a wrong content
 │   ├── InvalidPath      422  a field path leads nowhere a value can stand
+│   ├── InvalidExpression 422 an expression that cannot be reckoned
+│   ├── TooLongToAnswer  422  a question over too many documents for the time that it may take
 │   ├── InvalidSchema    422  a JSON Schema that is none, or that cannot be used
 │   ├── Invisible        422  a value or a key holds characters that nobody sees
 │   ├── KeyReused        422  the idempotency key was used for another request
@@ -225,6 +227,16 @@ class InvalidSchema(Invalid):
     """`details` may have `errors`, by path and code, and a `suggestion`: the schema that was probably meant."""
 
     code, title = "invalid_schema", "The schema cannot be used"
+
+
+class InvalidExpression(Invalid):
+    """`details` have the `fault`, and `at`: the character, counted from 1."""
+
+    code, title = "invalid_expression", "The expression cannot be reckoned"
+
+
+class TooLongToAnswer(Invalid):
+    code, title = "too_long_to_answer", "It takes too long to answer"
 
 
 class Invisible(Invalid):

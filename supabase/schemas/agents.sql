@@ -24,9 +24,11 @@ create table private.agent_tasks (
 );
 grant select on private.agents, private.agent_tasks to authenticated;
 
-insert into private.agents (name, approval) values ('extraction', 'auto'), ('document', 'ask');
+insert into private.agents (name, approval) values
+  ('extraction', 'auto'), ('document', 'ask'), ('library', 'auto');
 insert into private.agent_tasks (agent, task, needs, speaks, names_fields, approval, when_read) values
   ('extraction', 'extract', '{document_id,extraction_id}', false, true, null, false),
   ('extraction', 'correct', '{document_id,extraction_id}', true, false, null, false),
   ('document', 'chat', '{document_id,thread_id}', true, false, null, false),
-  ('document', 'auto_create', '{document_id}', false, false, 'auto', true);
+  ('document', 'auto_create', '{document_id}', false, false, 'auto', true),
+  ('library', 'ask', '{thread_id}', false, false, null, false);

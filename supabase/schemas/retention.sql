@@ -253,6 +253,7 @@ begin
       get diagnostics v_gone = row_count;
     end if;
     if v_gone < p_rows then
+      delete from private.search_pieces where document_id = any (v_ids);
       delete from public.extractions where document_id = any (v_ids);
       delete from public.documents where id = any (v_ids);
     end if;
@@ -269,6 +270,12 @@ begin
   if v_gone < p_rows then
     delete from public.threads where ctid = any (array(
       select ctid from public.threads where org_id = v_org limit p_rows));
+    get diagnostics v_gone = row_count;
+  end if;
+  if v_gone < p_rows then
+    delete from private.search_terms where ctid = any (array(
+      select t.ctid from private.search_orgs as o join private.search_terms as t on t.org_number = o.number
+      where o.org_id = v_org limit p_rows));
     get diagnostics v_gone = row_count;
   end if;
   if v_gone < p_rows then

@@ -66,7 +66,9 @@ create table public.runs (
   reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
   started_at timestamptz,
   finished_at timestamptz,
+  -- What it ended with: its words, and the same for programs where its task has typed answers.
   answer text,
+  result jsonb check (jsonb_typeof(result) = 'object' and pg_column_size(result) <= 262144),
   error text,
   error_code text,
   unique (id, org_id),
@@ -106,7 +108,7 @@ grant select, insert (
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, handed_over, first_session_id, attached,
-  pages_read, held_at, reserved_usd, started_at, finished_at, answer, error, error_code, examples
+  pages_read, held_at, reserved_usd, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
 -- A run in a thread, and all that is part of one, is seen by whoever sees the thread.

@@ -126,7 +126,7 @@ def workers() -> set[asyncio.Task[Any]]:
 async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
     async with serve() as served:
         looking = workers()
-        assert len(looking) == 3
+        assert len(looking) == 4
         with psycopg.connect(clone.owner_url, autocommit=True) as conn:
             conn.execute("alter schema queue rename to away")
             await until(lambda: not looking & workers(), PATIENCE)  # each has looked for jobs, and failed

@@ -37,10 +37,10 @@ def test_every_operation_says_what_it_does(openapi):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
 
 
-READING = {"get", "list", "download", "export"}
+READING = {"get", "list", "download", "export", "search"}
 WRITING = {
     *("upload", "adopt", "read", "start", "decide", "create", "update", "set", "complete", "restore"),
-    *("accept", "leave", "cancel", "delete", "remove", "revoke", "unlock", "plan", "apply", "reject"),
+    *("accept", "leave", "cancel", "delete", "remove", "revoke", "unlock", "plan", "apply", "reject", "query"),
 }
 
 
@@ -163,7 +163,7 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
 
 TYPES = {
     "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "preview",
-    "preview_withdrawn", "approval", "citation", "retry", "child", "complete", "error",
+    "preview_withdrawn", "approval", "citation", "open", "retry", "child", "complete", "error",
 }  # fmt: skip
 
 

@@ -71,10 +71,12 @@ NAMED = [
 ]
 UNNAMED = [
     ("GET", "/api/documents", None),
+    ("GET", "/api/search?q=invoice", None),
     ("GET", "/api/extractions", None),
     ("GET", "/api/usage", None),
     ("GET", "/api/runs", None),
     ("GET", "/api/agent/tools", None),
+    ("POST", "/api/fields/query", {}),
     *(("GET", f"/api/{kind}", None) for kind in ("schemas", "prompts", "tags")),
     ("POST", "/api/schemas", {"name": "New", "schema": {"type": "object"}}),
     ("POST", "/api/prompts", {"name": "New", "content": "Read."}),

@@ -246,4 +246,5 @@ def furnish(owner: psycopg.Connection) -> House:
         cursor.execute(_AGENTS)
         cursor.execute(_THREADS, vars(house))
         cursor.execute(_ARTIFACTS, vars(house))
+        cursor.execute("update extractions set status = 'completed' where id = %s", [house.member_extraction])
     return house

@@ -327,6 +327,23 @@ CASES = [
     ),
     Case("ocr_results", "update", "theirs", "update ocr_results set raw_text = 'x'", NOBODY),
     Case("ocr_results", "delete", "theirs", "delete from ocr_results", NOBODY),
+    # current_extractions
+    Case(
+        "current_extractions",
+        "select",
+        "theirs",
+        "select from current_extractions where id = %(member_extraction)s",
+        READERS,
+    ),
+    Case(
+        "current_extractions",
+        "insert",
+        "theirs",
+        "insert into current_extractions (org_id, document_id) values (%(org)s, %(document)s)",
+        NOBODY,
+    ),
+    Case("current_extractions", "update", "theirs", "update current_extractions set document_type = 'X'", NOBODY),
+    Case("current_extractions", "delete", "theirs", "delete from current_extractions", NOBODY),
     # extractions
     Case("extractions", "select", "theirs", "select from extractions where id = %(extraction)s", READERS),
     Case(
@@ -683,7 +700,7 @@ CASES = [
         "update",
         "its course",
         "update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, "
-        "attached = false, started_at = now(), finished_at = now(), answer = 'x', "
+        "attached = false, started_at = now(), finished_at = now(), answer = 'x', result = '{}', "
         "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
         "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,

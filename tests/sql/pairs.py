@@ -51,4 +51,8 @@ class Pair:
             time.sleep(0.002)
 
     def jobs(self) -> list[tuple[Any, ...]]:
-        return self.watch.execute("select task_name, args, lock from queue.procrastinate_jobs order by id").fetchall()
+        """Those of runs and of readings: what is read is indexed, too."""
+        return self.watch.execute(
+            """select task_name, args, lock from queue.procrastinate_jobs where task_name <> 'index_document'
+               order by id"""
+        ).fetchall()

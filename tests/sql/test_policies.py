@@ -14,7 +14,7 @@ from psycopg.errors import InsufficientPrivilege
 import fieldmark
 
 VERBS = {"select", "insert", "update", "delete"}
-VIEWS = {"ocr_results", "latest_schemas", "latest_prompts"}
+VIEWS = {"ocr_results", "latest_schemas", "latest_prompts", "current_extractions"}
 
 
 @pytest.mark.parametrize("case", CASES + CALLS, ids=str)
@@ -213,7 +213,8 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
         "where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') "
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
-    assert kept == [("files_to_delete", True, True)]
+    tables = ("files_to_delete", "search_due", "search_orgs", "search_pieces", "search_terms")
+    assert sorted(kept) == [(name, True, True) for name in tables]
 
 
 def test_every_view_asks_as_its_caller(doors: Doors) -> None:
@@ -286,6 +287,7 @@ RIGHTS = {
         "insert": "id org_id document_id schema schema_revid prompt_revid",
         "update": "document_type status extracted_fields confidence_scores evidence locks",
     },
+    "current_extractions": {"select": True},
     "extraction_journal": {"select": True},
     "extraction_proposals": {"select": True},
     "schemas": {"select": True},
@@ -307,7 +309,7 @@ RIGHTS = {
         "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns "
         "with_examples",
         "update": "status fencing_token consecutive_failures session_id waiting_call handed_over first_session_id "
-        "attached pages_read held_at reserved_usd started_at finished_at answer error error_code examples",
+        "attached pages_read held_at reserved_usd started_at finished_at answer result error error_code examples",
     },
     "threads": {
         "select": True,
@@ -505,6 +507,14 @@ CALLABLE = {
         "private.nodes",
         "private.changes",
         "private.is_leaf",
+        "private.search",
+        "private.search_behind",
+        "private.search_stem",
+        "private.search_stems",
+        "private.without_accents",
+        "private.current_extraction",
+        "private.folded",
+        "private.is_blank",
         "private.check_json",
         "private.checked_path",
         "private.put",
@@ -556,6 +566,13 @@ CALLABLE = {
         "private.forget_idle_threads",
         "private.clear_organisations",
         "private.claim_job",
+        "private.search_source",
+        "private.search_words",
+        "private.write_search_pieces",
+        "private.give_up_indexing",
+        "private.search_stem",
+        "private.search_stems",
+        "private.without_accents",
     },
 }
 
@@ -608,6 +625,15 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         )
     }
     assert definers == {
+        "make_search_due",
+        "document_is_due",
+        "its_document_is_due",
+        "search_behind",
+        "search_source",
+        "search_words",
+        "write_search_pieces",
+        "give_up_indexing",
+        "search",
         "queue_files",
         "expect_files",
         "files_to_delete",

@@ -187,7 +187,7 @@ def test_every_lock_begins_with_its_organisation(doors: Doors, house: House) -> 
     with doors.as_owner() as owner:
         owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
         locks = owner.execute("select distinct lock, task_name from queue.procrastinate_jobs").fetchall()
-        assert {task for _, task in locks} == {"read_document", "execute_run"}
+        assert {task for _, task in locks} == {"read_document", "execute_run", "index_document"}
         assert all(UUID(lock[:36]) in {house.org, house.other_org} and lock[36] == "/" for lock, _ in locks)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.library.agent import LIBRARY
 from fieldmark.agents.offline_rules import NOTE
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
-AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT)}
+AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY)}
 
 
 def find_task(name: str) -> tuple[AgentSpec[Any], Task[Any, Any, Any]]:

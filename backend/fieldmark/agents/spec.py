@@ -12,14 +12,14 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import Approval
+from fieldmark.domain.statuses import Approval, RunError
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Block, Body
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.toolset import Toolset
+from fieldmark.tools.toolset import Answer, Toolset
 
 Request = TypeVar("Request", bound=BaseModel)
 TaskInput = TypeVar("TaskInput", bound=BaseModel)
@@ -70,6 +70,11 @@ class Task(Generic[Request, TaskInput, Deps]):
     message: Callable[[TaskInput], str] | None = None
     unsettled: Callable[[Connection, RunContext[Deps]], Awaitable[Sequence[str] | None]] | None = None
     settling: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]] | None = None
+    # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
+    # that has it counts as answered only where a call has ended the run.
+    fallback: Callable[[RunContext[Deps], TaskInput, RunError], Awaitable[Answer]] | None = None
+    # Whether each turn of a thread begins a transcript of its own: what it must know of earlier ones its briefing says.
+    begins_anew: bool = False
     max_turns: int | None = None
     seconds: int | None = None
     rounds: int | None = None

@@ -17,6 +17,7 @@ from fieldmark.api.extractions import Extraction
 from fieldmark.api.problems import responses
 from fieldmark.api.shapes import json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
+from fieldmark.domain.answers import AnyAnswer, typed_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
@@ -86,6 +87,7 @@ class RunResult(BaseModel):
     status: RunStatus
     extraction: Extraction | None = Field(description="Where the run is about one.")
     answer: str | None
+    result: AnyAnswer | None = Field(None, description="The answer for programs, where the task has typed ones.")
     cost_usd: float | None = Field(description="null where the model's price is not known.")
     usage: TokensUsed
     waits_for: WaitingCall | None = Field(None, description="The call to decide, where it is `awaiting_approval`.")
@@ -265,8 +267,8 @@ async def list_tools(
         raise NotFound("There is no such agent.")
     tools = spec.toolset.tools.values()
     return ToolNames(
-        read_only=[tool.name for tool in tools if not tool.is_gated],
-        read_write=[tool.name for tool in tools if tool.is_gated],
+        read_only=[tool.name for tool in tools if not tool.asks],
+        read_write=[tool.name for tool in tools if tool.asks],
     )
 
 
@@ -318,6 +320,7 @@ async def _answer(
         status=run.status,
         extraction=None,
         answer=run.answer,
+        result=typed_answer(run.result),
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
         usage=TokensUsed.model_validate(run.usage),
         waits_for=waiting_call(waiting),

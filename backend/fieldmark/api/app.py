@@ -20,6 +20,7 @@ from fieldmark.api import (
     documents,
     exports,
     extractions,
+    fields,
     health,
     metrics,
     organisations,
@@ -28,6 +29,7 @@ from fieldmark.api import (
     runs,
     schema_changes,
     schemas,
+    search,
     tags,
     threads,
     usage,
@@ -57,6 +59,7 @@ does not exist."""
 
 _TAGS = {
     "documents": "Uploaded files, their pages, and where each word stands.",
+    "search": "What of the documents answers a question.",
     "agent": "Starts an agent on a document or an extraction.",
     "runs": "What an agent did, event by event, as often as you like.",
     "threads": "Conversations with an agent about a document.",
@@ -64,6 +67,7 @@ _TAGS = {
     "schemas": "JSON Schemas by name, with their versions.",
     "prompts": "What extractions are asked for, by name, with their versions.",
     "tags": "Words by which documents and prompts are sorted.",
+    "fields": "Figures over the fields of many documents.",
     "usage": "What the agents used of the model, and what it cost.",
     "organisations": "Who belongs together, as what, and who is invited.",
     "keys": "Keys for machines.",
@@ -127,8 +131,8 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    things = (documents, extractions, exports, schemas, schema_changes, prompts, tags)
-    modules = (runs, threads, *things, usage, organisations, api_keys)
+    things = (documents, search, extractions, exports, schemas, schema_changes, prompts, tags)
+    modules = (runs, threads, *things, fields, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])
     for router in (health.router, metrics.router, reference.router):

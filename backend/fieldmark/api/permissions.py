@@ -14,11 +14,13 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # The areas below /api that keys can be made for. A route of another area is for people alone.
 _AREAS = {
     "documents": (Permission.DOCUMENTS_READ, Permission.DOCUMENTS_WRITE),
+    "search": (Permission.DOCUMENTS_READ, None),
     "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     **dict.fromkeys(
         ("schemas", "schema_versions", "prompts", "prompt_versions", "tags"),
         (Permission.SCHEMAS_READ, Permission.SCHEMAS_WRITE),
     ),
+    "fields": (Permission.EXTRACTIONS_READ, None),
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "threads": (Permission.RUNS_READ, Permission.RUNS_WRITE),
@@ -32,6 +34,7 @@ _OTHERWISE = {
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
     # It changes nothing, and tells of extractions.
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
+    ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,  # it starts them
 }
 

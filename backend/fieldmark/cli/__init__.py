@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fieldmark import __version__
+from fieldmark.cli.ask import ask
 from fieldmark.cli.chat import chat
 from fieldmark.cli.doctor import doctor
 from fieldmark.cli.documents import delete, documents, show, usage
@@ -19,6 +20,7 @@ from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
+from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
 
 _app = typer.Typer(
@@ -27,9 +29,11 @@ _app = typer.Typer(
 for _name, _command in {
     "extract": extract,
     "documents": documents,
+    "search": search,
     "show": show,
     "correct": correct,
     "chat": chat,
+    "ask": ask,
     "export": export,
     "propose": propose,
     "accept": accept,

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 import httpx
 
@@ -192,8 +192,16 @@ def _options(**given: object) -> str:
     return "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
 
 
-def _given(query: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in query.items() if value is not None}
+def _given(query: Mapping[str, object]) -> dict[str, str | list[str]]:
+    return {
+        name: [str(one) for one in value] if _is_list(value) else str(value)
+        for name, value in query.items()
+        if value is not None
+    }
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 def _address(server: str) -> httpx.URL:

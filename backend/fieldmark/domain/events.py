@@ -205,6 +205,14 @@ class CitationEvent(EventBase):
     citation: Citation
 
 
+class OpenEvent(EventBase):
+    """A page that shows the run should open a document at a place."""
+
+    type: Literal["open"] = "open"
+    open: Citation
+    reason: str = Field(description="Why, in the agent's words.")
+
+
 class RetryEvent(EventBase):
     """The model's service was busy, did not answer, or broke off in the middle of an answer: it is asked again."""
 
@@ -267,6 +275,7 @@ Event = Annotated[
         PreviewWithdrawnEvent,
         ApprovalEvent,
         CitationEvent,
+        OpenEvent,
         RetryEvent,
         ChildEvent,
         CompleteEvent,

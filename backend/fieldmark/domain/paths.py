@@ -9,12 +9,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final, TypeAlias
 
 from fieldmark.domain.invisible import IN_A_KEY, invisible_in
 from fieldmark.errors import InvalidPath
 
 Path: TypeAlias = tuple[str | int, ...]
+
+
+class Each(Enum):
+    """The type of EACH, the step to every item of a list: `[]`."""
+
+    EACH = "[]"
+
+
+EACH: Final = Each.EACH
+
+Pattern: TypeAlias = tuple[str | int | Each, ...]
+"""The steps of a path that may lead to several values: `items[].total`."""
 
 MAX_STEPS: Final = 32
 MAX_CHARACTERS: Final = 1_000
@@ -40,15 +53,27 @@ _JSON: Final = json.JSONDecoder()
 
 def parse(text: str) -> Path:
     """The steps of a path. Raises InvalidPath, which says what is wrong and at which character (counted from 1)."""
+    return tuple(step for step in _parsed(text, several=False) if not isinstance(step, Each))
+
+
+def parse_pattern(text: str) -> Pattern:
+    """The steps of a path in which `[]` stands for every item of a list. Raises InvalidPath."""
+    return tuple(_parsed(text, several=True))
+
+
+def _parsed(text: str, *, several: bool) -> list[str | int | Each]:
     if not text:
         raise InvalidPath("The path is empty: write the name of a field, such as vendor.name.")
     if len(text) > MAX_CHARACTERS:
         raise InvalidPath(f"The path has {len(text):,} characters; {MAX_CHARACTERS:,} is the most.")
     _refuse_unstorable(text, 0)
-    steps: list[str | int] = []
+    steps: list[str | int | Each] = []
     at = 0
     while at < len(text):
-        if text[at] == "[":
+        step: str | int | Each
+        if several and steps and text.startswith("[]", at):
+            step, at = EACH, at + 2
+        elif text[at] == "[":
             step, at = _bracketed(text, at, first=not steps)
         else:
             if steps and text[at] != ".":
@@ -57,14 +82,16 @@ def parse(text: str) -> Path:
         steps.append(step)
         if len(steps) > MAX_STEPS:
             raise InvalidPath(f"The path has more than {MAX_STEPS} steps.")
-    return tuple(steps)
+    return steps
 
 
-def name(steps: Sequence[str | int]) -> str:
-    """The canonical text of a path: `parse(name(path)) == path`."""
+def name(steps: Sequence[str | int | Each]) -> str:
+    """The canonical text of a path: `parse(name(path)) == path`; of a pattern in the same way."""
     text = ""
     for step in steps:
-        if isinstance(step, int):
+        if isinstance(step, Each):
+            text += step.value
+        elif isinstance(step, int):
             text += f"[{step}]"
         elif _PLAIN.fullmatch(step):
             text += f".{step}" if text else step

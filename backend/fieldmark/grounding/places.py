@@ -46,6 +46,11 @@ def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
     return Place(index.pages[index.page_of[pieces[0][0]]], boxes, quote, match, word_confidence, len(candidates.spans))
 
 
+def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:
+    """One box for each line of some words that follow each other."""
+    return _line_boxes([(word, 0, len(word[0])) for word in words])
+
+
 def covered(index: WordIndex, span: Span, wanted: str) -> str:
     """The characters that a span covers, without the spaces between words."""
     return "".join(index.words[at][0][start:end] for at, start, end in _pieces(index, span, wanted))

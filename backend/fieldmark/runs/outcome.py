@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
 from fieldmark.runs.parts import AssistantSaid, Part, ResultReached, ServiceRetry
+from fieldmark.tools.toolset import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +22,9 @@ class Outcome:
     error: str | None = None
     code: RunError | None = None
     waiting_call: str | None = None
-    # Whether a call has ended the run: its answer is nobody's words yet.
+    # Whether a call has ended the run: its answer is nobody's words yet. With that what it is for programs.
     by_call: bool = False
+    result: JsonObject | None = None
 
 
 _BY_HTTP_STATUS = {
@@ -75,7 +78,7 @@ class OutcomeObserver:
     `answer` gives the run's answer, once a call has ended it. Raises KeyRefused at the first 401: the CLI would ask
     three times more, each time with the same key."""
 
-    def __init__(self, answer: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(self, answer: Callable[[], Answer | None] = lambda: None) -> None:
         self._answer = answer
         self._api_error: str | None = None
         self._result: ResultReached | None = None
@@ -122,9 +125,9 @@ def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
     return Outcome("failed", error=error, code=code)
 
 
-def ended_by_call(answer: str) -> Outcome:
+def ended_by_call(answer: Answer) -> Outcome:
     """How a run ended that a call of its own has ended."""
-    return Outcome("completed", answer=_storable(answer), by_call=True)
+    return Outcome("completed", answer=_storable(answer.text), by_call=True, result=answer.result)
 
 
 def _storable(text: str) -> str:

@@ -57,6 +57,26 @@ class Stored:
     removed: JsonValue = None
 
 
+@dataclass(frozen=True, slots=True)
+class CurrentRow:
+    """What stands in a document: its current extraction."""
+
+    id: UUID
+    document_type: str | None
+    extracted_fields: Fields
+
+
+async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
+    """The current extraction of a document; None where there is none."""
+    rows = await large_rows(
+        conn,
+        CurrentRow,
+        "select id, document_type, extracted_fields from public.current_extractions where document_id = %s",
+        (document_id,),
+    )
+    return rows[0] if rows else None
+
+
 async def add(
     conn: Connection,
     *,

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase, ReadingEvent, WaitingEvent
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import KeyReused
 from fieldmark.identity.scope import Scope
@@ -75,6 +76,8 @@ class RunRow:
     started_at: datetime | None
     finished_at: datetime | None
     answer: str | None
+    # The same for programs, of a task with typed answers.
+    result: dict[str, JsonValue] | None
     error: str | None
     error_code: str | None
     cost_usd: Decimal | None
@@ -582,15 +585,16 @@ async def finish(
     status: RunStatus,
     *,
     answer: str | None = None,
+    result: JsonObject | None = None,
     error: str | None = None,
     error_code: str | None = None,
 ) -> None:
     """Record how a run ended."""
     await conn.execute(
-        """update public.runs set status = %s, answer = %s, error = %s, error_code = %s, attached = false,
+        """update public.runs set status = %s, answer = %s, result = %s, error = %s, error_code = %s, attached = false,
                waiting_call = null, finished_at = now()
            where id = %s""",
-        (status, answer, error, error_code, run_id),
+        (status, answer, None if result is None else Jsonb(result), error, error_code, run_id),
     )
 
 

@@ -151,6 +151,7 @@ class TurnRow:
     input: dict[str, JsonValue]
     status: RunStatus
     answer: str | None
+    result: dict[str, JsonValue] | None
     error: str | None
     error_code: str | None
     waits_behind: UUID | None

@@ -104,6 +104,32 @@ async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
         return await cursor.fetchone()
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A call that has run, as programs see it: without its words."""
+
+    id: str
+    tool: str
+    status: CallStatus
+    arguments: dict[str, JsonValue]
+    code: str | None
+    data: JsonValue
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", CallStatus(self.status))
+
+
+async def recorded(conn: Connection, run_id: UUID) -> list[RecordedCall]:
+    """The calls of a run that have run, well or not, in their order."""
+    async with conn.cursor(row_factory=class_row(RecordedCall)) as cursor:
+        await cursor.execute(
+            """select id, tool, status, arguments, code, data from public.tool_calls
+               where run_id = %s and status in ('done', 'failed') order by finished_at, id""",
+            (run_id,),
+        )
+        return await cursor.fetchall()
+
+
 async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
     """The tools of a run's calls that are done, or wait for the runs that they have started."""
     cursor = await conn.execute(

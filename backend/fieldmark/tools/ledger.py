@@ -2,6 +2,7 @@
 decision.
 
 READ      begin · fence · run · commit
+NOTE      as WRITE
 WRITE     prepare · begin · fence and claim · run · record · commit
 EXTERNAL  begin · fence and claim · commit · prepare (the work, without a connection) · begin · fence and claim · run ·
           record · commit

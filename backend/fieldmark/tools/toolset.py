@@ -40,11 +40,13 @@ class ToolEffect(StrEnum):
     """What a call does to the world, and so how it is run (see tools/ledger.py).
 
     READ      nothing: one transaction, not in the ledger, never asks a person
+    NOTE      a record of the run itself, as what it has read: as WRITE, but nobody is asked
     WRITE     a change in the database: one transaction with its ledger entry
     EXTERNAL  something outside, or something long: entered and committed, done without a connection, then recorded
     """
 
     READ = "read"
+    NOTE = "note"
     WRITE = "write"
     EXTERNAL = "external"
 
@@ -60,6 +62,14 @@ class ToolResult:
     data: JsonValue = None
     events: Sequence[EventBase] = ()
     heed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a run ends with: its words, and where its task has typed answers the same for programs."""
+
+    text: str
+    result: JsonObject | None = None
 
 
 class RunsStarted(ToolResult):
@@ -109,9 +119,9 @@ class Tool(Generic[Input]):
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
     foresee: Foresee | None = None
     collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
-    # A call of a tool with `answer` ends its run when it is done: what this makes of its input is the run's answer.
-    # With None the run goes on.
-    answer: Callable[[Input], str | None] | None = None
+    # A call of a tool with `answer` ends its run when it is done: what this makes of its input, and of the `data` that
+    # it answered, is the run's answer. With None the run goes on.
+    answer: Callable[[Input, JsonValue], Answer | None] | None = None
     # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
     stands_alone: bool = False
 
@@ -126,8 +136,13 @@ class Tool(Generic[Input]):
 
     @property
     def is_gated(self) -> bool:
-        """Whether its calls stand in the ledger and may wait for a person: all but reads."""
+        """Whether its calls stand in the ledger: all but reads."""
         return self.effect is not ToolEffect.READ
+
+    @property
+    def asks(self) -> bool:
+        """Whether its calls may wait for a person: all that change more than the record of their run."""
+        return self.effect in (ToolEffect.WRITE, ToolEffect.EXTERNAL)
 
 
 class Toolset:
@@ -149,11 +164,11 @@ class Toolset:
         except ValidationError as error:
             raise ModelRetry(" ".join(_in_words(fault) for fault in error.errors()[:10])) from None
 
-    def answer(self, name: str, arguments: Mapping[str, JsonValue]) -> str | None:
+    def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> Answer | None:
         """The run's answer, if a call that is done ends it: one that says nothing leaves the last word to the model."""
         tool = self.tools[name]
-        said = None if tool.answer is None else tool.answer(self.check(name, arguments))
-        return (said or "").strip() or None
+        said = None if tool.answer is None else tool.answer(self.check(name, arguments), data)
+        return said if said is not None and said.text.strip() else None
 
     @property
     def ending(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The jobs: execute a run, read a document; and the sweep that takes up what dead workers left."""
+"""The jobs: execute a run, read a document, index one; and the sweep that takes up what dead workers left."""
 
 from __future__ import annotations
 
@@ -19,9 +19,18 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
-from fieldmark.runs.lifecycle.queue import BACKGROUND, DOCUMENTS, HEARTBEAT_SECONDS, RUNS, STALLED_SECONDS, open_queue
+from fieldmark.runs.lifecycle.queue import (
+    BACKGROUND,
+    DOCUMENTS,
+    HEARTBEAT_SECONDS,
+    RUNS,
+    SEARCH,
+    STALLED_SECONDS,
+    open_queue,
+)
 from fieldmark.runs.lifecycle.runner import Limits, Runner
 from fieldmark.runtime import Runtime
+from fieldmark.services import search
 from fieldmark.settings import Settings
 from fieldmark.stores import documents
 from fieldmark.worker import maintenance
@@ -128,14 +137,22 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
             return
         await runtime.documents.read(UUID(document_id))
 
-    del execute_run, read_document  # known to the queue by their names
+    @queue.task(name="index_document", queue=SEARCH, retry=retry, pass_context=True)
+    async def index_document(context: JobContext, document_id: str) -> None:
+        if context.job.attempts >= MAX_TRIES:
+            log.error("a document could not be indexed", document_id=document_id)
+            await search.give_up(runtime.database, UUID(document_id))
+            return
+        await search.index(runtime.database, UUID(document_id))
+
+    del execute_run, index_document, read_document  # known to the queue by their names
     return runner
 
 
 def _places(settings: Settings) -> dict[str, int]:
     """How many jobs of each queue are done at once, by whoever waits."""
     agents = settings.max_live_agents
-    return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 2}
+    return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 2, SEARCH: 1}
 
 
 def with_spare(places: int) -> int:

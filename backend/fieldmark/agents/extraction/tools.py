@@ -48,6 +48,7 @@ from fieldmark.tools.fields import (
 )
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
+    Answer,
     Confidence,
     Tool,
     ToolEffect,
@@ -487,5 +488,5 @@ COMPLETE_EXTRACTION = Tool(
     summary=lambda args: "Completing the extraction",
     effect=ToolEffect.WRITE,
     preview=_preview_completion,
-    answer=lambda args: args.summary,
+    answer=lambda args, _: Answer(args.summary or ""),
 )

@@ -163,7 +163,7 @@ async def _converse(
             previews,
         ]
         turn = None
-        if context.run.thread_id is not None:
+        if context.run.thread_id is not None and not made.agent.tasks[context.run.task].begins_anew:
             is_next = isinstance(start, NextMessage) and stale_call is None
             turn = ThreadTurn(context.run.thread_id, await made.sessions.last_entry(session_id) if is_next else None)
         try:

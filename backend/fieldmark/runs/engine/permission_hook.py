@@ -29,7 +29,7 @@ from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolRefusal
 from fieldmark.tools.ledger import Prepared, ToolOutcome, prepare, run_call
-from fieldmark.tools.toolset import Tool, ToolEffect, Toolset, hash_of
+from fieldmark.tools.toolset import Answer, Tool, ToolEffect, Toolset, hash_of
 
 log = structlog.get_logger()
 
@@ -150,7 +150,7 @@ class PermissionHook:
         self.seen: set[str] = set()
         self.decided: set[str] = set()
         self.outcomes: dict[str, ToolOutcome] = {}
-        self.answer: str | None = None
+        self.answer: Answer | None = None
         self._tools: dict[str, Tool[Any]] = {}
         self.ahead: dict[str, asyncio.Task[Prepared]] = {}
 
@@ -202,14 +202,14 @@ class PermissionHook:
             if self._before is not None:
                 await self._before(call_id)
             if (left := await self._hand_over()) is not None:
-                self.answer = ""
+                self.answer = Answer("")
                 return await self._handed_over(name, call_id, arguments, left)
-        if self._policy.admits(name):
+        if not tool.asks or self._policy.admits(name):
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
             if tool.collect is not None:
                 # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
                 return await self._start_runs(name, call_id, arguments)
-            if tool.effect is ToolEffect.WRITE and (tool.prepare is not None or tool.check is not None):
+            if tool.effect is not ToolEffect.EXTERNAL and (tool.prepare is not None or tool.check is not None):
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
                 context = replace(self._context, call_id=call_id)
                 self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))

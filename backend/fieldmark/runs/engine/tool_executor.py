@@ -48,7 +48,7 @@ class ToolExecutor:
                 outcome = await self._run(name, call_id, arguments)
                 self._hook.outcomes[call_id] = outcome
                 if not outcome.is_error:
-                    self._hook.answer = self.toolset.answer(name, arguments)
+                    self._hook.answer = self.toolset.answer(name, arguments, outcome.data)
                 if outcome.is_error:
                     failed(current, "tool_error")
                 self._on_tool_outcome(tool, "failed" if outcome.is_error else "done", time.monotonic() - began)

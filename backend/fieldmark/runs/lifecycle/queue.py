@@ -29,6 +29,7 @@ from fieldmark.errors import Misconfigured
 RUNS = "runs"
 BACKGROUND = "background"
 DOCUMENTS = "documents"
+SEARCH = "search"
 HEARTBEAT_SECONDS = 5
 STALLED_SECONDS = 15
 """A worker that was silent for so long is taken for dead, and its jobs for open."""

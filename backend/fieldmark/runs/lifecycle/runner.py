@@ -50,6 +50,8 @@ _OF_THE_MODEL = frozenset(
     }
 )
 """Failures of one model that another need not have."""
+_NO_FALLBACK = frozenset({RunError.UNSEALED, RunError.INTERNAL, RunError.SESSION})
+"""What is wrong with the service itself is told, and not passed over."""
 MAX_CLAIMS = 1000
 """Ends a run that gets a call done each time before it takes its worker down."""
 
@@ -213,7 +215,7 @@ class Runner:
         watch = _Watch(context, self._limits.approval_wait_seconds, self._pool)
         self._watches.add(watch)
         async with self._database.listen(WORK_CHANNEL, about=str(context.run_id)) as news:
-            working = asyncio.create_task(self._attempt(context, telemetry, deltas, watch))
+            working = asyncio.create_task(self._answered(context, telemetry, deltas, watch))
             next_news: asyncio.Future[str | None] | None = None
             try:
                 while not working.done():
@@ -230,6 +232,20 @@ class Runner:
                     next_news.cancel()
                 working.cancel()
                 await _settled(working)
+
+    async def _answered(
+        self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
+    ) -> Outcome:
+        """What an attempt comes to; in the place of one that came to no answer, what its task falls back on."""
+        outcome = await self._attempt(context, telemetry, deltas, watch)
+        task = AGENTS[context.run.agent].tasks[context.run.task]
+        if task.fallback is None or outcome.by_call or outcome.code in _NO_FALLBACK:
+            return outcome
+        if outcome.status not in (RunStatus.COMPLETED, RunStatus.FAILED):
+            return outcome
+        why = outcome.code or RunError.AGENT_STOPPED
+        log.warning("the task falls back", why=why)
+        return ended_by_call(await task.fallback(context, task.parse(context.run), why))
 
     async def _attempt(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
@@ -324,8 +340,11 @@ class Runner:
             telemetry=telemetry,
         )
         assert run.session_id is not None
+        session_id = run.session_id
+        if run.fencing_token == 1 and AGENTS[run.agent].tasks[run.task].begins_anew:
+            start, session_id, stale_call = Fresh(await self._briefing(context)), uuid4(), None
         try:
-            return await attempt(self._pool, wanted, start, run.session_id, told, stale_call)
+            return await attempt(self._pool, wanted, start, session_id, told, stale_call)
         except NotResumed:
             log.warning("the CLI did not go on where its conversation stopped; a new one begins")
             return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
@@ -366,7 +385,7 @@ class Runner:
             return None
         async with self._database.as_user(context.scope) as conn:
             call = await tool_calls.done_of(conn, context.run_id, toolset.ending)
-        answer = None if call is None else toolset.answer(call.tool, call.arguments)
+        answer = None if call is None else toolset.answer(call.tool, call.arguments, call.data)
         return None if answer is None else ended_by_call(answer)
 
     async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, frozenset[str], str | None]:
@@ -442,6 +461,7 @@ class Runner:
                 run.id,
                 RunStatus(outcome.status),
                 answer=outcome.answer,
+                result=outcome.result,
                 error=outcome.error,
                 error_code=outcome.code,
             )

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import AnyAnswer, typed_answer
 from fieldmark.domain.events import ShownChange, TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle import decisions
@@ -68,6 +69,7 @@ class Run(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     answer: str | None
+    result: AnyAnswer | None = Field(description="The answer for programs, where the task has typed ones.")
     error: str | None
     error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
     cost_usd: float | None
@@ -94,6 +96,7 @@ class Turn(BaseModel):
     finished_at: datetime | None
     status: RunStatus
     answer: str | None
+    result: AnyAnswer | None = Field(description="The answer for programs, where the task has typed ones.")
     error: str | None
     error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
     waits_behind: UUID | None = Field(description="The run that it comes right behind, while it is `queued`.")
@@ -126,6 +129,7 @@ def turn(row: TurnRow) -> Turn:
         finished_at=row.finished_at,
         status=row.status,
         answer=row.answer,
+        result=typed_answer(row.result),
         error=row.error,
         error_code=None if row.error_code is None else RunError(row.error_code),
         waits_behind=row.waits_behind,
@@ -167,6 +171,7 @@ def _described(
         started_at=row.started_at,
         finished_at=row.finished_at,
         answer=row.answer,
+        result=typed_answer(row.result),
         error=row.error,
         error_code=None if row.error_code is None else RunError(row.error_code),
         cost_usd=None if row.cost_usd is None else float(row.cost_usd),

@@ -1,0 +1,148 @@
+"""The library agent: its task, what it is given, and its spec."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from fieldmark.agents.library import fallback, memory
+from fieldmark.agents.library.deps import LibraryDeps
+from fieldmark.agents.library.offline import answer as answer_offline
+from fieldmark.agents.library.record import Record
+from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT
+from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS
+from fieldmark.agents.library.tools.reading import READ_DOCUMENT, READ_MULTIPLE_DOCUMENTS
+from fieldmark.agents.library.tools.searching import GET_DOCUMENT_SUMMARY, RERANK_DOCUMENTS, SEARCH_DOCUMENTS
+from fieldmark.agents.library.tools.submitting import (
+    RECORD_INTENT,
+    SUBMIT_ANSWER,
+    SUBMIT_CALCULATION,
+    SUBMIT_SUMMARY,
+    in_words,
+)
+from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
+from fieldmark.db.pool import Connection
+from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.domain.statuses import Approval, RunError
+from fieldmark.domain.values import problem_with
+from fieldmark.errors import Conflict, Invalid, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.services.threads import title_of
+from fieldmark.stores import runs, threads
+from fieldmark.stores.runs import Subject
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.documents import Boundary
+from fieldmark.tools.toolset import Answer, Toolset
+
+MAX_ROUNDS: Final = 16
+ASK_SECONDS: Final = 180
+_MAX_WORDS: Final = 20_000
+
+Message = Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
+
+
+class AskRequest(BaseModel):
+    """Ask a question about all documents, or those that the filters leave."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Message = Field(examples=["What do the surveys say about the roof?"])
+    thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
+    filters: DocumentFilters | None = Field(None, description="Which documents are asked. No tool reaches past it.")
+
+
+class AskInput(BaseModel):
+    """What is kept of a question."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Message
+    filters: DocumentFilters | None = None
+
+
+async def _check(request: AskRequest) -> None:
+    if problem := problem_with(request.message):
+        raise Invalid(f"The message cannot be used. {problem}")
+
+
+async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> Begun[AskInput]:
+    if request.thread_id is None:
+        thread = await threads.add(conn, scope, agent=LIBRARY.name, title=title_of(request.message))
+    else:
+        thread = await threads.get(conn, request.thread_id)
+        if thread is None or thread.created_by != scope.user_id:
+            raise NotFound("There is no such conversation of yours.")
+        if thread.agent != LIBRARY.name:
+            raise Conflict("The conversation is one with another agent.")
+    return Begun(Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters))
+
+
+async def _brief(conn: Connection, context: RunContext[LibraryDeps], given: AskInput) -> Prompt:
+    state = await memory.recall(conn, context)
+    told: dict[str, JsonValue] = {
+        name: state[name] for name in ("active_documents", "conversation", "turns_left_out") if name in state
+    }
+    if given.filters is not None:
+        told["filters"] = given.filters.model_dump(mode="json", exclude_defaults=True)
+    remembered = json.dumps(told, ensure_ascii=False)
+    boundary = Boundary(context.run_id, remembered, given.message)
+    return LIBRARY.text(
+        "ask",
+        boundary=boundary.word,
+        state=boundary.around("working state", remembered),
+        message=given.message.strip(),
+    )
+
+
+async def _fall_back(context: RunContext[LibraryDeps], given: AskInput, why: RunError) -> Answer:
+    async with context.database.as_user(context.scope) as conn:
+        await runs.fence(conn, context.run_id, context.fencing_token)
+        record = await Record.of(conn, context.run_id)
+        answer = await fallback.passages(conn, context, why, record)
+        await memory.remember(conn, context, record, answer)
+    result = answer.model_dump(mode="json")
+    return Answer(in_words(result), result)
+
+
+ASK = Task(
+    name="ask",
+    description="Ask about all documents: each claim is answered with its place, each count with what it covers.",
+    request=AskRequest,
+    input=AskInput,
+    check=_check,
+    begin=_begin,
+    briefing=_brief,
+    fallback=_fall_back,
+    begins_anew=True,  # what was read in another turn cannot be cited in this one, and would only make it long
+    max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
+    seconds=ASK_SECONDS,
+    rounds=MAX_ROUNDS,
+)
+
+LIBRARY = AgentSpec(
+    name="library",
+    briefs=Path(__file__).parent / "briefs",
+    toolset=Toolset(
+        RECORD_INTENT,
+        SEARCH_DOCUMENTS,
+        READ_DOCUMENT,
+        READ_MULTIPLE_DOCUMENTS,
+        RERANK_DOCUMENTS,
+        GET_DOCUMENT_SUMMARY,
+        QUERY_FIELDS,
+        CALCULATOR,
+        CITE_SOURCE,
+        OPEN_DOCUMENT,
+        SUBMIT_ANSWER,
+        SUBMIT_SUMMARY,
+        SUBMIT_CALCULATION,
+    ),
+    tasks={ASK.name: ASK},
+    deps=LibraryDeps.of,
+    approval=Approval.AUTO,
+    offline=answer_offline,
+)

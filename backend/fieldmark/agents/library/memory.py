@@ -1,0 +1,85 @@
+"""What a conversation over many documents remembers from turn to turn, and shows whoever reads the thread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.record import Record
+from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import AnyAnswer
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
+from fieldmark.stores import threads
+
+MOST_DOCUMENTS: Final = 20
+MOST_ACTIONS: Final = 40
+MOST_TURNS: Final = 12
+_ASKED_CHARACTERS: Final = 300
+_ANSWERED_CHARACTERS: Final = 600
+
+
+def message_of(context: Context) -> str:
+    """What the person asks in this turn."""
+    return str(context.run.input.get("message", ""))
+
+
+async def recall(conn: Connection, context: Context) -> JsonObject:
+    """What the thread remembers."""
+    thread = await threads.get(conn, context.deps.thread_id)
+    return {} if thread is None else dict(thread.working_state)
+
+
+async def remember(conn: Connection, context: Context, record: Record, answer: AnyAnswer) -> None:
+    """Keep what a turn has come to. Of what is left out for want of room the number is kept."""
+    before = await recall(conn, context)
+    turn = _count(before, "turns") + 1
+    read: dict[str, JsonValue] = {str(one): name for one, name in record.documents.items()}
+    known = map(as_object, as_list(before.get("active_documents")))
+    active: list[JsonValue] = [one for one in known if str(one.get("id")) not in read]
+    active += [{"id": one, "name": name} for one, name in read.items()]
+    used = Counter({name: _number(count) for name, count in as_object(before.get("tools_used")).items()})
+    used.update(record.tools)
+    actions = [*as_list(before.get("actions")), *_actions(turn, record)]
+    said = answer.summary if answer.kind == "summary" else answer.answer
+    turns: list[JsonValue] = [
+        *as_list(before.get("conversation")),
+        {
+            "turn": turn,
+            "asked": _cut(message_of(context), _ASKED_CHARACTERS),
+            "answered": _cut(said, _ANSWERED_CHARACTERS),
+        },
+    ]
+    state: dict[str, JsonValue] = {
+        "turns": turn,
+        "active_documents": active[-MOST_DOCUMENTS:],
+        "tools_used": dict[str, JsonValue](used),
+        "actions": actions[-MOST_ACTIONS:],
+        "actions_left_out": _count(before, "actions_left_out") + max(0, len(actions) - MOST_ACTIONS),
+        "conversation": turns[-MOST_TURNS:],
+        "turns_left_out": _count(before, "turns_left_out") + max(0, len(turns) - MOST_TURNS),
+    }
+    await threads.remember(conn, context.deps.thread_id, state)
+
+
+def _actions(turn: int, record: Record) -> list[JsonValue]:
+    """What was done in a turn, each a line."""
+    told: list[JsonValue] = [f"Turn {turn}: looked for {one[:120]}" for one in record.searched]
+    told += [f"Turn {turn}: read {name}" for name in record.documents.values()]
+    told += [f"Turn {turn}: cited {one.filename}, page {one.page}" for one in record.citations.values()]
+    return told
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+
+
+def _count(state: Mapping[str, JsonValue], name: str) -> int:
+    return _number(state.get(name))
+
+
+def _number(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0

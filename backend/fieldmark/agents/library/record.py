@@ -1,0 +1,147 @@
+"""What a run has done so far, as the ledger tells: what it has read, cited, reckoned and searched for. What an answer
+may say is checked against this, so it holds across a crash, and whatever the model believes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Final
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import AnswerCoverage, Source
+from fieldmark.domain.json_values import as_list, as_object
+from fieldmark.domain.statuses import CallStatus
+from fieldmark.stores import tool_calls
+from fieldmark.stores.tool_calls import RecordedCall
+
+INVALID: Final = "answer_invalid"
+"""The code of an answer that was refused for what it says."""
+
+SUBMITTING: Final = ("submit_answer", "submit_summary", "submit_calculation")
+
+_BLOCK: Final = re.compile(r"([0-9a-f]{12})-(\d{1,7})-(\d{1,7})")
+_DIGITS: Final = 12
+
+
+def block_id(document_id: UUID, page: int, number: int) -> str:
+    """The name of a block: of its document, its page and its number there. The same in every run.
+
+    >>> block_id(UUID(int=10), 2, 3)
+    '00000000000a-2-3'
+    """
+    return f"{document_id.hex[-_DIGITS:]}-{page}-{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlock:
+    """A block that was shown to the run."""
+
+    document_id: UUID
+    page: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The calls of a run that have run, in their order."""
+
+    calls: Sequence[RecordedCall]
+
+    @classmethod
+    async def of(cls, conn: Connection, run_id: UUID) -> Record:
+        return cls(await tool_calls.recorded(conn, run_id))
+
+    def done(self, *tools: str) -> Iterator[RecordedCall]:
+        """The calls of these tools that went well."""
+        return (call for call in self.calls if call.tool in tools and call.status is CallStatus.DONE)
+
+    @property
+    def intent(self) -> str | None:
+        """What the run has last said that it is asked for."""
+        said = [as_object(call.data).get("intent") for call in self.done("record_intent")]
+        return str(said[-1]) if said else None
+
+    @property
+    def has_answered(self) -> bool:
+        return any(self.done(*SUBMITTING))
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether an answer was refused for what it says."""
+        return any(call.tool in SUBMITTING and call.code == INVALID for call in self.calls)
+
+    def read(self) -> Iterator[tuple[UUID, str, int, int, int]]:
+        """What was shown of documents: id, name, page, first and last block there."""
+        for call in self.done("read_document", "read_multiple_documents"):
+            for document in as_list(as_object(call.data).get("read")):
+                told = as_object(document)
+                for shown in as_list(told.get("shown")):
+                    page, first, last = (int(str(one)) for one in as_list(shown))
+                    yield UUID(str(told["document_id"])), str(told["name"]), page, first, last
+
+    def block(self, named: str) -> ReadBlock | None:
+        """The block of a name, if it was shown to this run."""
+        found = _BLOCK.fullmatch(named.strip().strip("[]"))
+        if found is None:
+            return None
+        page, number = int(found[2]), int(found[3])
+        for document_id, _, at, first, last in self.read():
+            if document_id.hex[-_DIGITS:] == found[1] and at == page and first <= number <= last:
+                return ReadBlock(document_id, page, number)
+        return None
+
+    @property
+    def citations(self) -> dict[int, Source]:
+        """What was cited, by number. A number that was cited again is what it was cited as last."""
+        found: dict[int, Source] = {}
+        for call in self.done("cite_source"):
+            source = Source.model_validate(as_object(call.data)["source"])
+            found[source.number] = source
+        return found
+
+    @property
+    def searched(self) -> list[str]:
+        """What was looked for in all documents, each once."""
+        said = [str(as_object(call.data).get("searched", "")) for call in self.done("search_documents", "query_fields")]
+        return [one for one in dict.fromkeys(said) if one]
+
+    @property
+    def coverage(self) -> list[AnswerCoverage]:
+        """The coverage of each exact question, each once."""
+        found = [as_object(call.data).get("coverage") for call in self.done("query_fields")]
+        told = [AnswerCoverage.model_validate(one) for one in found if one]
+        return [one for at, one in enumerate(told) if one not in told[:at]]
+
+    def results(self) -> Iterator[tuple[Decimal, RecordedCall]]:
+        """What was reckoned in this run, and by which call."""
+        for call in self.done("calculator", "query_fields"):
+            for one in as_list(as_object(call.data).get("results")):
+                if (value := decimal(str(one))) is not None:
+                    yield value, call
+
+    @property
+    def documents(self) -> dict[UUID, str]:
+        """The documents that were read, by id, with their names."""
+        return {document_id: name for document_id, name, *_ in self.read()}
+
+    @property
+    def tools(self) -> Counter[str]:
+        """How often each tool has done something."""
+        return Counter(call.tool for call in self.calls if call.status is CallStatus.DONE)
+
+
+def decimal(said: str) -> Decimal | None:
+    """A number as it is written in an answer; None for what is none.
+
+    >>> decimal("1250.50"), decimal("12,50"), decimal("NaN")
+    (Decimal('1250.50'), None, None)
+    """
+    try:
+        value = Decimal(said.strip())
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() else None

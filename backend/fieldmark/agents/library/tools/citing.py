@@ -1,0 +1,123 @@
+"""Tools that point at a place in a document: citing it, and opening it for the person."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.record import ReadBlock, Record
+from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import Source
+from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
+from fieldmark.grounding import DocumentIndex, PageWords, Place
+from fieldmark.grounding.blocks import blocks_of
+from fieldmark.services.turns import in_turn_at_last
+from fieldmark.stores import documents
+from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+
+MAX_CITATIONS = 99
+_FEWEST_CHARACTERS = 2
+
+Number = Annotated[int, Field(strict=True, ge=1, le=MAX_CITATIONS)]
+
+
+class CiteSource(ToolInput):
+    """Cite what a block says, word for word: the place is looked for on the page. Then write [number] behind what you
+    say from it. Refused if the quote does not stand in the block, or if you have not read the block. A number that you
+    use again means the new place."""
+
+    number: Number
+    block_id: Annotated[str, Field(min_length=1, max_length=60, description="As it stands before the block.")]
+    quote: Annotated[
+        str, Field(min_length=1, max_length=700, description="Word for word from this one block; no more than needed.")
+    ]
+
+
+class OpenDocument(ToolInput):
+    """Show the person the document at the place of a citation."""
+
+    citation: Number
+    reason: Annotated[str, Field(min_length=1, max_length=300)]
+
+
+async def _cite(conn: Connection, context: Context, args: CiteSource) -> ToolResult:
+    record = await Record.of(conn, context.run_id)
+    block = record.block(args.block_id)
+    if block is None:
+        raise ModelRetry(
+            f"You have not read a block {args.block_id[:60]!r} in this run: read_document shows blocks with their ids.",
+            "block_not_read",
+        )
+    if sum(character.isalnum() for character in args.quote) < _FEWEST_CHARACTERS:
+        raise ModelRetry("The quote is too short to point at anything.", "quote_too_short")
+    place, name = await _place(conn, context, block, args.quote)
+    source = Source(
+        number=args.number,
+        document_id=block.document_id,
+        filename=name,
+        page=block.page,
+        boxes=list(place.boxes),
+        quote=place.quote,
+    )
+    told: dict[str, JsonValue] = source.model_dump(mode="json")
+    return ToolResult(
+        f"[{args.number}] is page {source.page} of the document: write [{args.number}] behind what you say from it.",
+        "cited",
+        {"source": told},
+        [CitationEvent(citation=citation_of(source))],
+    )
+
+
+async def _place(conn: Connection, context: Context, block: ReadBlock, quote: str) -> tuple[Place, str]:
+    """Where a quote stands in a block, and the document's name. Only what is printed so, and nothing like it: the model
+    was given these very words."""
+    document = await documents.get(conn, block.document_id)
+    page = None if document is None else await documents.page(conn, block.document_id, block.page)
+    if document is None or page is None:
+        raise ToolFailed("The document is gone.", "not_found")
+    shown = {one.number: one for one in blocks_of(page.words)}[block.number]
+    words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")
+    index = await in_turn_at_last(context.scope.org_id, DocumentIndex, [words])
+    place = index.find_quote(quote, block.page)
+    if place is None or place.match not in ("exact", "normalised"):
+        raise ModelRetry(
+            "This quote does not stand in that block. Copy it word for word from one block, and leave nothing out.",
+            "quote_not_found",
+        )
+    return place, document.filename
+
+
+async def _open(conn: Connection, context: Context, args: OpenDocument) -> ToolResult:
+    source = (await Record.of(conn, context.run_id)).citations.get(args.citation)
+    if source is None:
+        raise ModelRetry(
+            f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation"
+        )
+    event = OpenEvent(open=citation_of(source), reason=args.reason)
+    return ToolResult(f"The person is shown page {source.page}.", "opened", None, [event])
+
+
+def citation_of(source: Source) -> Citation:
+    """A source as events tell it."""
+    return Citation(**source.model_dump(exclude={"filename"}))
+
+
+CITE_SOURCE = Tool(
+    "cite_source",
+    CiteSource,
+    _cite,
+    summary=lambda args: f"Citing [{args.number}]: {args.quote[:80]}",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
+)
+OPEN_DOCUMENT = Tool(
+    "open_document",
+    OpenDocument,
+    _open,
+    summary=lambda args: f"Opening the document at [{args.citation}]",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
+)

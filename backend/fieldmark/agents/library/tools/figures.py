@@ -1,0 +1,165 @@
+"""Tools that reckon: the calculator, and exact questions to the extracted fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, JsonValue
+
+from fieldmark.agents.library.deps import Context
+from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import AnswerCoverage, Source
+from fieldmark.domain.calculator import MAX_CHARACTERS, calculate
+from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.domain.field_query import (
+    MAX_AGGREGATES,
+    Aggregate,
+    Coverage,
+    FieldAnswer,
+    FieldQuery,
+    GroupBy,
+    ValueKind,
+)
+from fieldmark.errors import Invalid, InvalidExpression
+from fieldmark.services.field_queries import query
+from fieldmark.services.narrowed import both
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.fields import cut
+from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+
+MOST_GROUPS: Final = 50
+MOST_SOURCES: Final = 20
+_ROOM: Final = 14_000
+
+
+class Calculator(ToolInput):
+    """Reckon with decimals, exactly: + - * / % ^, parentheses, sum, min, max, avg, round. Numbers are written as
+    1234.5, without separators."""
+
+    expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
+
+
+async def _calculate(conn: Connection, context: Context, args: Calculator) -> ToolResult:
+    try:
+        found = calculate(args.expression)
+    except InvalidExpression as error:
+        raise ModelRetry(str(error), error.code) from None
+    about = " (rounded)" if found.is_rounded else ""
+    return ToolResult(
+        f"{found.expression} = {found.text}{about}",
+        "calculated",
+        {"expression": found.expression, "results": [found.text], "is_rounded": found.is_rounded},
+    )
+
+
+class QueryFields(ToolInput):
+    """Ask the extracted fields of all documents an exact question: counts, sums, minima, maxima, averages, in groups if
+    wanted. Only values count that were found on the page or confirmed by a person. A count without a path counts
+    documents. The answer says what it covers, and where its values stand. Paths: total, vendor.name, items[].price."""
+
+    where: DocumentFilters = DocumentFilters()
+    aggregates: Annotated[tuple[Aggregate, ...], Field(max_length=MAX_AGGREGATES)] = ()
+    group_by: GroupBy | None = None
+
+
+async def _query(conn: Connection, context: Context, args: QueryFields) -> ToolResult:
+    said = described(args)
+    try:
+        where = both(context.deps.filters, args.where)
+        if where is None:
+            raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
+        asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
+        found = await query(conn, context.scope, asked)
+    except Invalid as error:
+        raise ModelRetry(str(error), error.code) from None
+    covers = coverage_of(found.coverage, where.document_type)
+    sources = [source.model_dump(mode="json") for source in _sources(found)]
+    results = [str(found.coverage.matched)]
+    groups: list[JsonValue] = []
+    for group in found.groups:
+        figures: list[JsonValue] = []
+        for one in group.results:
+            figures.append({"op": one.op.value, "path": one.path, "value": one.value, "currency": one.currency})
+            results += [one.value] if one.kind is ValueKind.NUMBER else []
+        results.append(str(group.documents))
+        groups.append({"key": group.key, "documents": group.documents, "results": figures})
+    data: dict[str, JsonValue] = {
+        "searched": said,
+        "expression": said,
+        "matched": found.coverage.matched,
+        "groups": cut(groups, _ROOM),
+        "groups_total": found.groups_total,
+        "results": list[JsonValue](dict.fromkeys(results)),
+        "coverage": covers.model_dump(mode="json"),
+        "is_complete": found.coverage.is_complete,
+        "sources": cut(sources, _ROOM),
+        "rows_total": found.rows_total,
+    }
+    text = f"{found.coverage.matched} documents match. Covers {covers.text}."
+    if found.in_several_groups:
+        text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
+    return ToolResult(text, "reckoned", data)
+
+
+def described(args: QueryFields) -> str:
+    """A question to the fields, as people read it.
+
+    >>> described(QueryFields(aggregates=(Aggregate(op="sum", path="total"),), group_by=GroupBy(path="vendor")))
+    'sum of total by vendor'
+    """
+    figures = [one.op if one.path is None else f"{one.op} of {one.path}" for one in args.aggregates] or ["count"]
+    said = ", ".join(figures)
+    if args.group_by is not None:
+        said += f" by {args.group_by.path or args.group_by.kind}"
+        said += "" if args.group_by.path is None or args.group_by.kind == "field" else f" ({args.group_by.kind})"
+    conditions = [f"{one.path} {one.op} {'' if one.value is None else one.value}".strip() for one in args.where.fields]
+    conditions += [] if args.where.document_type is None else [f"type {args.where.document_type}"]
+    conditions += [f"tag {tag}" for tag in args.where.tags]
+    conditions += [] if args.where.filename is None else [f"name contains {args.where.filename}"]
+    return (f"{said} where {' and '.join(conditions)}" if conditions else said)[:500]
+
+
+def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
+    """What an exact answer covers, in numbers and words."""
+    kind = f"documents of type {document_type}" if document_type else "documents"
+    unknown = found.no_extraction + found.reading + found.failed
+    told = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in found.paths]
+    text = "; ".join(dict.fromkeys(told)) or f"{found.matched} of {found.of_kind} {kind}"
+    if unknown:
+        text += f"; not {unknown} documents that nothing was extracted from"
+    have = min((path.have for path in found.paths), default=found.matched)
+    return AnswerCoverage(documents=found.of_kind, with_field=have, not_read=unknown, text=text)
+
+
+def _sources(found: FieldAnswer) -> list[Source]:
+    """Where the values stand; what no page shows has no place, and is not among them."""
+    rows = [row for row in found.rows if row.page is not None][:MOST_SOURCES]
+    return [
+        Source(
+            number=number,
+            document_id=row.document_id,
+            filename=row.filename,
+            page=row.page or 1,
+            boxes=[(box[0], box[1], box[2], box[3]) for box in row.boxes],
+            quote=row.value or "",
+        )
+        for number, row in enumerate(rows, 1)
+    ]
+
+
+QUERY_FIELDS = Tool(
+    "query_fields",
+    QueryFields,
+    _query,
+    summary=lambda args: f"Reckoning {described(args)[:200]}",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
+)
+CALCULATOR = Tool(
+    "calculator",
+    Calculator,
+    _calculate,
+    summary=lambda args: f"Reckoning {args.expression[:100]}",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
+)

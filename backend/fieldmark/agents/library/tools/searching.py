@@ -1,0 +1,145 @@
+"""Tools that look through all documents: what answers a question best, and what a document is about."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final
+from uuid import UUID
+
+from pydantic import Field, JsonValue
+
+from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.tools.reading import Document, find, readable
+from fieldmark.db.pool import Connection
+from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.errors import Invalid
+from fieldmark.grounding.blocks import blocks_of
+from fieldmark.services.narrowed import both, narrowed
+from fieldmark.services.search import MAX_QUERY, Hit, search
+from fieldmark.stores import documents, extractions
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.fields import cut
+from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+
+MOST_HITS: Final = 20
+_ROOM: Final = 30_000
+_SNIPPET: Final = 400
+_BEGINNING: Final = 1_500
+_FIELDS_ROOM: Final = 8_000
+
+Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
+
+
+class SearchDocuments(ToolInput):
+    """Search all documents for what answers a question: document, page, snippet. Rare words say most. Snippets cannot
+    be cited: read_document first. filters narrow the documents, also by extracted fields; a person's own filters hold
+    besides."""
+
+    query: Query
+    filters: DocumentFilters | None = None
+    max_results: Annotated[int, Field(ge=1, le=MOST_HITS)] = 10
+
+
+class RerankDocuments(ToolInput):
+    """Order some documents by how well they answer a question."""
+
+    query: Query
+    document_ids: Annotated[list[UUID], Field(min_length=1, max_length=50)]
+
+
+class GetDocumentSummary(ToolInput):
+    """What a document is, in short: its name, type, tags, the fields that were extracted from it, and how its text
+    begins. It cannot be cited: read_document first."""
+
+    document: Document
+
+
+async def _search(conn: Connection, context: Context, args: SearchDocuments) -> ToolResult:
+    try:
+        filters = both(context.deps.filters, args.filters)
+        if filters is None:
+            return _found([], 0, args.query)
+        found = await search(conn, context.scope, args.query, filters=filters, limit=args.max_results)
+    except Invalid as error:
+        raise ModelRetry(str(error), error.code) from None
+    return _found(found.hits, found.behind, args.query)
+
+
+def _found(hits: list[Hit], behind: int, query: str) -> ToolResult:
+    shown = cut([_hit(one) for one in hits], _ROOM)
+    count = len({hit.document_id for hit in hits})
+    text = f"Found {count} document{'s' if count != 1 else ''}." if hits else "Found nothing."
+    if behind:
+        text += f" {behind} documents are not indexed yet: they were not searched."
+    data: dict[str, JsonValue] = {"hits": shown, "behind": behind, "searched": query}
+    return ToolResult(text, "ok" if hits else "nothing_found", data)
+
+
+def _hit(hit: Hit) -> JsonValue:
+    return {
+        "document_id": str(hit.document_id),
+        "name": hit.filename,
+        "page": hit.page,
+        "score": round(hit.score, 3),
+        "snippet": hit.snippet[:_SNIPPET],
+    }
+
+
+async def _rerank(conn: Connection, context: Context, args: RerankDocuments) -> ToolResult:
+    filters = narrowed(context.deps.filters, args.document_ids)
+    hits: list[Hit] = []
+    if filters is not None:
+        hits = (await search(conn, context.scope, args.query, filters=filters, limit=100)).hits
+    best: dict[UUID, Hit] = {}
+    for hit in hits:
+        best.setdefault(hit.document_id, hit)
+    ranked: list[JsonValue] = [_hit(hit) for hit in best.values()]
+    rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.document_ids) if one not in best]
+    return ToolResult(
+        f"{len(ranked)} of {len(ranked) + len(rest)} documents say something of it.",
+        "ranked",
+        {"documents": cut(ranked, _ROOM), "without_a_match": rest},
+    )
+
+
+async def _summary(conn: Connection, context: Context, args: GetDocumentSummary) -> ToolResult:
+    row = await find(conn, context, args.document)
+    told: dict[str, JsonValue] = {
+        "document_id": str(row.id),
+        "name": row.filename,
+        "type": row.media_type,
+        "pages": row.page_count,
+        "status": row.status.value,
+        "tags": [str(tag["name"]) for tag in row.tags],
+    }
+    row = await readable(conn, context, args.document)
+    if (current := await extractions.current_of(conn, row.id)) is not None:
+        fields = json.dumps(current.extracted_fields, ensure_ascii=False, default=str)
+        told["document_type"] = current.document_type
+        told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
+    page = await documents.page(conn, row.id, 1)
+    beginning = "" if page is None else " / ".join(block.text for block in blocks_of(page.words))
+    told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
+    return ToolResult("Made of its fields and its first lines, without a model.", "summary", told)
+
+
+SEARCH_DOCUMENTS = Tool(
+    "search_documents",
+    SearchDocuments,
+    _search,
+    summary=lambda args: f"Searching for: {args.query[:100]}",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
+)
+RERANK_DOCUMENTS = Tool(
+    "rerank_documents",
+    RerankDocuments,
+    _rerank,
+    summary=lambda args: f"Ordering {len(args.document_ids)} documents by: {args.query[:80]}",
+)
+GET_DOCUMENT_SUMMARY = Tool(
+    "get_document_summary",
+    GetDocumentSummary,
+    _summary,
+    summary=lambda args: f"Looking at {args.document[:80]}",
+)

@@ -1,0 +1,98 @@
+"""/api/search: what of the organisation's documents answers a question."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.problems import responses
+from fieldmark.api.shapes import STORABLE, Filename, Since, Until
+from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
+from fieldmark.services import search
+
+router = APIRouter(prefix="/api/search", tags=["search"])
+
+Text = Annotated[str, Query(min_length=1, max_length=500, pattern=STORABLE)]
+# Told to clients: some of what is one. What is wrong with another is said by its own sentence.
+Condition = Annotated[
+    str, Field(json_schema_extra={"pattern": r"^[a-z]{1,20} (exists|missing|(=|!=|<|<=|>|>=) [1-9][0-9]{0,8})$"})
+]
+
+
+class Mark(BaseModel):
+    """A word that was asked for."""
+
+    start: int = Field(description="Where it begins in the snippet, counted in Unicode code points.")
+    end: int = Field(description="Where it ends there: the first code point behind it.")
+    box: tuple[float, float, float, float] = Field(
+        description="Where it stands on the page: x0, y0, x1, y1 from 0 to 1, from the upper left corner."
+    )
+
+
+class Hit(BaseModel):
+    """A piece of a document that answers the question."""
+
+    document_id: UUID
+    filename: str
+    page: int
+    score: float = Field(description="The higher the better. To be compared within one answer only.")
+    snippet: str = Field(description="Foreign text, to be shown as such: no HTML.")
+    marks: list[Mark]
+    chunk: tuple[int, int] = Field(description="The piece: its first and last word on the page, counted from 0.")
+
+
+class Found(BaseModel):
+    """What answers a question best, the best first."""
+
+    hits: list[Hit]
+    behind: int = Field(description="So many documents are not indexed as they are now: they may be missing.")
+
+
+@router.get("", responses=responses(401, 422))
+async def search_documents(
+    scope: TheScope,
+    runtime: TheRuntime,
+    q: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=search.MAX_QUERY,
+            pattern=STORABLE,
+            description="Words. Any of them may do, rare ones say most. There are no operators.",
+        ),
+    ],
+    limit: Annotated[int, Query(ge=1, le=search.MAX_HITS, description="How many at most.")] = 10,
+    filter: Annotated[
+        list[Text] | None,
+        Query(
+            max_length=MAX_CONDITIONS,
+            description='What a field must be like: `total > 1000`, `vendor.name = "Acme"`. Named again: also that.',
+        ),
+    ] = None,
+    document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only in these.")] = None,
+    tag: Annotated[
+        list[Text] | None, Query(max_length=MAX_TAGS, description="Only with the tags of all these names.")
+    ] = None,
+    document_type: Annotated[Text | None, Query(description="Only of this type, as the extraction says.")] = None,
+    filename: Filename = None,
+    since: Since = None,
+    until: Until = None,
+) -> Found:
+    """What of the documents answers a question best: a page of each, and the words that were asked for."""
+    asked: dict[str, Any] = {
+        "document_ids": document_id,
+        "tags": tag,
+        "document_type": document_type,
+        "uploaded_after": since,
+        "uploaded_before": until,
+        "filename": filename,
+        "fields": [FieldCondition.parse(text) for text in filter or ()],
+    }
+    filters = parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
+    async with runtime.database.as_user(scope) as conn:
+        found = await search.search(conn, scope, q, filters=filters, limit=limit)
+    return Found.model_validate(found, from_attributes=True)

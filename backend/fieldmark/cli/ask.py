@@ -1,0 +1,77 @@
+"""`fieldmark ask`: ask about all documents, and get an answer with its places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from fieldmark.cli.client import Client, asked, say_offline
+from fieldmark.cli.extract import Started
+from fieldmark.cli.files import json_of, write
+from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.target import Target, command
+from fieldmark.cli.terminal import err, out, plain, steps, tell
+from fieldmark.cli.watching import to_the_end
+from fieldmark.domain.document_filters import FieldCondition
+from fieldmark.domain.statuses import RunStatus
+from fieldmark.errors import Invalid
+
+_SHOWN_QUOTE = 120
+
+
+@command()
+def ask(
+    target: Target,
+    question: Annotated[str, typer.Argument(help="What you want to know of your documents.")],
+    thread: Annotated[UUID | None, typer.Option(help="The conversation that goes on. Left out: a new one.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help='Ask only documents like this: "total > 1000". May be said several times.'),
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only with this tag. May be said several times.")] = None,
+) -> None:
+    """Ask about all documents. The answer says where each claim stands: name and page. Ctrl-C cancels the run."""
+    body: dict[str, object] = {"message": question}
+    if thread is not None:
+        body["thread_id"] = str(thread)
+    if where or tag:
+        body["filters"] = {"fields": [_condition(one) for one in where or ()], "tags": list(tag or ())}
+    run = asked(target, lambda client: _ask(client, body))
+    if target.as_json:
+        write(json_of(run["result"] or {"error": run["error"], "code": run["error_code"]}, indented=True), None)
+    elif run["result"] is not None:
+        _show(run["answer"], run["result"])
+        steps().print(f'[dim]To go on: fieldmark ask --thread {run["thread_id"]} "…"[/dim]')
+    if run["status"] != RunStatus.COMPLETED:
+        raise typer.Exit(FAILED)
+
+
+def _condition(said: str) -> dict[str, object]:
+    try:
+        return FieldCondition.parse(said).model_dump(mode="json")
+    except Invalid as error:
+        stop(str(error), MISUSED)
+
+
+async def _ask(client: Client, body: Mapping[str, object]) -> dict[str, Any]:
+    say_offline(client)
+    with steps().status("") as status:
+        tell(status, "Starting…")
+        async with client.working(), Started(client) as runs:
+            run_id = await runs.start("ask", body)
+            seen = await to_the_end(client, run_id, status, None)
+    return dict(seen.run)
+
+
+def _show(answer: str, result: Mapping[str, Any]) -> None:
+    out.print(answer, markup=False, soft_wrap=True)
+    for source in result["sources"]:
+        quote = source["quote"]
+        shown = quote if len(quote) <= _SHOWN_QUOTE else f"{quote[:_SHOWN_QUOTE]}…"
+        line = f"[{source['number']}] {source['filename']}, page {source['page']}: {shown}"
+        out.print(plain(line), markup=False, soft_wrap=True)
+    if result["fallback"] is not None:
+        err.print(f"[yellow]{plain(result['fallback']['text'])}[/yellow]")

@@ -1,0 +1,84 @@
+"""Typed answers: what a run ends with, for programs. Every claim has a source, with its place on a page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from fieldmark.domain.events import Citation
+from fieldmark.domain.statuses import RunError
+
+
+class Source(Citation):
+    """A place in a document that an answer rests on: the text says `[number]` where it does."""
+
+    filename: str
+
+
+class AnswerCoverage(BaseModel):
+    """How much of the documents an exact count or sum covers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    documents: int = Field(description="How many documents there are of the kind that was asked for.")
+    with_field: int = Field(description="How many of them have what was reckoned with, proven on the page.")
+    not_read: int = Field(description="How many documents nobody knows of: not read, or without an extraction.")
+    text: str = Field(description="The same in words.", examples=["412 of 412 invoices"])
+
+
+class Fallback(BaseModel):
+    """Said where the agent came to no answer, and fixed rules made this one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    code: RunError | Literal["answer_invalid"]
+    text: str
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    sources: list[Source]
+    coverage: list[AnswerCoverage] = Field(description="Of each exact question that was asked of the fields.")
+    confidence: float = Field(ge=0, le=1, description="How sure the agent says it is.")
+    timestamp: datetime
+    fallback: Fallback | None = None
+
+
+class AnswerResponse(_Answer):
+    """The answer to a question. Where nothing was found it says what was searched for."""
+
+    kind: Literal["answer"] = "answer"
+    question: str
+    answer: str
+    searched: list[str] = Field(description="What was searched for, where nothing was found; else empty.")
+
+
+class SummarizationResponse(_Answer):
+    """A summary."""
+
+    kind: Literal["summary"] = "summary"
+    summary: str
+    key_points: list[str]
+
+
+class CalculationResponse(_Answer):
+    """A figure that was reckoned: by the calculator, or by the database from verified fields."""
+
+    kind: Literal["calculation"] = "calculation"
+    answer: str
+    formula: str = Field(description="In words: what is reckoned from what.")
+    expression: str = Field(description="What was reckoned.")
+    result: str = Field(description="Exact, as a decimal.")
+
+
+AnyAnswer = Annotated[AnswerResponse | SummarizationResponse | CalculationResponse, Field(discriminator="kind")]
+
+_ANY: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
+
+
+def typed_answer(result: object) -> AnyAnswer | None:
+    """A run's answer as it was kept; None where its task has none that is typed."""
+    return None if result is None else _ANY.validate_python(result)

@@ -1,0 +1,185 @@
+"""Words as search knows them: what of a printed word can be asked for, in which language a text is, where it is cut.
+
+`Rechnung INV-2024/0077` gives `rechnung`, and `inv`, `2024`, `0077`, `inv20240077`. Questions are taken apart by the
+same rules, so that both sides agree. Stems are made from these terms by Postgres (`supabase/schemas/search.sql`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import regex
+
+from fieldmark.domain.invisible import IN_A_KEY
+
+MAX_UNITS: Final = 400
+"""So many terms a chunk has at most, unless one word alone has more."""
+MAX_LENGTH: Final = 64
+MAX_TERMS_A_WORD: Final = 2000
+"""What a file calls one word may be a whole line, or a megabyte without a space."""
+
+_RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_SEPARATED = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[-_./:&@#+][\p{L}\p{M}\p{N}]+)+")
+_NUMBER = re.compile(r"[0-9]{1,3}(?:[.,'’][0-9]{3})*(?P<cents>[.,][0-9]{1,2})?|[0-9]+(?P<rest>[.,][0-9]+)?")
+_EDGE = regex.compile(r"^[^\p{L}\p{M}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
+# Written without spaces between words, or with spaces between phrases: Thai as Chinese.
+_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
+_PIECE = regex.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+_UNSEEN = regex.compile(IN_A_KEY)
+_IBAN_BEGINS = re.compile(r"[A-Za-z]{2}[0-9]{2}(?:[A-Za-z0-9]{4})?")
+_IBAN_GOES_ON = re.compile(r"[A-Za-z0-9]{1,4}")
+_IBAN_LENGTH: Final = range(15, 35)
+
+
+def terms(words: Sequence[str]) -> list[list[str]]:
+    """The terms of each word, in lower case, with their accents."""
+    found = [_terms(word) for word in words]
+    for at, word in enumerate(words):
+        if _IBAN_BEGINS.fullmatch(word) and (whole := _grouped(words, at)):
+            found[at].append(whole)
+    return found
+
+
+def _terms(word: str) -> list[str]:
+    if word.isascii():
+        word = word.lower()
+        if word.isalnum() and not word.isdigit():
+            return [word[:MAX_LENGTH]]
+    else:
+        word = unicodedata.normalize("NFKC", _UNSEEN.sub("", word)).casefold()
+    bare = _EDGE.sub("", word)
+    if number := _NUMBER.fullmatch(bare):
+        digits = re.sub("[^0-9]", "", bare)[:MAX_LENGTH]
+        decimals = number["cents"] or number["rest"] or ""
+        whole = digits[: len(digits) + 1 - len(decimals)] if decimals else digits
+        return list(dict.fromkeys((digits, whole)))
+    found = [term for run in _RUN.findall(bare) for term in _pieces(run)][:MAX_TERMS_A_WORD]
+    if len(found) > 1 and _SEPARATED.fullmatch(bare):
+        found.append("".join(_RUN.findall(bare))[:MAX_LENGTH])
+    return found
+
+
+def _pieces(run: str) -> Iterator[str]:
+    """A run of letters and digits: itself, or its pairs of characters in a script without spaces."""
+    if run.isascii() or not _IS_UNSPACED.search(run):
+        yield run[:MAX_LENGTH]
+        return
+    for piece in _PIECE.findall(run):
+        if _IS_UNSPACED.match(piece):
+            yield from (piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
+        else:
+            yield piece[:MAX_LENGTH]
+
+
+def _grouped(words: Sequence[str], at: int) -> str | None:
+    """The account number (IBAN) that is printed in groups of four from this word on."""
+    groups = [words[at]]
+    for word in words[at + 1 : at + 9]:
+        bare = _EDGE.sub("", word)
+        if len(groups[-1]) != 4 or not _IBAN_GOES_ON.fullmatch(bare):
+            break
+        groups.append(bare)
+        if bare != word:
+            break
+    whole = "".join(groups)
+    return whole.lower() if len(groups) > 1 and len(whole) in _IBAN_LENGTH else None
+
+
+# Words that are frequent in one language and rare in the others, and those that stand on its invoices.
+_OF_LANGUAGES: Final = {
+    "english": "the of and to is that for with was this from are by which at it invoice due amount payment receipt",
+    "german": "der die und das den von zu mit ist für auf dem des ein eine nicht sich im rechnung betrag datum summe "
+    "mwst gesamt steuer über",
+    "french": "le la les des et est une dans pour que qui sur par pas au du avec ce sont facture montant tva numéro",
+    "spanish": "el los las una que en por con del para es se al como fue más factura importe fecha número y",
+    "italian": "il che di è per una non con del della gli nel alla sono dei fattura importo iva data numero",
+    "portuguese": "os um uma que não com para em do da dos das ao é mais foi fatura valor número data",
+    "dutch": "het een van en niet dat voor zijn met op te aan bij ook factuur bedrag btw datum totaal",
+    "swedish": "och att det som en på är av för med till inte den ett om faktura belopp moms",
+    "danish": "og at det som en på er af for med til ikke den et om faktura beløb moms hvor",
+    "norwegian": "og at det som en på er av for med til ikke den et om faktura beløp mva hvor",
+    "finnish": "ja on ei se että oli mutta hän joka kuin myös tai lasku summa alv päivämäärä",
+    "hungarian": "a az és hogy nem is egy meg volt csak mint számla összeg áfa dátum",
+    "romanian": "și în de la cu pe este care nu din pentru sau factură sumă dată",
+    "turkish": "ve bir bu için ile de da olarak çok daha fatura tutar tarih kdv toplam",
+}
+_LANGUAGES_OF: Final = {
+    word: frozenset(name for name, said in _OF_LANGUAGES.items() if word in said.split())
+    for said in _OF_LANGUAGES.values()
+    for word in said.split()
+}
+_SCRIPTS: Final = {
+    "russian": regex.compile(r"\p{Cyrillic}"),
+    "greek": regex.compile(r"\p{Greek}"),
+    "arabic": regex.compile(r"\p{Arabic}"),
+    "hindi": regex.compile(r"\p{Devanagari}"),
+    "tamil": regex.compile(r"\p{Tamil}"),
+    "armenian": regex.compile(r"\p{Armenian}"),
+}
+_LATIN = regex.compile(r"\p{Latin}")
+OTHERWISE: Final = "english"
+"""What a text in Latin letters is taken for that does not say its language: its plurals are found all the same."""
+SIMPLE: Final = "simple"
+"""No language that Postgres has stems for."""
+LANGUAGES: Final = frozenset({*_OF_LANGUAGES, *_SCRIPTS, SIMPLE})
+_SURE: Final = 3
+
+
+def language_of(found: Sequence[str], otherwise: str | None = None) -> str:
+    """The language of a text by its terms: the name of what Postgres makes stems of it with. `otherwise` where the text
+    is too short to tell."""
+    counts: dict[str, float] = {}
+    for term in found:
+        names = _LANGUAGES_OF.get(term, ())
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1 / len(names)
+    best = max(counts, key=counts.__getitem__, default=None)
+    if best is not None and counts[best] >= (_SURE if otherwise else 1):
+        return best
+    sample = "".join(found[:200])
+    for name, script in _SCRIPTS.items():
+        if 2 * len(script.findall(sample)) > len(sample):
+            return name
+    if otherwise:
+        return otherwise
+    return OTHERWISE if 2 * len(_LATIN.findall(sample)) > len(sample) else SIMPLE
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a page: its words from `first` to `last`, counted from 0, with their terms."""
+
+    page: int
+    first: int
+    last: int
+    language: str
+    terms: list[str]
+
+
+def chunks(pages: Sequence[tuple[int, Sequence[str]]]) -> list[Chunk]:
+    """The pages, given as number and words, in pieces of about the same length. None crosses the end of a page."""
+    by_page = [(number, terms(words)) for number, words in pages]
+    beginning = [term for _, page in by_page[:20] for word in page for term in word]
+    mostly = language_of(beginning)
+    return [chunk for number, page in by_page for chunk in _of_page(number, page, mostly)]
+
+
+def _of_page(number: int, words: list[list[str]], mostly: str) -> Iterator[Chunk]:
+    total = sum(map(len, words))
+    if not total:
+        return
+    most = -(-total // -(-total // MAX_UNITS))
+    language = language_of([term for word in words for term in word], mostly)
+    first, held = 0, list[str]()
+    for at, found in enumerate(words):
+        if held and len(held) + len(found) > most:
+            yield Chunk(number, first, at - 1, language, held)
+            first, held = at, []
+        held.extend(found)
+    if held:
+        yield Chunk(number, first, len(words) - 1, language, held)

@@ -1,0 +1,67 @@
+"""Exact counts, sums and groups over the fields of many documents, each with where it stands and what it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.calculator import as_decimal, spelt
+from fieldmark.domain.field_query import (
+    Aggregate,
+    AggregateOp,
+    FieldAnswer,
+    FieldGroup,
+    FieldQuery,
+    FieldResult,
+    ValueKind,
+)
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import field_queries
+from fieldmark.stores.field_queries import MAX_SECONDS, Cell
+
+
+async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: float = MAX_SECONDS) -> FieldAnswer:
+    """The answer to a question over the fields of the caller's documents. Raises TooLongToAnswer."""
+    found = await field_queries.run(conn, scope.org_id, asked, seconds)
+    groups: list[FieldGroup] = []
+    for group in found.groups:
+        cells = [cell for cell in found.cells if cell.key == group.key]
+        results = [result for aggregate in asked.aggregates for result in _results(aggregate, cells, group.documents)]
+        groups.append(FieldGroup(group.shown, group.documents, group.spellings, results))
+    return FieldAnswer(
+        groups=groups,
+        groups_total=found.groups_total,
+        in_several_groups=found.in_several_groups,
+        rows=found.rows,
+        rows_total=found.rows_total,
+        coverage=found.coverage,
+    )
+
+
+def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Iterator[FieldResult]:
+    """The figures of one aggregate in one group: one of each currency, and none where there is no value."""
+    op, path = aggregate.op, aggregate.path
+    if path is None:
+        yield FieldResult(op, None, str(documents), ValueKind.NUMBER, documents)
+        return
+    of_path = [cell for cell in cells if cell.path == path]
+    if op is AggregateOp.COUNT:
+        values = sum(cell.values for cell in of_path)
+        yield FieldResult(op, path, str(values), ValueKind.NUMBER, values)
+        return
+    for cell in of_path:
+        is_rounded = False
+        if op is AggregateOp.MIN:
+            value = cell.least
+        elif op is AggregateOp.MAX:
+            value = cell.most
+        elif cell.total is None:
+            continue
+        elif op is AggregateOp.SUM:
+            value = spelt(cell.total)
+        else:
+            average, is_rounded = as_decimal(Fraction(cell.total) / cell.values)
+            value = spelt(average)
+        if value is not None:
+            yield FieldResult(op, path, value, cell.kind, cell.values, cell.currency, is_rounded)

@@ -1,0 +1,556 @@
+"""Counts and sums over the fields of many documents: one statement, so that all of an answer is of one moment.
+
+What is composed are fixed pieces of SQL. Every path, value and name is a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from psycopg import errors
+from psycopg.sql import SQL, Composed, Identifier, Placeholder
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.document_filters import FilterOp
+from fieldmark.domain.field_query import (
+    CURRENCIES,
+    CURRENCY_KEYS,
+    MAX_ROWS,
+    AggregateOp,
+    Coverage,
+    FieldQuery,
+    FieldRow,
+    GroupBy,
+    GroupKind,
+    PathCoverage,
+    Role,
+    ValueKind,
+)
+from fieldmark.domain.paths import Each
+from fieldmark.errors import TooLongToAnswer
+from fieldmark.stores.document_filters import SOURCE, Parameters, Test, is_day, of_documents, of_type, values_at
+
+MAX_SECONDS: Final = 15.0
+
+ALL: Final = tuple(ValueKind)
+_NUMBERS: Final = (ValueKind.NUMBER,)
+_ORDERED: Final = (ValueKind.NUMBER, ValueKind.DAY)
+_SCALARS: Final = (ValueKind.NUMBER, ValueKind.DAY, ValueKind.TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What SQL reckoned of the values of one group, path, kind and currency."""
+
+    key: str | None
+    path: str
+    kind: ValueKind
+    currency: str | None
+    values: int
+    total: Decimal | None
+    least: str | None
+    most: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group, as its key is written, and how many of the documents are in it."""
+
+    key: str | None
+    shown: str | None
+    spellings: int
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reckoned:
+    """What the statement answered."""
+
+    groups: Sequence[Group]
+    groups_total: int
+    in_several_groups: int
+    cells: Sequence[Cell]
+    rows: Sequence[FieldRow]
+    rows_total: int
+    coverage: Coverage
+
+
+@dataclass(frozen=True, slots=True)
+class _Reckoned:
+    """A path whose values are looked at, by its number, and the kinds that can be reckoned with."""
+
+    number: int
+    path: str
+    kinds: Sequence[ValueKind]
+    role: Role
+
+
+# Of an organisation that has just come with its documents, Postgres knows nothing: it takes thousands of rows for one,
+# and would look through all of one list for each of another. What is looked up by an index is said to be (`lateral`).
+# And to compile a plan that is long and has few rows would take longer than to run it.
+_SETTINGS: Final[Mapping[LiteralString, str]] = {"statement_timeout": "", "jit": "off", "enable_nestloop": "off"}
+_SET: Final = SQL("select {}").format(
+    SQL(", ").join(SQL("set_config({}, {}, true)").format(name, Placeholder(name)) for name in _SETTINGS)
+)
+_GET: Final = SQL("select {}").format(
+    SQL(", ").join(SQL("current_setting({}) as {}").format(name, Identifier(name)) for name in _SETTINGS)
+)
+_EXTRACTION: Final[LiteralString] = (
+    "cross join lateral (select * from public.extractions where id = m.extraction_id offset 0) as e"
+)
+
+
+def reckoned_paths(query: FieldQuery) -> dict[str, Sequence[ValueKind]]:
+    """The paths that figures are asked of, with the kinds of values that all of a path's figures take."""
+    found: dict[str, Sequence[ValueKind]] = {}
+    for aggregate in query.aggregates:
+        if aggregate.path is not None:
+            kinds = found.get(aggregate.path, ALL)
+            takes = _TAKES.get(aggregate.op, ALL)
+            found[aggregate.path] = min(kinds, takes, key=len)
+    return found
+
+
+_TAKES: Final[Mapping[AggregateOp, Sequence[ValueKind]]] = {
+    AggregateOp.SUM: _NUMBERS,
+    AggregateOp.AVG: _NUMBERS,
+    AggregateOp.MIN: _ORDERED,
+    AggregateOp.MAX: _ORDERED,
+}
+
+
+async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float = MAX_SECONDS) -> Reckoned:
+    """Reckon what is asked. Raises TooLongToAnswer."""
+    statement, parameters = _statement(org_id, query)
+    cursor = await conn.execute(_GET)
+    was = await cursor.fetchone()
+    assert was is not None
+    await conn.execute(_SET, {**_SETTINGS, "statement_timeout": f"{round(seconds * 1000)}ms"})
+    try:
+        cursor = await conn.execute(statement, parameters)
+    except errors.QueryCanceled:
+        raise TooLongToAnswer(
+            f"This takes longer than {seconds:g} seconds: narrow it, by type, tag, name or dates."
+        ) from None
+    row = await cursor.fetchone()
+    assert row is not None
+    await conn.execute(_SET, dict(was))
+    return _answer(query, row)
+
+
+def _answer(query: FieldQuery, row: Mapping[str, Any]) -> Reckoned:
+    reckoned = _paths(query)
+    roles: list[tuple[Role, str]] = [("where", condition.path) for condition in query.where.fields]
+    roles.extend((one.role, one.path) for one in reckoned)
+    counted: list[dict[str, int]] = [*row["conditions"], *row["reckoned"]]
+    paths = [PathCoverage(role=role, path=path, **of) for (role, path), of in zip(roles, counted, strict=True)]
+    return Reckoned(
+        groups=[Group(**group) for group in row["groups"]],
+        groups_total=row["groups_total"],
+        in_several_groups=row["in_several_groups"],
+        cells=[_cell(reckoned, **cell) for cell in row["cells"]],
+        rows=[_row(**found) for found in row["rows"]],
+        rows_total=row["rows_total"],
+        coverage=Coverage(**row["documents"], paths=paths),
+    )
+
+
+def _cell(reckoned: Sequence[_Reckoned], *, number: int, kind: str, total: str | None, **columns: Any) -> Cell:
+    exact = None if total is None else Decimal(total)
+    return Cell(path=reckoned[number].path, kind=ValueKind(kind), total=exact, **columns)
+
+
+def _row(*, document_id: str, extraction_id: str, kind: str | None, boxes: Any, **columns: Any) -> FieldRow:
+    return FieldRow(
+        document_id=UUID(document_id),
+        extraction_id=UUID(extraction_id),
+        kind=None if kind is None else ValueKind(kind),
+        boxes=boxes or (),
+        **columns,
+    )
+
+
+def _paths(query: FieldQuery) -> list[_Reckoned]:
+    found = [
+        _Reckoned(number, path, kinds, "aggregate")
+        for number, (path, kinds) in enumerate(reckoned_paths(query).items())
+    ]
+    if query.group_by is not None and query.group_by.path is not None:
+        kinds = _SCALARS if query.group_by.kind is GroupKind.FIELD else (ValueKind.DAY,)
+        found.append(_Reckoned(len(found), query.group_by.path, kinds, "group_by"))
+    return found
+
+
+def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any]]:
+    parameters = Parameters()
+    reckoned = _paths(query)
+    aggregated = [one for one in reckoned if one.role == "aggregate"]
+    statement = SQL(
+        """with docs as materialized ({docs}),
+        matched as materialized (select * from docs where {matches}),
+        found as materialized ({found}),
+        keyed as materialized ({keyed}),
+        cells as materialized ({cells}),
+        names as (
+          select key, min(shown collate "C") as shown, count(distinct shown collate "C") as spellings
+          from keyed group by key),
+        sizes as (
+          select key, sum(documents)::bigint as documents from (
+            {sizes} union all select distinct key, 0::bigint from cells) as s group by key),
+        ranked as materialized (
+          select s.key, coalesce(n.shown, s.key) as shown, coalesce(n.spellings, 0) as spellings, s.documents,
+            row_number() over (order by {order}) as place
+          from sizes as s left join names as n on n.key = s.key
+          left join (select key, {rank} as rank from cells where number = 0 group by key) as r
+            on r.key is not distinct from s.key
+          order by place limit {limit}),
+        told as ({told})
+        select
+          (select jsonb_build_object(
+             'of_kind', count(*) filter (where is_of_kind), 'matched', (select count(*) from matched),
+             'no_extraction', count(*) filter (where extraction_id is null and status = 'ready'),
+             'reading', count(*) filter (where extraction_id is null and status = 'reading'),
+             'failed', count(*) filter (where extraction_id is null and status = 'failed')) from docs) as documents,
+          {conditions} as conditions,
+          {coverage} as reckoned,
+          (select count(*) from sizes) as groups_total,
+          (select count(*) from (select from keyed group by document_id having count(distinct key) > 1) as several)
+            as in_several_groups,
+          (select coalesce(jsonb_agg(jsonb_build_object(
+             'key', key, 'shown', shown, 'spellings', spellings, 'documents', documents) order by place), '[]')
+           from ranked) as groups,
+          (select coalesce(jsonb_agg(jsonb_build_object(
+             'key', c.key, 'number', c.number, 'kind', c.kind, 'currency', c.currency, 'values', c.n,
+             'total', c.total::text, 'least', coalesce(trim_scale(c.least)::text, c.first),
+             'most', coalesce(trim_scale(c.most)::text, c.last)) order by c.number, c.kind, c.n desc, c.currency), '[]')
+           from cells as c join ranked as r on r.key is not distinct from c.key) as cells,
+          (select coalesce(jsonb_agg(to_jsonb(t) - 'position' order by position), '[]') from (
+             select t.position, t.document_id, t.filename, t.extraction_id, t.name as path, t.text as value, t.kind,
+               t.currency, t.is_verified, e.evidence -> t.name -> 'page' as page,
+               e.evidence -> t.name -> 'boxes' as boxes
+             from told as t {extraction}) as t) as rows,
+          ({rows_total}) as rows_total"""
+    ).format(
+        extraction=SQL(_EXTRACTION.replace("m.", "t.")),
+        docs=_documents(org_id, query, parameters),
+        matches=_matches(query),
+        found=_found(query, reckoned, parameters),
+        keyed=_keyed(query.group_by, reckoned),
+        cells=_cells(query, aggregated),
+        sizes=_sizes(query.group_by),
+        order=SQL(_order(query.group_by)),
+        rank=SQL(_rank(query)),
+        limit=parameters.add(query.limit, "bigint"),
+        told=_told(query, aggregated, parameters),
+        conditions=_condition_coverage(query),
+        coverage=_path_coverage(reckoned, parameters),
+        rows_total=SQL(
+            "select count(*) from found where is_usable and number < {}"
+            if aggregated
+            else "select count(*) from matched"
+        ).format(parameters.add(len(aggregated), "integer")),
+    )
+    return statement, parameters.values
+
+
+def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Composed:
+    """A row for each document that meets what is asked of documents themselves; for each condition on a field, how
+    many values there are (`c0_n`), how many are not verified, can be compared, and hold."""
+    is_of_kind = SQL(" and ").join([SQL("e.id is not null"), *of_type(query.where, parameters)])
+    columns, joins = list[Composed](), list[Composed]()
+    for number, condition in enumerate(query.where.fields):
+        test = Test(condition, parameters)
+        counted = SQL("true") if query.include_unverified else SQL("v.is_verified")
+        alias = Identifier(f"c{number}")
+        joins.append(
+            SQL(
+                """left join lateral (
+                     select count(*) as n, count(*) filter (where not v.is_verified) as unverified,
+                       count(*) filter (where {counted}) as counted,
+                       count(*) filter (where {counted} and {comparable}) as usable,
+                       count(*) filter (where {counted} and {comparable} and {holds}) as hits
+                     from {values} as v) as {alias} on {is_of_kind}"""
+            ).format(
+                counted=counted,
+                comparable=test.is_comparable,
+                holds=test.holds,
+                values=values_at(condition.pattern, parameters),
+                alias=alias,
+                is_of_kind=is_of_kind,
+            )
+        )
+        columns += [
+            SQL("{}.{} as {}").format(alias, Identifier(name), Identifier(f"c{number}_{name}")) for name in _COUNTS
+        ]
+    return SQL(
+        "select {columns} from {source} {joins} where {where}",
+    ).format(
+        columns=SQL(", ").join(
+            [
+                SQL("d.id, d.filename, d.created_at, d.status, e.id as extraction_id, e.document_type"),
+                SQL("({}) as is_of_kind").format(is_of_kind),
+                *columns,
+            ]
+        ),
+        source=SQL(SOURCE),
+        joins=SQL(" ").join(joins),
+        where=of_documents(query.where, org_id, parameters),
+    )
+
+
+_COUNTS: Final = ("n", "unverified", "counted", "usable", "hits")
+
+
+def _matches(query: FieldQuery) -> Composed:
+    conditions = [Composed([SQL("is_of_kind")])]
+    for number, condition in enumerate(query.where.fields):
+        n, usable, hits = (Identifier(f"c{number}_{name}") for name in ("n", "usable", "hits"))
+        match condition.op:
+            case FilterOp.MISSING:
+                conditions.append(SQL("{} = 0").format(n))
+            case FilterOp.NE:
+                conditions.append(SQL("{} > 0 and {} = 0").format(usable, hits))
+            case _:
+                conditions.append(SQL("{} > 0").format(hits))
+    return SQL(" and ").join(conditions)
+
+
+def _found(query: FieldQuery, reckoned: Sequence[_Reckoned], parameters: Parameters) -> Composed:
+    """Every value at the paths that are reckoned with, in the documents that match."""
+    parts = [
+        SQL(
+            """select m.id as document_id, {number} as number, v.name, v.at, v.is_verified, v.currency, k.kind,
+                 case k.kind when 'number' then v.value::numeric end as amount,
+                 case k.kind when 'day' then left(v.value #>> '{{}}', 10) end as day,
+                 case k.kind when 'number' then trim_scale(v.value::numeric)::text else left(v.value #>> '{{}}', 500)
+                   end as text,
+                 {counted} as is_counted, {counted} and k.kind = any ({kinds}) as is_usable
+               from matched as m {extraction}
+               cross join lateral {values} as v
+               cross join lateral (select case
+                 when jsonb_typeof(v.value) = 'number' then 'number'
+                 when {is_day} then 'day'
+                 when jsonb_typeof(v.value) in ('object', 'array') then 'container'
+                 else 'text' end as kind offset 0) as k"""
+        ).format(
+            number=parameters.add(one.number, "integer"),
+            extraction=SQL(_EXTRACTION),
+            counted=SQL("true") if query.include_unverified else SQL("v.is_verified"),
+            kinds=parameters.add([str(kind) for kind in one.kinds], "text[]"),
+            is_day=SQL(is_day("v.value")),
+            values=values_at(
+                paths.parse_pattern(one.path),
+                parameters,
+                currency_keys=CURRENCY_KEYS if ValueKind.NUMBER in one.kinds and one.role == "aggregate" else (),
+                symbols=CURRENCIES,
+            ),
+        )
+        for one in reckoned
+    ]
+    nothing = SQL(
+        """select null::uuid as document_id, null::integer as number, null::text as name, null::bigint[] as at,
+             null::boolean as is_verified, null::text as currency, null::text as kind, null::numeric as amount,
+             null::text as day, null::text as text, null::boolean as is_counted, null::boolean as is_usable
+           where false"""
+    )
+    return SQL(" union all ").join(parts) if parts else Composed([nothing])
+
+
+def _keyed(group_by: GroupBy | None, reckoned: Sequence[_Reckoned]) -> Composed:
+    """Of which groups the documents are, or their items: `at` are the items that a key was found in."""
+    if group_by is None:
+        return Composed([SQL(_NO_KEYS)])
+    if group_by.kind is GroupKind.DOCUMENT_TYPE:
+        return Composed([SQL(_BY_TYPE)])
+    if group_by.kind is GroupKind.TAG:
+        return Composed([SQL(_BY_TAG)])
+    return SQL(
+        "select document_id, at, private.folded({key}) as key, {key} as shown from found where number = {number} "
+        "and is_usable"
+    ).format(key=SQL(_KEYS[group_by.kind]), number=reckoned[-1].number)
+
+
+_KEYS: Final[Mapping[GroupKind, LiteralString]] = {
+    GroupKind.FIELD: "text",
+    GroupKind.MONTH: "left(day, 7)",
+    GroupKind.YEAR: "left(day, 4)",
+}
+_NO_KEYS: Final[LiteralString] = """
+  select null::uuid as document_id, null::bigint[] as at, null::text as key, null::text as shown where false"""
+_BY_TYPE: Final[LiteralString] = """
+  select id as document_id, '{}'::bigint[] as at, private.folded(document_type) as key, document_type as shown
+  from matched where document_type is not null"""
+_BY_TAG: Final[LiteralString] = """
+  select m.id as document_id, '{}'::bigint[] as at, private.folded(t.name) as key, t.name as shown
+  from matched as m join public.document_tags as has on has.document_id = m.id
+  join public.tags as t on t.id = has.tag_id and t.deleted_at is null"""
+
+
+def _cells(query: FieldQuery, aggregated: Sequence[_Reckoned]) -> Composed:
+    """The figures of each group. A value is of the group whose key stands in the same items of the lists that both
+    paths go through, once of each."""
+    group_path = query.group_by.path if query.group_by is not None else None
+    parts = [
+        SQL(
+            """select k.key, f.number, f.kind, f.currency, count(*) as n, sum(f.amount) as total,
+                 min(f.amount) as least, max(f.amount) as most, min(f.day collate "C") as first,
+                 max(f.day collate "C") as last
+               from (select *, at[:{shared}] as of_items from found where number = {number} and is_usable) as f
+               left join (select distinct document_id, at[:{shared}] as of_items, key from keyed) as k
+                 on k.document_id = f.document_id and k.of_items = f.of_items
+               group by k.key, f.number, f.kind, f.currency"""
+        ).format(shared=_shared_lists(one.path, group_path), number=one.number)
+        for one in aggregated
+    ]
+    nothing = SQL(
+        """select null::text as key, null::integer as number, null::text as kind, null::text as currency,
+             null::bigint as n, null::numeric as total, null::numeric as least, null::numeric as most,
+             null::text as first, null::text as last where false"""
+    )
+    return SQL(" union all ").join(parts) if parts else Composed([nothing])
+
+
+def _shared_lists(path: str, other: str | None) -> int:
+    """How many lists two paths go through together: 1 of `items[].total` and `items[].name`."""
+    shared = 0
+    for step, beside in zip(paths.parse_pattern(path), paths.parse_pattern(other) if other else (), strict=False):
+        if step != beside:
+            break
+        shared += isinstance(step, Each)
+    return shared
+
+
+def _sizes(group_by: GroupBy | None) -> SQL:
+    """How many documents each group has."""
+    if group_by is None:
+        return SQL("select null::text as key, count(*) as documents from matched")
+    return SQL(
+        """select k.key, count(*) as documents
+           from matched as m left join (select distinct document_id, key from keyed) as k on k.document_id = m.id
+           group by k.key"""
+    )
+
+
+def _order(group_by: GroupBy | None) -> LiteralString:
+    """Months and years in their order, else the largest figure first; what has no key comes last."""
+    if group_by is not None and group_by.kind in (GroupKind.MONTH, GroupKind.YEAR):
+        return 's.key collate "C" nulls last'
+    return 's.key is null, r.rank desc nulls last, s.documents desc, s.key collate "C"'
+
+
+def _rank(query: FieldQuery) -> LiteralString:
+    """The figure by which groups are ordered, of the first aggregate with a path if that is the first of all."""
+    first = query.aggregates[0] if query.aggregates else None
+    if first is None or first.path is None:
+        return "null::numeric"
+    return _RANKS[first.op]
+
+
+_RANKS: Final[Mapping[AggregateOp, LiteralString]] = {
+    AggregateOp.COUNT: "sum(n)",
+    AggregateOp.SUM: "max(total)",
+    AggregateOp.MIN: "max(least)",
+    AggregateOp.MAX: "max(most)",
+    AggregateOp.AVG: "max(total / n)",
+}
+
+
+def _told(query: FieldQuery, aggregated: Sequence[_Reckoned], parameters: Parameters) -> Composed:
+    """The first values that the answer is made of: those reckoned with, else those that met the conditions, else the
+    documents themselves."""
+    most = parameters.add(MAX_ROWS, "bigint")
+    if aggregated:
+        return SQL(
+            """select row_number() over (order by {order}) as position, m.id as document_id, m.filename,
+                 m.extraction_id, f.name, f.text, f.kind, f.currency, f.is_verified
+               from found as f join matched as m on m.id = f.document_id
+               where f.is_usable and f.number < {count} order by {order} limit {most}"""
+        ).format(
+            order=SQL("m.created_at desc, m.id, f.number, f.at"),
+            count=parameters.add(len(aggregated), "integer"),
+            most=most,
+        )
+    shown = [condition for condition in query.where.fields if condition.op is not FilterOp.MISSING]
+    counted = SQL("true") if query.include_unverified else SQL("v.is_verified")
+    parts = [
+        SQL("select {}::integer as number, v.* from {} as v where {} and {} and {}").format(
+            number,
+            values_at(condition.pattern, parameters),
+            counted,
+            (test := Test(condition, parameters)).is_comparable,
+            SQL("not {}").format(test.holds) if condition.op is FilterOp.NE else test.holds,
+        )
+        for number, condition in enumerate(shown)
+    ]
+    values = (
+        SQL("left join lateral ({}) as v on true").format(SQL(" union all ").join(parts))
+        if parts
+        else SQL(
+            "left join (select null::integer as number, null::text as name, null::bigint[] as at, null::jsonb as value,"
+            " null::text as currency, null::boolean as is_verified where false) as v on true"
+        )
+    )
+    return SQL(
+        """select row_number() over (order by {order}) as position, m.id as document_id, m.filename, m.extraction_id,
+             v.name, left(v.value #>> '{{}}', 500) as text, case
+               when v.value is null then null
+               when jsonb_typeof(v.value) = 'number' then 'number'
+               when {is_day} then 'day'
+               when jsonb_typeof(v.value) in ('object', 'array') then 'container'
+               else 'text' end as kind, v.currency, v.is_verified
+           from (select * from matched order by created_at desc, id limit {most}) as m
+           {extraction}
+           {values}
+           order by {order} limit {most}"""
+    ).format(
+        extraction=SQL(_EXTRACTION),
+        order=SQL("m.created_at desc, m.id, v.number, v.at"),
+        is_day=SQL(is_day("v.value")),
+        most=most,
+        values=values,
+    )
+
+
+def _condition_coverage(query: FieldQuery) -> Composed:
+    """For each condition on a field, what is known of it in the documents of the kind."""
+    parts = [
+        SQL(
+            """(select jsonb_build_object(
+                 'documents', count(*),
+                 'have', count(*) filter (where {usable} > 0),
+                 'lack', count(*) filter (where {n} = 0),
+                 'unverified', count(*) filter (where {n} > 0 and {counted} = 0),
+                 'unusable', count(*) filter (where {counted} > 0 and {usable} = 0),
+                 'values', coalesce(sum({n}), 0)::bigint,
+                 'values_unverified', coalesce(sum({unverified}), 0)::bigint,
+                 'values_unusable', coalesce(sum({counted} - {usable}), 0)::bigint)
+               from docs where is_of_kind)"""
+        ).format(**{name: Identifier(f"c{number}_{name}") for name in _COUNTS})
+        for number in range(len(query.where.fields))
+    ]
+    return SQL("jsonb_build_array({})").format(SQL(", ").join(parts))
+
+
+def _path_coverage(reckoned: Sequence[_Reckoned], parameters: Parameters) -> Composed:
+    """For each path that is reckoned with, what is known of it in the documents that match."""
+    part = """(select jsonb_build_object(
+                 'documents', (select count(*) from matched),
+                 'have', count(*) filter (where usable > 0),
+                 'lack', (select count(*) from matched) - count(*),
+                 'unverified', count(*) filter (where counted = 0),
+                 'unusable', count(*) filter (where counted > 0 and usable = 0),
+                 'values', coalesce(sum(n), 0)::bigint,
+                 'values_unverified', coalesce(sum(unverified), 0)::bigint,
+                 'values_unusable', coalesce(sum(counted - usable), 0)::bigint)
+               from (
+                 select count(*) as n, count(*) filter (where not is_verified) as unverified,
+                   count(*) filter (where is_counted) as counted, count(*) filter (where is_usable) as usable
+                 from found where number = {} group by document_id) as of_document)"""
+    return SQL("jsonb_build_array({})").format(
+        SQL(", ").join(SQL(part).format(parameters.add(one.number, "integer")) for one in reckoned)
+    )

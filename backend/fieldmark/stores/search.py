@@ -1,0 +1,171 @@
+"""What search keeps in Postgres: which documents are due, their pieces, and which pieces answer a question."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg.sql import SQL
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.stores.document_filters import matching
+from fieldmark.stores.rows import Fields, cursor_of, large_json
+
+PAGES_AT_ONCE: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """What a document is indexed from. `change` says which of its changes."""
+
+    change: int
+    org_id: UUID
+    is_ready: bool
+    filename: str | None
+    document_type: str | None
+    fields: Fields | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRow:
+    """A piece of a document that answers a question: the words of a page from the first to the last."""
+
+    document_id: UUID
+    filename: str
+    page: int
+    first_word: int
+    last_word: int
+    language: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class NewPiece:
+    """A piece as it is written: its stems, and how often each is in it. Number 0 is what is said of the document."""
+
+    number: int
+    page: int
+    first_word: int
+    last_word: int
+    language: str
+    counts: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "page": self.page,
+            "first_word": self.first_word,
+            "last_word": self.last_word,
+            "language": self.language,
+            "length": sum(self.counts.values()),
+            "terms": list(self.counts),
+            "counts": bytes(min(count, 255) for count in self.counts.values()).hex(),
+        }
+
+
+async def source(conn: Connection, document_id: UUID) -> SourceRow | None:
+    """What a document is to be indexed from, whosever it is; None if it is not due. Asked by the service."""
+    cursor = await cursor_of(conn, SourceRow, "select * from private.search_source(%s)", (document_id,))
+    return await cursor.fetchone()
+
+
+async def words(conn: Connection, document_id: UUID, after: int) -> list[tuple[int, list[str]]]:
+    """The words of the pages that follow one: so many pages at once. Asked by the service."""
+    cursor = await conn.execute(
+        "select number, words from private.search_words(%s, %s, %s)", (document_id, after, PAGES_AT_ONCE)
+    )
+    return [(row["number"], row["words"]) for row in await cursor.fetchall()]
+
+
+async def stems(conn: Connection, language: str, terms: Collection[str]) -> dict[str, str]:
+    """The stem of each term that says something in a language."""
+    cursor = await conn.execute("select term, stem from private.search_stems(%s, %s)", (language, list(terms)))
+    return {row["term"]: row["stem"] for row in await cursor.fetchall()}
+
+
+async def write(conn: Connection, document_id: UUID, change: int, pieces: Sequence[NewPiece]) -> bool:
+    """Whether a document is indexed now; if not, it has changed meanwhile. Asked by the service."""
+    cursor = await conn.execute(
+        "select private.write_search_pieces(%s, %s, %s) as is_done",
+        (document_id, change, await large_json([piece.to_json() for piece in pieces])),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["is_done"]
+
+
+async def give_up(conn: Connection, document_id: UUID) -> None:
+    """Leave a document as it is indexed now. Asked by the service."""
+    await conn.execute("select private.give_up_indexing(%s)", (document_id,))
+
+
+async def behind(conn: Connection, org_id: UUID) -> int:
+    """How many documents of an organisation are not indexed as they are now."""
+    cursor = await conn.execute("select private.search_behind(%s) as behind", (org_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["behind"]
+
+
+async def ids(conn: Connection, org_id: UUID, filters: DocumentFilters, most: int) -> list[UUID]:
+    """The documents that filters leave, so many at most."""
+    query, parameters = matching(filters, org_id)
+    cursor = await conn.execute(
+        SQL("select id from ({}) as f limit %(most)s").format(query), {**parameters, "most": most}
+    )
+    return [row["id"] for row in await cursor.fetchall()]
+
+
+async def find(
+    conn: Connection,
+    org_id: UUID,
+    terms: Sequence[str],
+    *,
+    limit: int,
+    most_of_a_document: int,
+    among: Sequence[UUID] | None = None,
+    filters: DocumentFilters | None = None,
+) -> list[FoundRow]:
+    """The pieces that answer a question best: of the documents `among`, and of those that filters leave."""
+    parameters: dict[str, Any] = {
+        "org": org_id,
+        "terms": list(terms),
+        "among": None if among is None else list(among),
+        "limit": limit,
+        "most": most_of_a_document,
+    }
+    left = SQL("true")
+    if filters is not None:
+        query, values = matching(filters, org_id)
+        left = SQL("d.id in ({})").format(query)
+        parameters |= values
+    cursor = await cursor_of(
+        conn,
+        FoundRow,
+        SQL(
+            """with ranked as (
+                 select f.*, d.filename, row_number()
+                   over (partition by f.document_id order by f.score desc, f.number) as place
+                 from private.search(%(org)s, %(terms)s, %(among)s) as f
+                 join public.documents as d on d.id = f.document_id and d.status = 'ready'
+                 where {})
+               select document_id, filename, page, first_word, last_word, language, score
+               from ranked where place <= %(most)s
+               order by score desc, document_id, number limit %(limit)s"""
+        ).format(left),
+        parameters,
+    )
+    return await cursor.fetchall()
+
+
+async def page_words(conn: Connection, pages: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], list[list[Any]]]:
+    """The words of pages, each with its box."""
+    cursor = await conn.execute(
+        """select p.document_id, p.number, p.words from unnest(%s::uuid[], %s::integer[]) as a (document_id, number)
+           join public.document_pages as p using (document_id, number)""",
+        ([document_id for document_id, _ in pages], [number for _, number in pages]),
+    )
+    return {(row["document_id"], row["number"]): row["words"] for row in await cursor.fetchall()}

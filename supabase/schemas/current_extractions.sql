@@ -1,0 +1,36 @@
+-- What stands in a document, for those who ask many of them: filters, counts, and the words that lead a search.
+
+-- The current extraction of a document: the newest that is completed. One that an agent has made by itself counts once a
+-- person has accepted it. (A body that is parsed now needs no search_path, and can be inlined without one: for many
+-- documents it is a look into an index for each, whatever Postgres believes to know of how many there are.)
+create function private.current_extraction(p_document_id uuid) returns setof public.extractions
+language sql stable
+begin atomic
+  select e.* from public.extractions as e
+  where e.document_id = p_document_id and e.status = 'completed'
+    and not exists (
+      select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+  order by e.created_at desc, e.id desc limit 1;
+end;
+
+create view public.current_extractions with (security_invoker = true) as
+  select e.id, d.org_id, d.id as document_id, e.created_at, e.updated_at, e.document_type, e.schema_revid, e.version,
+    e.extracted_fields, e.evidence, e.locks
+  from public.documents as d cross join lateral private.current_extraction(d.id) as e;
+revoke all on public.current_extractions from anon, authenticated;
+grant select on public.current_extractions to authenticated;
+
+-- A text as it is compared: without capitals, and with single spaces. (A body that is parsed now needs no search_path, and
+-- can be inlined without one.)
+create function private.folded(p_text text) returns text
+language sql immutable
+return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
+
+-- Whether a value says nothing.
+create function private.is_blank(p_value jsonb) returns boolean
+language sql immutable
+return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.current_extraction(uuid), private.folded(text), private.is_blank(jsonb)
+  to authenticated;

@@ -1,0 +1,359 @@
+-- Search: which words stand in which piece of a document, and how an organisation's pieces are ranked by them (BM25).
+--
+-- Nothing here holds text. A term is kept as a number that is made with a secret of its organisation, so it says nothing to
+-- whoever reads the index, and no organisation can choose one that another's words have. All that a rank is reckoned from
+-- (how many pieces, how long, how many have a term) is of one organisation.
+
+-- What is reckoned with. `number` and `seed` stand for the organisation in the index.
+create table private.search_orgs (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  number integer generated always as identity unique,
+  seed bigint not null default ('x' || encode(substring(uuid_send(gen_random_uuid()) from 9), 'hex'))::bit(64)::bigint,
+  pieces bigint not null default 0,
+  -- Of these, the pieces of pages, and how many terms they have: the average length.
+  passages bigint not null default 0,
+  terms bigint not null default 0,
+  -- In which languages there are pieces: a question is put in each of them. (The names of Postgres' own stemmers.)
+  languages text[] not null default '{}'
+);
+select private.protect_table('private.search_orgs');
+
+-- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
+-- No foreign key to documents: the pieces of one that is deleted are taken out of the statistics, too, by its job. It is in
+-- nobody's answer from the moment that its row is gone.
+create table private.search_pieces (
+  document_id uuid not null,
+  number integer not null check (number >= 0),
+  org_number integer not null,
+  page integer not null,
+  first_word integer not null,
+  last_word integer not null,
+  language text not null,
+  -- How many terms, with repetitions; how often each of `keys` is among them, a byte each.
+  length integer not null,
+  keys bigint[] not null,
+  counts bytea not null,
+  primary key (document_id, number)
+);
+-- Without a pending list: every question would read what others have written lately.
+create index search_pieces_keys on private.search_pieces using gin (keys) with (fastupdate = off);
+-- Rows are read for their keys, so these stay in them. And a plan that knew the keys of all would know nothing of one
+-- organisation's.
+alter table private.search_pieces set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
+alter table private.search_pieces alter column keys set storage main, alter column counts set storage main,
+  alter column keys set statistics 0;
+select private.protect_table('private.search_pieces');
+
+-- In how many pieces of its organisation a term is.
+create table private.search_terms (
+  org_number integer not null,
+  key bigint not null,
+  pieces integer not null,
+  primary key (org_number, key)
+) with (fillfactor = 90);
+select private.protect_table('private.search_terms');
+
+-- Documents whose pieces are not there yet, or no longer those that they should be.
+create table private.search_due (
+  document_id uuid primary key,
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- Which change it is: what is indexed meanwhile is due again.
+  change bigint generated always as identity
+);
+create index search_due_org_id on private.search_due (org_id);
+select private.protect_table('private.search_due');
+
+-- A document is to be indexed, by a job that is put into the queue with the change itself. One job of an organisation at a
+-- time, so that its statistics are written in a row.
+create function private.make_search_due(p_document_id uuid, p_org_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_is_new boolean;
+begin
+  if exists (select from private.departing_organisations where org_id = p_org_id)
+    or not exists (select from public.organisations where id = p_org_id) then
+    return;
+  end if;
+  insert into private.search_due as due (document_id, org_id) values (p_document_id, p_org_id)
+  on conflict (document_id) do update set change = default
+  returning xmax = 0 into v_is_new;
+  if v_is_new then
+    perform private.enqueue('search', 'index_document', jsonb_build_object('document_id', p_document_id),
+      p_org_id || '/search');
+  end if;
+end $$;
+
+create function private.document_is_due() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if tg_op = 'DELETE' then
+    perform private.make_search_due(old.id, old.org_id);
+  else
+    perform private.make_search_due(new.id, new.org_id);
+  end if;
+  return null;
+end $$;
+
+-- An extraction or an auto-creation has changed what stands for its document.
+create function private.its_document_is_due() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if tg_op = 'DELETE' then
+    if exists (select from public.documents where id = old.document_id) then
+      perform private.make_search_due(old.document_id, old.org_id);
+    end if;
+  elsif exists (select from public.documents where id = new.document_id and status = 'ready') then
+    perform private.make_search_due(new.document_id, new.org_id);
+  end if;
+  return null;
+end $$;
+
+create trigger read_is_due after update of status on public.documents
+  for each row when (old.status <> 'ready' and new.status = 'ready') execute function private.document_is_due();
+create trigger renamed_is_due after update of filename on public.documents
+  for each row when (old.filename <> new.filename and new.status = 'ready') execute function private.document_is_due();
+create trigger deleted_is_due after delete on public.documents
+  for each row when (old.status = 'ready') execute function private.document_is_due();
+create trigger completed_is_due after update of status, extracted_fields, document_type on public.extractions
+  for each row when (
+    (old.status = 'completed' or new.status = 'completed') and (
+      old.status <> new.status or old.extracted_fields <> new.extracted_fields
+      or old.document_type is distinct from new.document_type))
+  execute function private.its_document_is_due();
+create trigger deleted_is_due after delete on public.extractions
+  for each row when (old.status = 'completed') execute function private.its_document_is_due();
+create trigger decided_is_due after update of status on public.auto_creations
+  for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.its_document_is_due();
+
+-- How many documents of an organisation are read, or were changed, and not indexed as they are now.
+create function private.search_behind(p_org_id uuid) returns bigint
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select count(*) from private.search_due
+  where org_id = p_org_id and p_org_id in (select private.my_org_ids())
+$$;
+
+create function private.without_accents(p_term text) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select case when p_term ~ '[^\x01-\x7f]' then
+    normalize(regexp_replace(normalize(p_term, NFD), '[\u0300-\u036f]', '', 'g'), NFC) else p_term end
+$$;
+
+-- The stem of a term in a language; null for a word that says nothing there ("the"). Accents do not count.
+create function private.search_stem(p_language text, p_term text) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+  select case when p_language = 'simple' or p_term ~ '[0-9]' then private.without_accents(p_term) else
+    (select private.without_accents(stem)
+      from unnest(ts_lexize((p_language || '_stem')::regdictionary, p_term)) as stem limit 1) end
+$$;
+
+-- The stems of terms, where they have one.
+create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select given, s.stem from unnest(p_terms) as given, private.search_stem(p_language, given) as s (stem)
+  where s.stem is not null
+$$;
+
+-- What a document that is due is indexed from; no row if it is not due any more. The service alone asks: it works for all
+-- tenants here, also where the user of a document has left.
+create function private.search_source(p_document_id uuid) returns table (
+  change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
+  from private.search_due as due
+  left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
+  left join public.current_extractions as e on e.document_id = d.id
+  where due.document_id = p_document_id
+$$;
+
+-- The words of some of its pages, in their order.
+create function private.search_words(p_document_id uuid, p_after integer, p_pages integer)
+returns table (number integer, words text[])
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select number, array(select word ->> 0 from jsonb_array_elements(words) with ordinality as w (word, n) order by n)
+  from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
+$$;
+
+-- Puts pieces into the place of those that a document had, and keeps the statistics of its organisation. False if it was
+-- changed meanwhile: then it is still due. Whatever is given, a document that is gone has none.
+create function private.write_search_pieces(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_org_id uuid := (select org_id from private.search_due where document_id = p_document_id);
+  v_org private.search_orgs;
+  v_pieces jsonb := p_pieces;
+  v_gone bigint[];
+  v_gone_pieces bigint;
+  v_gone_passages bigint;
+  v_gone_terms bigint;
+begin
+  if v_org_id is null then
+    return true;
+  end if;
+  insert into private.search_orgs (org_id) values (v_org_id) on conflict do nothing;
+  select * into v_org from private.search_orgs where org_id = v_org_id for update;
+  perform from public.documents where id = p_document_id and org_id = v_org_id and status = 'ready' for key share;
+  if not found then
+    v_pieces := '[]';
+  end if;
+
+  with gone as (
+    delete from private.search_pieces where document_id = p_document_id returning keys, length, number
+  )
+  select array(select unnest(keys) from gone), count(*), count(*) filter (where number > 0),
+    coalesce(sum(length) filter (where number > 0), 0)
+  into v_gone, v_gone_pieces, v_gone_passages, v_gone_terms
+  from gone;
+
+  with come as (
+    insert into private.search_pieces
+      (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
+    select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
+      array(select hashtextextended(term, v_org.seed) from unnest(p.terms) with ordinality as t (term, n) order by n),
+      decode(p.counts, 'hex')
+    from jsonb_to_recordset(v_pieces) as p (
+      number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
+      counts text)
+    returning keys, length, language, number
+  ), changed as (
+    select key, sum(n) as n
+    from (
+      select unnest(keys) as key, 1 as n from come union all select unnest(v_gone), -1
+    ) as each group by key having sum(n) <> 0
+  ), counted as (
+    insert into private.search_terms as t (org_number, key, pieces)
+    select v_org.number, key, n from changed
+    on conflict (org_number, key) do update set pieces = t.pieces + excluded.pieces
+  )
+  update private.search_orgs set
+    pieces = pieces + (select count(*) from come) - v_gone_pieces,
+    passages = passages + (select count(*) from come where number > 0) - v_gone_passages,
+    terms = terms + (select coalesce(sum(length), 0) from come where number > 0) - v_gone_terms,
+    languages = array(select unnest(languages) union select language from come order by 1)
+  where org_id = v_org_id;
+  delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 0;
+
+  delete from private.search_due where document_id = p_document_id and change = p_change;
+  return found;
+end $$;
+
+-- Gives a document up that cannot be indexed: it keeps the pieces that it has.
+create function private.give_up_indexing(p_document_id uuid) returns void
+language sql security definer set search_path = pg_catalog, pg_temp
+as $$ delete from private.search_due where document_id = p_document_id $$;
+
+-- The pieces that answer a question best, of an organisation that the caller reads in; with p_documents of these alone.
+-- p_terms are those of the question, without their stems.
+-- Security definer: a GIN index is not used under row security, since its operators are not leakproof, and the statistics
+-- are of the whole organisation. So it asks itself who calls. Whoever may read one document of an organisation reads all.
+--
+-- Rare terms say most. They alone lead to pieces, until p_most have been looked at; the frequent ones are reckoned for those
+-- pieces only. So a question takes as long in a large organisation as in a small one.
+create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
+returns table (
+  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  -- The usual values. What is said of a whole document counts as of average length: how short it is says nothing.
+  k1 constant real := 1.5;
+  b constant real := 0.75;
+  v_org private.search_orgs;
+  v_average real;
+  v_keys bigint[];
+  v_weights real[];
+  v_pieces bigint[];
+  v_leading integer := 0;
+  v_led bigint := 0;
+begin
+  select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
+  if not found or v_org.pieces = 0 then
+    return;
+  end if;
+  v_average := greatest(v_org.terms::real / greatest(v_org.passages, 1), 1);
+  select array_agg(key order by pieces, key), array_agg(pieces order by pieces, key),
+    array_agg(ln(1 + (v_org.pieces - pieces + 0.5) / (pieces + 0.5)) order by pieces, key)
+  into v_keys, v_pieces, v_weights
+  from (
+    select distinct hashtextextended(private.search_stem(language, term), v_org.seed) as key
+    from unnest(p_terms) as term, unnest(v_org.languages) as language
+  ) as asked join private.search_terms as t using (key)
+  where t.org_number = v_org.number and t.pieces > 0;
+  if v_keys is null then
+    return;
+  end if;
+  while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
+    v_leading := v_leading + 1;
+    v_led := v_led + v_pieces[v_leading];
+  end loop;
+  if v_led < p_most / 20 then  -- too few to choose from
+    v_leading := least(v_leading + 1, cardinality(v_keys));
+  end if;
+
+  return query
+    with led as (
+      select p.document_id, p.number, t.weight * p.tf * (k1 + 1) / (p.tf + k1 * (1 - b + b * p.length)) as score
+      from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
+      cross join lateral (
+        select one.document_id, one.number, case when one.number = 0 then 1 else one.length / v_average end as length,
+          get_byte(one.counts, array_position(one.keys, t.key) - 1) as tf
+        from private.search_pieces as one
+        where p_documents is null and one.keys @> array[t.key] and one.org_number = v_org.number
+        limit p_most offset 0) as p
+      union all
+      select p.document_id, p.number, t.weight * tf.n * (k1 + 1)
+        / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
+      from private.search_pieces as p
+      cross join unnest(v_keys, v_weights) as t (key, weight)
+      -- (Reckoned once: without the offset it would be written out in each place.)
+      cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
+      where p_documents is not null and p.document_id = any (p_documents) and p.org_number = v_org.number
+        and tf.n is not null
+    ), candidate as (
+      select document_id, number, sum(score) as score from led group by document_id, number order by 3 desc limit 500
+    ), reckoned as materialized (
+      select c.document_id, c.number, c.score + coalesce(rest.score, 0) as score
+      from candidate as c
+      left join lateral (
+        select sum(t.weight * tf.n * (k1 + 1)
+          / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))) as score
+        from private.search_pieces as p
+        cross join unnest(v_keys[v_leading + 1:], v_weights[v_leading + 1:]) as t (key, weight)
+        cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
+        where p_documents is null and v_leading < cardinality(v_keys)
+          and p.document_id = c.document_id and p.number = c.number and tf.n is not null
+      ) as rest on true
+    ), answer as (
+      -- What is said of a document counts for each of its pieces. Where none of them answers, its beginning stands for it.
+      select r.document_id, r.number, r.score + coalesce(h.score, 0) as score
+      from reckoned as r
+      left join reckoned as h on h.document_id = r.document_id and h.number = 0
+      where r.number > 0
+      union all
+      select h.document_id, 1, h.score
+      from reckoned as h
+      where h.number = 0 and not exists (
+        select from reckoned as r where r.document_id = h.document_id and r.number > 0)
+    )
+    select a.document_id, a.number, p.page, p.first_word, p.last_word, p.language, a.score::real
+    from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = a.number;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.search_source(uuid), private.search_words(uuid, integer, integer),
+  private.write_search_pieces(uuid, bigint, jsonb),
+  private.give_up_indexing(uuid) to fieldmark_app;
+grant execute on function private.search(uuid, text[], uuid[], integer), private.search_behind(uuid) to authenticated;
+grant execute on function private.search_stems(text, text[]), private.search_stem(text, text),
+  private.without_accents(text) to authenticated, fieldmark_app;

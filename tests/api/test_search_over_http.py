@@ -1,0 +1,57 @@
+"""GET /api/search: over HTTP, with a worker that indexes."""
+
+from __future__ import annotations
+
+import pytest
+from answers import problem
+
+from desk import sql, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone):
+    async with serve() as served:
+        document = await served.document("The roof leaks.\nTotal: 10.00 EUR", name="survey.txt")
+
+        async def search(**asked: object) -> dict:
+            answer = await served.http.get("/api/search", params=asked)
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        async def is_indexed() -> bool:
+            return (await search(q="roof"))["behind"] == 0
+
+        await until(is_indexed)
+        (hit,) = (await search(q="leaking roofs?"))["hits"]
+        assert (hit["document_id"], hit["filename"], hit["page"]) == (str(document), "survey.txt", 1)
+        assert [hit["snippet"][mark["start"] : mark["end"]] for mark in hit["marks"]] == ["roof", "leaks."]
+        assert all(len(mark["box"]) == 4 for mark in hit["marks"])
+        assert (await search(q="roof", filename="other"))["hits"] == []
+        assert (await search(q="roof", document_type="invoice", filter="total > 1000"))["hits"] == []
+        assert len((await search(q="roof", filename="SURVEY", document_id=document))["hits"]) == 1
+        async with served.client() as stranger:
+            answer = await stranger.get("/api/search", params={"q": "roof", "document_id": document})
+            assert answer.json() == {"hits": [], "behind": 0}
+
+        assert (await served.http.delete(f"/api/documents/{document}")).status_code == 204
+        await until(is_indexed)
+        assert (await search(q="roof")) == {"hits": [], "behind": 0}
+        assert sql(clone.owner_url, "select from private.search_pieces") == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"q": ""},
+        {"q": "x" * 1001},
+        {"q": "a\0b"},
+        {"q": "a", "limit": 101},
+        {"q": "a", "filter": "total > 1000; drop table documents"},
+        {"q": "a", "filter": ["total exists"] * 21},
+        {"q": "a", "tag": "x" * 501},
+    ],
+)
+async def test_what_cannot_be_asked_is_told(serve, asked):
+    async with serve(with_worker=False) as served:
+        problem(await served.http.get("/api/search", params=asked), 422)

@@ -1,0 +1,189 @@
+"""Figures over many documents: the same as a plain reckoning, and what they leave out is said."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drawn_shelf import draw_query, draw_shelf
+from fieldmark.domain import paths
+from fieldmark.domain.field_query import MAX_ROWS, FieldAnswer, FieldQuery
+from fieldmark.errors import TooLongToAnswer
+from fieldmark.services import field_queries
+from reckoning import reckon, shown
+from shelf import Shelved, put
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_drawn_questions_are_answered_as_python_reckons(database, make_user, clone):
+    draw = random.Random(14)
+    scope, other = await make_user(), await make_user()
+    shelf = draw_shelf(draw, 150)
+    put(clone.owner_url, scope, shelf)
+    put(clone.owner_url, other, draw_shelf(random.Random(15), 50))
+    for number in range(150):
+        query = draw_query(draw, shelf)
+        async with database.as_user(scope) as conn:
+            answer = await field_queries.query(conn, scope, query)
+        told, truth = shown(answer), reckon(shelf, query)
+        for part in truth:
+            assert told[part] == truth[part], f"question {number}: {query!r}"
+
+
+def _asked(**values: Any) -> FieldQuery:
+    return FieldQuery.model_validate(values)
+
+
+async def _answer(database, scope, **values: Any) -> FieldAnswer:
+    async with database.as_user(scope) as conn:
+        return await field_queries.query(conn, scope, _asked(**values))
+
+
+def _figures(answer: FieldAnswer) -> dict[str | None, list[tuple[str, str | None]]]:
+    return {group.key: [(one.value, one.currency) for one in group.results] for group in answer.groups}
+
+
+def _sum(path: str) -> dict[str, str]:
+    return {"op": "sum", "path": path}
+
+
+async def test_money_of_two_currencies_is_never_added_up(database, make_user, clone):
+    scope = await make_user()
+    put(
+        clone.owner_url,
+        scope,
+        [
+            Shelved({"total": 10, "currency": "EUR"}),
+            Shelved({"total": 0.1, "currency": "€"}),
+            Shelved({"total": 5, "currency": "usd"}),
+            Shelved({"total": 3}),
+            Shelved({"total": 7, "total_currency": "CHF", "currency": "EUR"}),
+        ],
+    )
+    answer = await _answer(database, scope, aggregates=[_sum("total")])
+    assert sorted(_figures(answer)[None], key=repr) == [("10.1", "EUR"), ("3", None), ("5", "USD"), ("7", "CHF")]
+
+
+async def test_a_value_belongs_to_the_group_of_its_own_row(database, make_user, clone):
+    scope = await make_user()
+    rows = [{"name": "A", "total": 1}, {"name": "B", "total": 2}, {"name": "a", "total": 4}, {"total": 8}]
+    put(clone.owner_url, scope, [Shelved({"items": rows, "total": 15})])
+    by_name = {"group_by": {"path": "items[].name"}}
+    answer = await _answer(database, scope, aggregates=[_sum("items[].total")], **by_name)
+    assert _figures(answer) == {"A": [("5", None)], "B": [("2", None)], None: [("8", None)]}
+    assert {group.key: group.documents for group in answer.groups} == {"A": 1, "B": 1, None: 0}
+    # What stands beside the list is of both groups, once of each, and the answer says that they overlap.
+    answer = await _answer(database, scope, aggregates=[_sum("total")], **by_name)
+    assert _figures(answer) == {"A": [("15", None)], "B": [("15", None)]}
+    assert answer.in_several_groups == 1
+
+
+async def test_what_is_left_out_is_said(database, make_user, clone):
+    scope = await make_user()
+    put(
+        clone.owner_url,
+        scope,
+        [
+            Shelved({"total": 100}),
+            Shelved({"total": 100}, unverified=frozenset(("total",))),
+            Shelved({"total": 100}, unverified=frozenset(("total",)), locked=frozenset(("total",))),
+            Shelved({"total": "1,000.00"}),
+            Shelved({"total": None}),
+            Shelved(None),
+            Shelved(None, status="reading"),
+            Shelved(None, status="failed"),
+        ],
+    )
+    answer = await _answer(database, scope, aggregates=[_sum("total")])
+    (total,) = answer.coverage.paths
+    assert _figures(answer) == {None: [("200", None)]}
+    assert (total.documents, total.have, total.lack, total.unverified, total.unusable) == (5, 2, 1, 1, 1)
+    counts = answer.coverage
+    assert (counts.of_kind, counts.no_extraction, counts.reading, counts.failed) == (5, 1, 1, 1)
+    assert not counts.is_complete
+    answer = await _answer(database, scope, aggregates=[_sum("total")], include_unverified=True)
+    assert _figures(answer) == {None: [("300", None)]}
+    assert answer.coverage.paths[0].values_unverified == 1
+    assert sorted(row.is_verified is True for row in answer.rows) == [False, True, True]
+
+
+async def test_rows_say_where_each_value_stands_and_how_many_there_are(database, make_user, clone):
+    scope = await make_user()
+    shelf = [Shelved({"vendor": "A", "total": number}, filename=f"{number}.pdf") for number in range(70)]
+    put(clone.owner_url, scope, shelf)
+    answer = await _answer(database, scope, aggregates=[_sum("total")])
+    assert (len(answer.rows), answer.rows_total) == (MAX_ROWS, 70)
+    documents = {one.id: one for one in shelf}
+    for row in answer.rows:
+        document = documents[row.document_id]
+        assert (row.filename, row.value) == (document.filename, str(document.fields["total"]))
+        assert (row.extraction_id, row.path, row.page) == (document.extraction_id, "total", 2)
+        assert row.boxes == [[0.1, 0.1, 0.2, 0.2]]
+    counted = await _answer(database, scope, where={"fields": [{"path": "total", "op": "<", "value": 3}]})
+    assert sorted(row.value or "" for row in counted.rows) == ["0", "1", "2"]
+    assert counted.rows_total == 3
+    plain = await _answer(database, scope)
+    assert (plain.rows_total, {row.path for row in plain.rows}) == (70, {None})
+
+
+async def test_the_largest_group_comes_first_and_of_more_the_number_is_told(database, make_user, clone):
+    scope = await make_user()
+    put(clone.owner_url, scope, [Shelved({"v": f"V{n}", "total": n, "d": f"2025-{n:02}-01"}) for n in range(1, 10)])
+    answer = await _answer(database, scope, aggregates=[_sum("total")], group_by={"path": "v"}, limit=3)
+    assert ([group.key for group in answer.groups], answer.groups_total) == (["V9", "V8", "V7"], 9)
+    answer = await _answer(database, scope, group_by={"kind": "month", "path": "d"}, limit=2)
+    assert [group.key for group in answer.groups] == ["2025-01", "2025-02"]
+
+
+async def test_another_organisation_s_fields_are_in_no_figure(database, make_user, clone):
+    scope, stranger = await make_user(), await make_user()
+    document = Shelved({"total": 12, "vendor": "Acme"})
+    put(clone.owner_url, scope, [document])
+    asked = {
+        "where": {"document_ids": [str(document.id)]},
+        "aggregates": [_sum("total")],
+        "group_by": {"path": "vendor"},
+    }
+    assert _figures(await _answer(database, scope, **asked)) == {"Acme": [("12", None)]}
+    for one in (stranger, replace(stranger, org_id=scope.org_id)):
+        answer = await _answer(database, one, **asked)
+        assert (answer.groups, answer.rows, answer.coverage.of_kind) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    "path", ["x'; drop table documents; --", '["a\\"b"]', "%s", "{0}", "$1", "é ü", '["a.b"][].c', "0.0"]
+)
+async def test_a_path_is_a_name_and_never_sql(database, make_user, clone, path):
+    scope = await make_user()
+    steps: Any = 3
+    for step in reversed(paths.parse_pattern(path)):
+        steps = [steps] if step is paths.EACH else {step: steps}
+    put(clone.owner_url, scope, [Shelved(steps)])
+    answer = await _answer(
+        database,
+        scope,
+        where={"fields": [{"path": path, "op": "=", "value": 3}]},
+        aggregates=[_sum(path), {"op": "count", "path": path}],
+        group_by={"path": path},
+    )
+    assert _figures(answer) == {"3": [("3", None), ("1", None)]}
+    assert [row.value for row in answer.rows] == ["3"]
+
+
+async def test_what_takes_too_long_is_refused_and_the_next_question_is_answered(database, make_user, clone):
+    scope = await make_user()
+    put(clone.owner_url, scope, draw_shelf(random.Random(1), 500))
+    asked = _asked(aggregates=[_sum("items[].total")], group_by={"path": "items[].name"})
+    with pytest.raises(TooLongToAnswer):
+        async with database.as_user(scope) as conn:
+            await field_queries.query(conn, scope, asked, seconds=0.002)
+    async with database.as_user(scope) as conn:
+        settings = "select current_setting('statement_timeout') as a, current_setting('enable_nestloop') as b"
+        before = await (await conn.execute(settings)).fetchone()
+        await field_queries.query(conn, scope, asked)
+        # What comes behind it in the transaction is as it was.
+        assert await (await conn.execute(settings)).fetchone() == before

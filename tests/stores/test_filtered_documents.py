@@ -1,0 +1,188 @@
+"""Which documents a filter leaves, beside a plain reckoning; and that no path, value or name of it is ever SQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from desk import sql
+from fieldmark.domain.document_filters import DocumentFilters, FieldCondition
+from fieldmark.stores import document_filters
+from shelf import Shelved, put
+
+pytestmark = pytest.mark.anyio
+
+_ODD = {"a.b": 1, 'q"\\': 2, "x'; drop table documents; --": 3, "%s": 4, "ä ö": 5, "": 6, "0": {"0": 7}, "$[*]": 8}
+_SHELF = {
+    "acme": Shelved(
+        {
+            "total": 1200.50,
+            "vendor": {"name": "ACME  GmbH"},
+            "date": "2024-03-12",
+            "paid": True,
+            "items": [{"total": 700, "name": "A"}, {"total": 500.50}, {"name": "B"}],
+        },
+        filename="Rechnung 1.PDF",
+        tags=("Paid", "2024"),
+    ),
+    "beta": Shelved(
+        {"total": 99, "vendor": {"name": "Beta"}, "date": "2024-04-01T10:00:00", "paid": False, "items": []},
+        tags=("2024",),
+        created_at=datetime(2026, 2, 1, tzinfo=UTC),
+    ),
+    "texts": Shelved({"total": "1,500.00", "vendor": "Acme", "date": "12 March 2024", "items": {"total": 5000}}),
+    "blank": Shelved({"total": None, "vendor": {}, "date": "", "items": [{"total": None}]}, document_type="Receipt"),
+    "unread": Shelved(None, status="failed"),
+    "unfinished": Shelved({"total": 5000}, is_completed=False),
+    "odd": Shelved(_ODD, document_type="odd"),
+}
+
+
+async def _left(database, scope, filters: DocumentFilters, *, verified_only: bool = False) -> set[str]:
+    query, parameters = document_filters.matching(filters, scope.org_id, verified_only=verified_only)
+    async with database.as_user(scope) as conn:
+        found = {row["id"] for row in await (await conn.execute(query, parameters)).fetchall()}
+        assert await document_filters.count(conn, filters, scope.org_id, verified_only=verified_only) == len(found)
+    names = {one.id: name for name, one in _SHELF.items()}
+    return {names[one] for one in found}
+
+
+@pytest.fixture
+async def scope(make_user, clone):
+    scope = await make_user()
+    put(clone.owner_url, scope, _SHELF.values())
+    return scope
+
+
+@pytest.mark.parametrize(
+    ("conditions", "left"),
+    [
+        (["total > 1000"], "acme"),
+        (["total >= 99"], "acme beta"),
+        (["total < 1000"], "beta"),
+        (["total = 1200.5"], "acme"),
+        (["total != 99"], "acme"),
+        (["total exists"], "acme beta texts"),
+        (["total missing"], "blank odd"),
+        (['total = "1,500.00"'], "texts"),
+        (['total = "99"'], "beta"),
+        (['vendor.name = "acme gmbh"'], "acme"),
+        (['vendor.name != "acme gmbh"'], "beta"),
+        (['vendor.name contains "GMBH"'], "acme"),
+        (["vendor exists"], "acme beta texts"),
+        (["date >= 2024-04-01"], "beta"),
+        (["date < 2024-04-01"], "acme"),
+        (["paid = true"], "acme"),
+        (["paid != true"], "beta"),
+        (["items[].total > 600"], "acme"),
+        (["items[].total > 600", "items[].total < 600"], "acme"),
+        (["items[].total != 700"], ""),
+        (["items[1].total = 500.5"], "acme"),
+        (["items.total = 5000"], "texts"),
+        (["items[] exists"], "acme blank"),
+        (["items[].total missing"], "beta texts blank odd"),
+        (["total > 1000", "paid = false"], ""),
+        (['["a.b"] = 1'], "odd"),
+        (['["q\\"\\\\"] = 2'], "odd"),
+        (['["x\'; drop table documents; --"] = 3'], "odd"),
+        (['["%s"] = 4'], "odd"),
+        (["ä ö = 5"], "odd"),
+        (["0.0 = 7"], "odd"),
+        (['["$[*]"] = 8'], "odd"),
+    ],
+)
+async def test_fields_narrow_documents(database, scope, conditions, left):
+    filters = DocumentFilters(fields=tuple(FieldCondition.parse(text) for text in conditions))
+    assert await _left(database, scope, filters) == set(left.split())
+
+
+@pytest.mark.parametrize(
+    ("filters", "left"),
+    [
+        (DocumentFilters(), "acme beta texts blank unread unfinished odd"),
+        (DocumentFilters(tags=("2024",)), "acme beta"),
+        (DocumentFilters(tags=("2024", "paid")), "acme"),
+        (DocumentFilters(tags=("2024", "nowhere")), ""),
+        (DocumentFilters(document_type="receipt"), "blank"),
+        (DocumentFilters(filename="rechnung"), "acme"),
+        (DocumentFilters(filename="%"), ""),
+        (DocumentFilters(uploaded_after=datetime(2026, 2, 1, tzinfo=UTC)), "beta"),
+        (DocumentFilters(uploaded_before=datetime(2026, 2, 1, tzinfo=UTC), tags=("2024",)), "acme"),
+        (DocumentFilters(document_ids=(_SHELF["acme"].id, uuid4())), "acme"),
+        (DocumentFilters(filename="' or '1' = '1"), ""),
+        (DocumentFilters(tags=("') or true --",)), ""),
+        (DocumentFilters(document_type="'); drop table public.documents; --"), ""),
+    ],
+)
+async def test_names_tags_types_and_dates_narrow_documents(database, scope, filters, left):
+    assert await _left(database, scope, filters) == set(left.split())
+
+
+async def test_only_what_is_on_the_page_or_a_person_set_counts_as_verified(database, make_user, clone):
+    scope = await make_user()
+    unfound = replace(
+        _SHELF["acme"], unverified=frozenset(("total", "items[1].total")), locked=frozenset(("items[1].total",))
+    )
+    put(clone.owner_url, scope, [unfound])
+
+    async def left(text: str, verified_only: bool) -> bool:
+        filters = DocumentFilters(fields=(FieldCondition.parse(text),))
+        return bool(await _left(database, scope, filters, verified_only=verified_only))
+
+    assert await left("total > 1000", False)
+    assert not await left("total > 1000", True)
+    assert not await left("total exists", True)
+    assert not await left("total missing", True)  # it has one, whatever it is worth
+    assert await left("items[].total = 500.5", True)
+
+
+async def test_another_organisation_s_documents_are_nobody_s(database, make_user, scope):
+    stranger = await make_user()
+    asked = DocumentFilters(document_ids=(_SHELF["acme"].id,), fields=(FieldCondition.parse("total > 0"),))
+    assert await _left(database, scope, asked) == {"acme"}
+    assert await _left(database, stranger, asked) == set()
+    # Whoever names the other's organisation sees no more: the policies say what is theirs.
+    assert await _left(database, replace(stranger, org_id=scope.org_id), asked) == set()
+
+
+async def test_the_current_extraction_is_the_newest_that_is_completed_and_not_only_proposed(database, make_user, clone):
+    scope = await make_user()
+    document = Shelved({"total": 1})
+    put(clone.owner_url, scope, [document])
+    add = """insert into public.extractions (org_id, document_id, status, extracted_fields, created_at, run_id)
+             values (%s, %s, %s, '{"total": %s}', %s, %s)"""
+    run_id = uuid4()
+
+    async def stands(total: int) -> bool:
+        filters = DocumentFilters(fields=(FieldCondition.parse(f"total = {total}"),))
+        query, parameters = document_filters.matching(filters, scope.org_id)
+        async with database.as_user(scope) as conn:
+            return bool(await (await conn.execute(query, parameters)).fetchall())
+
+    def begin(total: int, status: str, day: int, run=None) -> None:
+        sql(
+            clone.owner_url,
+            add.replace("'{\"total\": %s}'", "jsonb_build_object('total', %s::int)"),
+            *(scope.org_id, document.id, status, total, datetime(2026, 1, day, tzinfo=UTC)),
+            run,
+        )
+
+    begin(2, "completed", 2)
+    assert await stands(2) and not await stands(1)
+    begin(3, "in_progress", 3)
+    assert await stands(2)
+    begin(4, "completed", 4)
+    sql(clone.owner_url, "alter table public.extractions disable trigger a_fill_extraction")
+    begin(5, "completed", 5, run_id)
+    assert await stands(5)
+    sql(
+        clone.owner_url,
+        "insert into public.auto_creations (document_id, org_id, run_id, status) values (%s, %s, %s, 'proposed')",
+        *(document.id, scope.org_id, run_id),
+    )
+    assert await stands(4) and not await stands(5)
+    sql(clone.owner_url, "update public.auto_creations set status = 'accepted'")
+    assert await stands(5)
