@@ -134,6 +134,12 @@ async def test_other_languages_accents_and_printed_ids(library):
         assert await library.found(asked) == [printed], asked
 
 
+async def test_words_that_say_nothing_do_not_lead_to_another_language(library):
+    await library.add("El informe de la casa con el tejado: the, what, is.")  # where they are no such words
+    english = await library.add("The survey of the house says that the roof leaks.")
+    assert await library.found("What is the survey?") == [english]
+
+
 async def test_what_is_known_of_a_document_leads_to_each_of_its_pages(library):
     document = await library.add("First page about copper.", "Second page about zinc.", filename="Survey_Hilltop.pdf")
     other = await library.add("Third page about zinc.")

@@ -140,7 +140,8 @@ def language_of(found: Sequence[str], otherwise: str | None = None) -> str:
             counts[name] = counts.get(name, 0) + 1 / len(names)
     best = max(counts, key=counts.__getitem__, default=None)
     if best is not None and counts[best] >= (_SURE if otherwise else 1):
-        return best
+        # A page of another language than the document says so clearly: names of places are no language.
+        return otherwise if otherwise and counts[best] < 2 * counts.get(otherwise, 0) else best
     sample = "".join(found[:200])
     for name, script in _SCRIPTS.items():
         if 2 * len(script.findall(sample)) > len(sample):

@@ -77,7 +77,10 @@ async def search(
         raise Invalid(f"The question has {len(query):,} characters, at most {MAX_QUERY:,} are allowed: ask shorter.")
     behind = await store.behind(conn, scope.org_id)
     terms = _terms(query)
-    if not terms or not limit >= 1:
+    # What says nothing in the question's own language is rare in another's pieces, and would lead there.
+    says = await store.stems(conn, search_terms.language_of(terms), terms)
+    terms = [term for term in terms if term in says]
+    if not terms or limit < 1:
         return Found([], behind)
     if filters == DocumentFilters():
         filters = None
