@@ -76,6 +76,7 @@ UNNAMED = [
     ("GET", "/api/usage", None),
     ("GET", "/api/runs", None),
     ("GET", "/api/agent/tools", None),
+    ("POST", "/api/agent/ask", {"message": ""}),
     ("POST", "/api/fields/query", {}),
     *(("GET", f"/api/{kind}", None) for kind in ("schemas", "prompts", "tags")),
     ("POST", "/api/schemas", {"name": "New", "schema": {"type": "object"}}),

@@ -50,7 +50,7 @@ class _Answer(BaseModel):
 class AnswerResponse(_Answer):
     """The answer to a question. Where nothing was found it says what was searched for."""
 
-    kind: Literal["answer"] = "answer"
+    kind: Literal["answer"]
     question: str
     answer: str
     searched: list[str] = Field(description="What was searched for, where nothing was found; else empty.")
@@ -59,7 +59,7 @@ class AnswerResponse(_Answer):
 class SummarizationResponse(_Answer):
     """A summary."""
 
-    kind: Literal["summary"] = "summary"
+    kind: Literal["summary"]
     summary: str
     key_points: list[str]
 
@@ -67,7 +67,7 @@ class SummarizationResponse(_Answer):
 class CalculationResponse(_Answer):
     """A figure that was reckoned: by the calculator, or by the database from verified fields."""
 
-    kind: Literal["calculation"] = "calculation"
+    kind: Literal["calculation"]
     answer: str
     formula: str = Field(description="In words: what is reckoned from what.")
     expression: str = Field(description="What was reckoned.")

@@ -49,6 +49,7 @@ async def passages(
     if found.behind:
         lines.append(f"({found.behind} documents are not searched yet.)")
     return AnswerResponse(
+        kind="answer",
         question=question,
         answer="\n\n".join(lines),
         searched=[] if sources else [question[:200]],

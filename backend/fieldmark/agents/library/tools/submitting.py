@@ -202,6 +202,7 @@ async def _submit(
 async def _submit_answer(conn: Connection, context: Context, args: SubmitAnswer) -> ToolResult:
     def answer(record: Record) -> AnswerResponse:
         return AnswerResponse(
+            kind="answer",
             question=memory.message_of(context),
             answer=args.answer,
             searched=record.searched if args.nothing_found else [],
@@ -214,7 +215,7 @@ async def _submit_answer(conn: Connection, context: Context, args: SubmitAnswer)
 async def _submit_summary(conn: Connection, context: Context, args: SubmitSummary) -> ToolResult:
     def answer(record: Record) -> SummarizationResponse:
         common = _common(record, args.confidence)
-        return SummarizationResponse(summary=args.summary, key_points=args.key_points, **common)
+        return SummarizationResponse(kind="summary", summary=args.summary, key_points=args.key_points, **common)
 
     return await _submit(conn, context, lambda record: _summary_faults(record, args), answer)
 
@@ -228,7 +229,12 @@ async def _submit_calculation(conn: Connection, context: Context, args: SubmitCa
             common["sources"] = _sources_of(as_object(by.data).get("sources"))
         expression = str(as_object(by.data).get("expression", ""))
         return CalculationResponse(
-            answer=args.answer, formula=args.formula, expression=expression, result=args.result.strip(), **common
+            kind="calculation",
+            answer=args.answer,
+            formula=args.formula,
+            expression=expression,
+            result=args.result.strip(),
+            **common,
         )
 
     return await _submit(
