@@ -24,6 +24,13 @@ ROWS = (
     "update public.agent_sessions set uuid = number::text",
     "update public.runs set idempotency_key = id::text",
     "update public.organisations set personal_of = id",
+    "insert into private.search_orgs (org_id) select id from public.organisations",
+    """insert into private.search_due (document_id, org_id) select id, org_id from public.documents
+       on conflict do nothing""",
+    """insert into private.search_pieces (
+         document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
+       select id, 1, 1, 1, 0, 0, 'simple', 1, '{1}', '\\x01' from public.documents""",
+    "insert into private.search_terms (org_number, key, pieces) values (1, 1, 1)",
 )
 
 # For each table what none of its rows may be made into.
@@ -97,6 +104,7 @@ BAD: dict[str, list[str]] = {
     "public.run_events": ["number = 0", "body = '[]'"],
     "public.run_watchers": ["channel = ''"],
     "public.runs": [
+        "result = '[]'",
         "input = '[]'",
         "parent_call_id = '', parent_run_id = id",
         f"approval = {_ODD}",
@@ -142,6 +150,7 @@ BAD: dict[str, list[str]] = {
     "public.usage_by_day": ["slot = 8"],
     "public.queue_limits": ["max_waiting_runs = -1", "max_waiting_documents = -1"],
     "private.most_waiting": ["is_only = false", "runs = -1", "documents = -1"],
+    "private.search_pieces": ["number = -1"],
 }
 
 # For each table the columns that name another row: the keys carry the organisation along. A row is refused that has all
@@ -187,6 +196,8 @@ KEYS: dict[str, list[tuple[str, ...]]] = {
     "public.usage_by_day": [("org_id",)],
     "public.queue_limits": [("org_id",)],
     "private.departing_organisations": [("org_id",)],
+    "private.search_orgs": [("org_id",)],
+    "private.search_due": [("org_id",)],
 }
 
 
@@ -225,6 +236,10 @@ UNIQUE: dict[str, list[tuple[str, ...]]] = {
     "public.usage": [("run_id", "message_id")],
     "public.usage_by_day": [("org_id", "day", "agent", "model", "slot")],
     "public.credit_limits": [("org_id",)],
+    "private.search_orgs": [("org_id",), ("number",)],
+    "private.search_due": [("document_id",)],
+    "private.search_pieces": [("document_id", "number")],
+    "private.search_terms": [("org_number", "key")],
 }
 
 
