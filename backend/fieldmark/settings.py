@@ -117,6 +117,13 @@ class Settings(BaseSettings):
     max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=agents_that_fit)
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
+    # How long one call of a tool may work in its transaction.
+    tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    # Questions over many documents: how long in all, in how many messages tools may be called, and how long the last
+    # question may take, where the agent came to no answer.
+    ask_seconds: Annotated[int, Field(ge=5, le=86_400)] = 180
+    ask_rounds: Annotated[int, Field(ge=1, le=100)] = 16
+    ask_last_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     # How much of a document's text stands in a run's first message: tools/documents.first_part.
     first_part_kb: Annotated[int, Field(ge=0, le=2000)] = 80
     # Two figures or five: see runs/billing/prices.said_price.

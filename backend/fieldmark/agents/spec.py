@@ -9,16 +9,18 @@ from pathlib import Path
 from string import Template
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import Approval, RunError
+from fieldmark.domain.answers import FallbackCode
+from fieldmark.domain.statuses import Approval
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Block, Body
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import ToolOutcome
 from fieldmark.tools.toolset import Answer, Toolset
 
 Request = TypeVar("Request", bound=BaseModel)
@@ -28,6 +30,10 @@ Deps = TypeVar("Deps")
 Prompt: TypeAlias = str | tuple[str, str]
 """A message to the agent. In two parts it begins with what is the same for many runs, which the model's service can
 then keep with all that stands before it; the second part is the run's own."""
+
+MORE_TURNS = 3
+"""Beyond its rounds of calls: in one the model is told to come to an end, in one it does, and one is for the last
+question."""
 
 _BRIEFS = Path(__file__).parent / "briefs"
 _MAX_TOLD_CHARACTERS = 500
@@ -41,6 +47,21 @@ class Begun(Generic[TaskInput]):
     subject: Subject
     input: TaskInput
     model: str | None = None
+
+
+Call: TypeAlias = Callable[[str, dict[str, JsonValue]], Awaitable[ToolOutcome]]
+"""Runs a tool of the agent's for a run, recorded and told like a call of the model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastQuestion(Generic[TaskInput, Deps]):
+    """What the model is asked once more where its run came to no answer: one message in a conversation of its own, to
+    be answered with one call of `tool`. `prepare` runs what calls it needs and makes the message; None where there is
+    nothing to ask. It has `seconds`, which the run keeps back from its own."""
+
+    tool: str
+    seconds: int
+    prepare: Callable[[RunContext[Deps], TaskInput, Call], Awaitable[Prompt | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +92,10 @@ class Task(Generic[Request, TaskInput, Deps]):
     unsettled: Callable[[Connection, RunContext[Deps]], Awaitable[Sequence[str] | None]] | None = None
     settling: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]] | None = None
     # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
-    # that has it counts as answered only where a call has ended the run.
-    fallback: Callable[[RunContext[Deps], TaskInput, RunError], Awaitable[Answer]] | None = None
+    # that has it counts as answered only where a call has ended the run. Before it comes the last question, if there
+    # is one.
+    fallback: Callable[[RunContext[Deps], TaskInput, FallbackCode], Awaitable[Answer]] | None = None
+    last_question: LastQuestion[TaskInput, Deps] | None = None
     # Whether each turn of a thread begins a transcript of its own: what it must know of earlier ones its briefing says.
     begins_anew: bool = False
     max_turns: int | None = None

@@ -1,4 +1,4 @@
-"""/api/threads: conversations with an agent about a document. What is said in them is said by runs."""
+"""/api/threads: conversations with an agent about a document, or about all. What is said in them is said by runs."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class NewThread(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    document_id: UUID
+    document_id: UUID | None = Field(None, description="Left out: a conversation about all documents.")
     agent: Annotated[str, Field(min_length=1, max_length=63, pattern=STORABLE)] | None = Field(
-        None, description="Left out: the one that talks about documents."
+        None, description="Left out: the one that talks about a document, or about all."
     )
     title: Title | None = None
 

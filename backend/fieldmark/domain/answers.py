@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -28,13 +28,32 @@ class AnswerCoverage(BaseModel):
     text: str = Field(description="The same in words.", examples=["412 of 412 invoices"])
 
 
+FallbackCode: TypeAlias = RunError | Literal["answer_invalid"]
+"""Why an agent came to no answer of its own."""
+
+
 class Fallback(BaseModel):
-    """Said where the agent came to no answer, and fixed rules made this one."""
+    """Said where the agent came to no answer of its own, and this one was made in fixed steps."""
 
     model_config = ConfigDict(frozen=True)
 
-    code: RunError | Literal["answer_invalid"]
+    code: FallbackCode
     text: str
+    by_model: bool = Field(
+        description="Whether the model has worded it, asked once about the best passages; else these are the answer."
+    )
+
+
+class Effort(BaseModel):
+    """What an answer has taken."""
+
+    model_config = ConfigDict(frozen=True)
+
+    searches: int = Field(description="Searches, and questions to the fields.")
+    reads: int = Field(description="Times that documents were read.")
+    citations: int = Field(description="Quotes that were looked for, the refused ones too.")
+    model_calls: int = Field(description="Answers of the model, until then.")
+    seconds: float = Field(description="Since the question was put, waiting included.")
 
 
 class _Answer(BaseModel):
@@ -44,6 +63,7 @@ class _Answer(BaseModel):
     coverage: list[AnswerCoverage] = Field(description="Of each exact question that was asked of the fields.")
     confidence: float = Field(ge=0, le=1, description="How sure the agent says it is.")
     timestamp: datetime
+    effort: Effort | None = Field(None, description="null: it was answered by a version that did not count.")
     fallback: Fallback | None = None
 
 

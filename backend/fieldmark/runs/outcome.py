@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
 from fieldmark.runs.parts import AssistantSaid, Part, ResultReached, ServiceRetry
@@ -25,6 +26,8 @@ class Outcome:
     # Whether a call has ended the run: its answer is nobody's words yet. With that what it is for programs.
     by_call: bool = False
     result: JsonObject | None = None
+    # Why the agent gave up, where it did so by a call.
+    gave_up: FallbackCode | None = None
 
 
 _BY_HTTP_STATUS = {
@@ -127,7 +130,9 @@ def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
 
 def ended_by_call(answer: Answer) -> Outcome:
     """How a run ended that a call of its own has ended."""
-    return Outcome("completed", answer=_storable(answer.text), by_call=True, result=answer.result)
+    return Outcome(
+        "completed", answer=_storable(answer.text), by_call=True, result=answer.result, gave_up=answer.gave_up
+    )
 
 
 def _storable(text: str) -> str:

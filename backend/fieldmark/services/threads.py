@@ -25,13 +25,14 @@ def title_of(message: str) -> str | None:
 
 
 async def create(
-    conn: Connection, scope: Scope, document_id: UUID, *, agent: str | None = None, title: str | None = None
+    conn: Connection, scope: Scope, document_id: UUID | None, *, agent: str | None = None, title: str | None = None
 ) -> ThreadRow:
-    """A new thread about a document, with the agent that can be talked with if none is named. Raises NotFound for the
-    document or the agent, Invalid for the title."""
-    talker = await threads.talker(conn, agent)
+    """A new thread about a document, or about all, with the agent that can be talked with if none is named. Raises
+    NotFound for the document or the agent, Invalid for the title."""
+    talker = await threads.talker(conn, agent, about_one=document_id is not None)
     if talker is None:
-        raise NotFound("There is no such agent that can be talked with about a document.")
+        about = "all documents: give a document_id" if document_id is None else "a document"
+        raise NotFound(f"There is no such agent that can be talked with about {about}.")
     return await threads.add(conn, scope, agent=talker, document_id=document_id, title=title)
 
 

@@ -106,12 +106,14 @@ async def list_threads(
         return await cursor.fetchall()
 
 
-async def talker(conn: Connection, agent: str | None) -> str | None:
-    """The agent that can be talked with about a document: that one, or the first of them; None where none can."""
+async def talker(conn: Connection, agent: str | None, *, about_one: bool) -> str | None:
+    """The agent that can be talked with about one document, or about all: that one, or the first of them; None where
+    none can."""
     cursor = await conn.execute(
         """select agent from private.agent_tasks
-           where needs @> '{thread_id,document_id}' and agent = coalesce(%s, agent) order by agent limit 1""",
-        (agent,),
+           where 'thread_id' = any(needs) and ('document_id' = any(needs)) = %s and agent = coalesce(%s, agent)
+           order by agent limit 1""",
+        (about_one, agent),
     )
     row = await cursor.fetchone()
     return None if row is None else row["agent"]

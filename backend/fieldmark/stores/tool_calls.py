@@ -227,11 +227,11 @@ async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool
 
 
 async def done_of(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
-    """The first call of one of these tools that a run has done."""
+    """The last call of one of these tools that a run has done."""
     async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
         await cursor.execute(
             f"""select {_COLUMNS} from public.tool_calls where run_id = %s and tool = any(%s) and status = 'done'
-                order by created_at, id limit 1""",
+                order by finished_at desc, id desc limit 1""",
             (run_id, list(tools)),
         )
         return await cursor.fetchone()

@@ -53,6 +53,13 @@ class Metrics:
             ("tool", "outcome"),
             registry=self.registry,
         )
+        self.fallbacks = Counter(
+            "fieldmark_fallbacks",
+            "Runs whose agent came to no answer of its own, by why, and by what has made the answer: model (asked once "
+            "more) or passages.",
+            ("agent", "code", "by"),
+            registry=self.registry,
+        )
         self.tokens = Counter(
             "fieldmark_model_tokens", "Tokens of the model's answers.", ("kind",), registry=self.registry
         )

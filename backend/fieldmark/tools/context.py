@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.statuses import Approval
 from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import DocumentIndexes
@@ -18,6 +19,7 @@ from fieldmark.stores.runs import RunRow, Subject
 Deps = TypeVar("Deps")
 
 FIRST_PART_BYTES = 80_000
+TOOL_SECONDS = 60.0
 
 
 class StartRun(Protocol):
@@ -69,6 +71,10 @@ class RunContext(Generic[Deps]):
     call_id: str | None = None
     # How many bytes of a document's text the first message of its run may hold.
     first_part_bytes: int = FIRST_PART_BYTES
+    # How long one call may work in its transaction.
+    tool_seconds: float = TOOL_SECONDS
+    # Why the task falls back, where the model is asked for the last time.
+    falls_back: FallbackCode | None = None
 
     @property
     def run_id(self) -> UUID:

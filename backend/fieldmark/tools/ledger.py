@@ -10,6 +10,7 @@ EXTERNAL  begin · fence and claim · commit · prepare (the work, without a con
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -130,7 +131,7 @@ async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) ->
 async def perform(conn: Connection, context: RunContext[Any], prepared: Prepared, call_id: str) -> ToolOutcome:
     """Run a prepared call in this transaction and record its answer. A call that starts child runs becomes
     `waiting`."""
-    result = await prepared.tool.run(conn, context, prepared.value)
+    result = await _run(conn, context, prepared)
     if isinstance(result, RunsStarted):
         await runs.await_runs(conn, context.run_id, call_id)
         return ToolOutcome(result.text, "awaiting_runs")
@@ -193,8 +194,18 @@ async def _read(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> T
         return prepared.refusal
     async with context.database.as_user(context.scope) as conn:
         await runs.fence(conn, context.run_id, context.fencing_token)
-        result = await tool.run(conn, context, prepared.value)
+        result = await _run(conn, context, prepared)
         return ToolOutcome(result.text, result.code, result.data)
+
+
+async def _run(conn: Connection, context: RunContext[Any], prepared: Prepared) -> ToolResult:
+    """What the tool does in its transaction. Raises ToolFailed where that takes too long: nothing of it is kept."""
+    try:
+        async with asyncio.timeout(context.tool_seconds):
+            return await prepared.tool.run(conn, context, prepared.value)
+    except TimeoutError:
+        log.warning("a tool took too long", tool=prepared.tool.name, seconds=context.tool_seconds)
+        raise ToolFailed(f"This took longer than {context.tool_seconds:g} seconds.", "tool_timeout") from None
 
 
 async def _claim(

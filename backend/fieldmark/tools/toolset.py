@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase, PreviewEvent
 from fieldmark.domain.json_values import JsonObject
@@ -66,10 +67,12 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run ends with: its words, and where its task has typed answers the same for programs."""
+    """What a run ends with: its words, and where its task has typed answers the same for programs. `gave_up` is the
+    code of why the agent has come to none: what its task falls back on stands in its place."""
 
     text: str
     result: JsonObject | None = None
+    gave_up: FallbackCode | None = None
 
 
 class RunsStarted(ToolResult):

@@ -28,7 +28,7 @@ from fieldmark.runs.lifecycle.queue import (
     STALLED_SECONDS,
     open_queue,
 )
-from fieldmark.runs.lifecycle.runner import Limits, Runner
+from fieldmark.runs.lifecycle.runner import Limits, Runner, TaskLimits
 from fieldmark.runtime import Runtime
 from fieldmark.services import search
 from fieldmark.settings import Settings
@@ -116,6 +116,8 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
             prices=runtime.prices,
             approval_wait_seconds=settings.approval_wait_seconds,
             first_part_bytes=settings.first_part_kb * 1000,
+            tool_seconds=settings.tool_seconds,
+            tasks={"ask": TaskLimits(settings.ask_seconds, settings.ask_rounds, settings.ask_last_seconds)},
         ),
         runtime.metrics,
         pool,

@@ -24,10 +24,11 @@ from fieldmark.agents.library.tools.submitting import (
     SUBMIT_SUMMARY,
     in_words,
 )
-from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
+from fieldmark.agents.spec import MORE_TURNS, AgentSpec, Begun, Call, LastQuestion, Prompt, Task
 from fieldmark.db.pool import Connection
+from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.document_filters import DocumentFilters
-from fieldmark.domain.statuses import Approval, RunError
+from fieldmark.domain.statuses import Approval
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -40,6 +41,7 @@ from fieldmark.tools.toolset import Answer, Toolset
 
 MAX_ROUNDS: Final = 16
 ASK_SECONDS: Final = 180
+LAST_SECONDS: Final = 30
 _MAX_WORDS: Final = 20_000
 
 Message = Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
@@ -98,7 +100,21 @@ async def _brief(conn: Connection, context: RunContext[LibraryDeps], given: AskI
     )
 
 
-async def _fall_back(context: RunContext[LibraryDeps], given: AskInput, why: RunError) -> Answer:
+async def _prepare_last(context: RunContext[LibraryDeps], given: AskInput, call: Call) -> Prompt | None:
+    """The best passages, found and read as the agent would have done it; the model is to answer from them alone."""
+    shown = await fallback.read_the_best(context, given.message, call)
+    if shown is None:
+        return None
+    boundary = Boundary(context.run_id, shown, given.message)
+    return LIBRARY.text(
+        "last_question",
+        boundary=boundary.word,
+        passages=boundary.around("passages", shown),
+        message=given.message.strip(),
+    )
+
+
+async def _fall_back(context: RunContext[LibraryDeps], given: AskInput, why: FallbackCode) -> Answer:
     async with context.database.as_user(context.scope) as conn:
         await runs.fence(conn, context.run_id, context.fencing_token)
         record = await Record.of(conn, context.run_id)
@@ -117,8 +133,9 @@ ASK = Task(
     begin=_begin,
     briefing=_brief,
     fallback=_fall_back,
+    last_question=LastQuestion("submit_answer", LAST_SECONDS, _prepare_last),
     begins_anew=True,  # what was read in another turn cannot be cited in this one, and would only make it long
-    max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
+    max_turns=MAX_ROUNDS + MORE_TURNS,
     seconds=ASK_SECONDS,
     rounds=MAX_ROUNDS,
 )

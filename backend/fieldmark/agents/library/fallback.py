@@ -1,24 +1,32 @@
-"""What a run falls back on whose agent came to no answer: the passages that fit the question best, found by search and
-shown as they are printed. No model is asked, and it says so."""
+"""What a run falls back on whose agent came to no answer. The best documents are searched for and read, and the model
+is asked once more, about these alone. Where that comes to nothing, or no model can be asked, the passages that fit the
+question best are the answer, as they are printed. Both say so."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
+
+from pydantic import JsonValue
 
 from fieldmark.agents.library import memory
 from fieldmark.agents.library.deps import Context
 from fieldmark.agents.library.record import Record
+from fieldmark.agents.spec import Call
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnswerResponse, Fallback, Source
+from fieldmark.domain.answers import AnswerResponse, Effort, Fallback, FallbackCode, Source
+from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import RunError
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.places import boxes_of
 from fieldmark.services.search import MAX_QUERY, Hit, search
-from fieldmark.stores import documents
+from fieldmark.stores import documents, runs
 
 MOST_PASSAGES: Final = 5
+MOST_FOUND: Final = 10
+MOST_READ: Final = 3
+MOST_FOCUS: Final = 300
 _MOST_WORDS: Final = 40
 _CONFIDENCE: Final = 0.0
 _WHY: Final = {
@@ -30,9 +38,37 @@ _WHY: Final = {
 }
 
 
-async def passages(
-    conn: Connection, context: Context, code: RunError | Literal["answer_invalid"], record: Record
-) -> AnswerResponse:
+async def read_the_best(context: Context, question: str, call: Call) -> str | None:
+    """What the documents say that fit a question best, in blocks that can be cited; None where nothing fits."""
+    found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
+    hits = as_list(as_object(found.data).get("hits"))
+    best: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["document_id"]) for hit in hits)]
+    if not best:
+        return None
+    read = await call("read_multiple_documents", {"documents": best[:MOST_READ], "focus": question[:MOST_FOCUS]})
+    return None if read.is_error else read.sentence
+
+
+def worded(code: FallbackCode) -> Fallback:
+    """How an answer is marked that the model has made from the best passages."""
+    why = _WHY.get(code, "the agent came to no answer")
+    text = f"The agent did not finish ({why}): this answer was made in one step, from the passages that fit best."
+    return Fallback(code=code, text=text, by_model=True)
+
+
+async def effort_of(conn: Connection, context: Context, record: Record) -> Effort:
+    """What the run has taken so far."""
+    run = await runs.get(conn, context.run_id)
+    return Effort(
+        searches=record.count("search_documents", "query_fields"),
+        reads=record.count("read_document", "read_multiple_documents"),
+        citations=record.count("cite_source"),
+        model_calls=0 if run is None else run.turns,
+        seconds=round(await runs.seconds_since_start(conn, context.run_id), 1),
+    )
+
+
+async def passages(conn: Connection, context: Context, code: FallbackCode, record: Record) -> AnswerResponse:
     """The best passages, cited."""
     question = memory.message_of(context)
     found = await search(conn, context.scope, question[:MAX_QUERY], filters=context.deps.filters, limit=MOST_PASSAGES)
@@ -41,10 +77,18 @@ async def passages(
         source = await _source(conn, len(sources) + 1, hit)
         sources += [] if source is None or not source.quote else [source]
     why = _WHY.get(code, "the agent came to no answer")
-    told = Fallback(code=code, text=f"No model has made this answer: {why}. These are the passages that fit best.")
+    told = Fallback(
+        code=code,
+        text=f"No model has made this answer: {why}. These are the passages that fit best.",
+        by_model=False,
+    )
     lines = [told.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
     if not sources:
-        told = Fallback(code=code, text=f"No model has made this answer: {why}. A search found nothing that fits.")
+        told = Fallback(
+            code=code,
+            text=f"No model has made this answer: {why}. A search found nothing that fits.",
+            by_model=False,
+        )
         lines = [told.text]
     if found.behind:
         lines.append(f"({found.behind} documents are not searched yet.)")
@@ -57,6 +101,7 @@ async def passages(
         coverage=record.coverage,
         confidence=_CONFIDENCE,
         timestamp=datetime.now(UTC),
+        effort=await effort_of(conn, context, record),
         fallback=told,
     )
 

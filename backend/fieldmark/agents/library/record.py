@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
@@ -18,8 +18,11 @@ from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import tool_calls
 from fieldmark.stores.tool_calls import RecordedCall
 
-INVALID: Final = "answer_invalid"
+INVALID: Final[Literal["answer_invalid"]] = "answer_invalid"
 """The code of an answer that was refused for what it says."""
+
+GAVE_UP: Final = "gave_up"
+"""In what a call that ends the run tells programs: why there is no answer."""
 
 SUBMITTING: Final = ("submit_answer", "submit_summary", "submit_calculation")
 
@@ -50,6 +53,8 @@ class Record:
     """The calls of a run that have run, in their order."""
 
     calls: Sequence[RecordedCall]
+    # What comes with the answer that is being submitted.
+    given: Mapping[int, Source] = field(default_factory=dict[int, Source])
 
     @classmethod
     async def of(cls, conn: Connection, run_id: UUID) -> Record:
@@ -67,7 +72,7 @@ class Record:
 
     @property
     def has_answered(self) -> bool:
-        return any(self.done(*SUBMITTING))
+        return any(GAVE_UP not in as_object(call.data) for call in self.done(*SUBMITTING))
 
     @property
     def was_refused(self) -> bool:
@@ -101,7 +106,12 @@ class Record:
         for call in self.done("cite_source"):
             source = Source.model_validate(as_object(call.data)["source"])
             found[source.number] = source
-        return found
+        return {**found, **self.given}
+
+    @property
+    def sources(self) -> list[Source]:
+        """What was cited, in order."""
+        return [source for _, source in sorted(self.citations.items())]
 
     @property
     def searched(self) -> list[str]:
@@ -122,6 +132,10 @@ class Record:
             for one in as_list(as_object(call.data).get("results")):
                 if (value := decimal(str(one))) is not None:
                     yield value, call
+
+    def count(self, *tools: str) -> int:
+        """How often these tools were called, whatever came of it."""
+        return sum(call.tool in tools for call in self.calls)
 
     @property
     def documents(self) -> dict[UUID, str]:

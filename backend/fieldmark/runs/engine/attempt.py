@@ -47,7 +47,8 @@ _KILLED = {-signal.SIGKILL} | {
 class Attempt:
     """What an attempt is made with. `waiting_call` is the call that the run waited for, whatever has become of it.
     `messages`: how many the model may say, where that is fewer than the turns that are left. `hands_over`: it is the
-    first of two models."""
+    first of two models. `rounds`: in how many messages it may call tools. `only`: the tools that it may call, if not
+    all."""
 
     context: RunContext[Any]
     agent: AgentSpec[Any]
@@ -62,6 +63,8 @@ class Attempt:
     telemetry: RunTelemetry
     messages: int
     hands_over: bool = False
+    rounds: int | None = None
+    only: frozenset[str] | None = None
 
     async def hand_over(self) -> Sequence[str] | None:
         """Leave to a second model what is not settled: its paths by name, none for everything, or None where nothing is
@@ -141,7 +144,8 @@ async def _converse(
             waiting=made.waiting,
             before=before,
             hand_over=made.hand_over if made.hands_over else None,
-            rounds=made.agent.tasks[context.run.task].rounds,
+            rounds=made.rounds,
+            only=made.only,
         )
         executor = ToolExecutor(hook, toolset, context, before=before, on_tool_outcome=telemetry.called)
         mapper = EventMapper(toolset, events.say, outcome_of=executor.outcome_of, ended=_Ended(told, hook.decided))

@@ -118,7 +118,8 @@ class PermissionHook:
     ended it. `ahead` prepares the writes that it admitted, until their tools are called. `before(call_id)` is awaited
     ahead of an entry that waits for a person, or for child runs. `hand_over` answers what a second model is to go on
     with where this one would end the run now, and None for nothing. `stale_call` is one at which an earlier run of the
-    thread has stopped. `rounds`: in how many messages the run may call tools."""
+    thread has stopped. `rounds`: in how many messages the run may call tools. `only`: those that it may
+    call, if not all."""
 
     def __init__(
         self,
@@ -134,6 +135,7 @@ class PermissionHook:
         before: Callable[[str], Awaitable[None]] | None = None,
         hand_over: Callable[[], Awaitable[Sequence[str] | None]] | None = None,
         rounds: int | None = None,
+        only: frozenset[str] | None = None,
     ) -> None:
         self._toolset = toolset
         self._context = context
@@ -146,6 +148,7 @@ class PermissionHook:
         self._before = before
         self._hand_over = hand_over
         self._rounds = rounds
+        self._only = only
         self.passed: set[str] = set()
         self.seen: set[str] = set()
         self.decided: set[str] = set()
@@ -177,6 +180,8 @@ class PermissionHook:
         tool = self._toolset.tools.get(name)
         if tool is None or name == tool_name:
             return Verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
+        if self._only is not None and name not in self._only:
+            return Verdict("deny", f"Not now: only {', '.join(sorted(self._only))} may be called.")
         if self.answer is not None:  # the CLI goes on with the calls behind the one that ended the run
             return Verdict("deny", "The run has ended.")
         if call_id is not None:

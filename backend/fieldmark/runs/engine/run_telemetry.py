@@ -66,6 +66,11 @@ class RunTelemetry:
         took = {} if seconds is None else {"duration_ms": round(seconds * 1000)}
         log.info("tool call", tool=tool, outcome=outcome, **took)
 
+    def fell_back(self, code: str, by: str) -> None:
+        """The agent came to no answer of its own, for the reason `code`; `by` says who has made it: model, passages."""
+        self._metrics.fallbacks.labels(self._agent, code, by).inc()
+        log.warning("the task falls back", code=code, by=by)
+
     def ended(self, status: str, code: str | None = None) -> None:
         """How the attempt ended; the first word holds."""
         if self._ended:

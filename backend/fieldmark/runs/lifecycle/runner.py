@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
+from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.agents.spec import Prompt, decided_text
+from fieldmark.agents.spec import MORE_TURNS, LastQuestion, Prompt, Task, decided_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
-from fieldmark.errors import Fenced, FieldmarkError, Invalid
+from fieldmark.errors import Fenced, FieldmarkError, Invalid, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
 from fieldmark.runs.billing.prices import Prices
@@ -35,8 +37,9 @@ from fieldmark.stores import runs, threads, tool_calls, usage
 from fieldmark.stores.channels import WORK_CHANNEL
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
-from fieldmark.tools.context import FIRST_PART_BYTES, RunContext
-from fieldmark.tools.ledger import collect, run_call
+from fieldmark.tools.context import FIRST_PART_BYTES, TOOL_SECONDS, RunContext
+from fieldmark.tools.ledger import ToolOutcome, collect, run_call
+from fieldmark.tools.toolset import hash_of
 
 log = structlog.get_logger()
 
@@ -52,8 +55,24 @@ _OF_THE_MODEL = frozenset(
 """Failures of one model that another need not have."""
 _NO_FALLBACK = frozenset({RunError.UNSEALED, RunError.INTERNAL, RunError.SESSION})
 """What is wrong with the service itself is told, and not passed over."""
+_ASKED_ONCE_MORE = frozenset(
+    {
+        *(RunError.DEADLINE, RunError.MAX_TURNS, RunError.AGENT_STOPPED, RunError.AGENT_PROCESS),
+        *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG),
+    }
+)
+"""Where the model can be asked for the last time: it is there, and there is money."""
 MAX_CLAIMS = 1000
 """Ends a run that gets a call done each time before it takes its worker down."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """What the service's settings say of a task, in the place of what the task says."""
+
+    seconds: int
+    rounds: int
+    last_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +89,23 @@ class Limits:
     first_part_bytes: int = FIRST_PART_BYTES
     approval_wait_seconds: float = 0
     second: str | None = None
+    tool_seconds: float = TOOL_SECONDS
+    tasks: Mapping[str, TaskLimits] = field(default_factory=dict[str, "TaskLimits"])
+
+    def task(self, run: RunRow) -> Task[Any, Any, Any]:
+        """The task of a run, with what the service's settings say of it."""
+        task = AGENTS[run.agent].tasks[run.task]
+        said = self.tasks.get(run.task)
+        if said is None:
+            return task
+        last = task.last_question
+        return replace(
+            task,
+            seconds=said.seconds,
+            rounds=said.rounds,
+            max_turns=said.rounds + MORE_TURNS,
+            last_question=None if last is None else replace(last, seconds=said.last_seconds),
+        )
 
     def model_of(self, run: RunRow) -> str:
         """The model whose turn it is in a run, as the run's row tells."""
@@ -125,7 +161,11 @@ class Runner:
 
     async def _execute(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> None:
         try:
-            context = replace(run_context(self._database, scope, run), first_part_bytes=self._limits.first_part_bytes)
+            context = replace(
+                run_context(self._database, scope, run),
+                first_part_bytes=self._limits.first_part_bytes,
+                tool_seconds=self._limits.tool_seconds,
+            )
         except Invalid as fault:
             await self._fail(run.id, str(fault), RunError.INVALID_INPUT)
             telemetry.ended("failed", RunError.INVALID_INPUT)
@@ -238,14 +278,55 @@ class Runner:
     ) -> Outcome:
         """What an attempt comes to; in the place of one that came to no answer, what its task falls back on."""
         outcome = await self._attempt(context, telemetry, deltas, watch)
-        task = AGENTS[context.run.agent].tasks[context.run.task]
-        if task.fallback is None or outcome.by_call or outcome.code in _NO_FALLBACK:
+        task = self._limits.task(context.run)
+        is_answered = outcome.by_call and outcome.gave_up is None
+        if task.fallback is None or is_answered or outcome.code in _NO_FALLBACK:
             return outcome
         if outcome.status not in (RunStatus.COMPLETED, RunStatus.FAILED):
             return outcome
-        why = outcome.code or RunError.AGENT_STOPPED
-        log.warning("the task falls back", why=why)
+        why = outcome.gave_up or outcome.code or RunError.AGENT_STOPPED
+        if task.last_question is not None and (outcome.code is None or outcome.code in _ASKED_ONCE_MORE):
+            falling = replace(context, falls_back=why)
+            last = await self._ask_once_more(falling, task.last_question, telemetry, deltas, watch)
+            if last is not None and last.by_call and last.gave_up is None:
+                telemetry.fell_back(why, "model")
+                return last
+        telemetry.fell_back(why, "passages")
         return ended_by_call(await task.fallback(context, task.parse(context.run), why))
+
+    async def _ask_once_more(
+        self,
+        context: RunContext[Any],
+        question: LastQuestion[Any, Any],
+        telemetry: RunTelemetry,
+        deltas: DeltaBuffer,
+        watch: _Watch,
+    ) -> Outcome | None:
+        """What comes of a task's last question; None where there was nothing to ask, or no time."""
+        task = AGENTS[context.run.agent].tasks[context.run.task]
+        try:
+            async with asyncio.timeout(question.seconds) as deadline:
+                watch.deadline = deadline
+                async with self._database.as_user(context.scope) as conn:
+                    run = await runs.get(conn, context.run_id)
+                if run is None or self._turns_left(run) < 1:
+                    return None
+                context = replace(context, run=replace(run, fencing_token=context.fencing_token))
+                steps = _Steps(context)
+                prompt = await question.prepare(context, task.parse(run), steps)
+                if prompt is None:
+                    return None
+                sessions = Sessions(self._database, context.scope, run=(run.id, context.fencing_token))
+                wanted = replace(
+                    self._wanted(context, sessions, telemetry, deltas, watch),
+                    messages=1,
+                    rounds=None,
+                    only=frozenset({question.tool}),
+                )
+                return await attempt(self._pool, wanted, Fresh(prompt), uuid4(), frozenset())
+        except (TimeoutError, NotResumed, Unavailable) as error:
+            log.warning("the last question came to nothing", error=type(error).__name__)
+            return None
 
     async def _attempt(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
@@ -257,6 +338,8 @@ class Runner:
         if (ended := await self._ended_by_call(context)) is not None:
             return ended
         seconds, left = await self._seconds(context)
+        if (last := self._limits.task(context.run).last_question) is not None and left > 2 * last.seconds:
+            left -= last.seconds
         try:
             async with asyncio.timeout(left) as deadline:
                 watch.deadline = deadline
@@ -274,7 +357,7 @@ class Runner:
         async with self._database.as_user(context.scope) as conn:
             if root.parent_run_id is not None:
                 root = await runs.get(conn, root.root_run_id) or root
-            of_task = AGENTS[root.agent].tasks[root.task].seconds
+            of_task = self._limits.task(root).seconds
             if of_task is None or root.approval is Approval.ASK:
                 seconds = min(most, of_task or most)
                 return seconds, seconds
@@ -309,36 +392,16 @@ class Runner:
     def _most_turns(self, run: RunRow) -> int:
         """How many turns a run may have that says nothing of them."""
         most = self._limits.max_turns
-        return min(AGENTS[run.agent].tasks[run.task].max_turns or most, most)
+        return min(self._limits.task(run).max_turns or most, most)
 
     async def _lead(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
     ) -> Outcome:
         """One model's conversation, to its end."""
-        run, limits, turns = context.run, self._limits, self._turns_left(context.run)
-        hands_over = turns > 1 and limits.hands_over(run)  # with the last of its turns a model ends what it can
-        is_metered = run.handed_over is not None or run.thread_id is not None
+        run = context.run
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
         start, told, stale_call = await self._start(context, sessions)
-        telemetry.model = limits.model_of(run)
-        wanted = Attempt(
-            context=context,
-            agent=AGENTS[run.agent],
-            policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
-            model=telemetry.model,
-            # The meter counts those of a second model alone, so that its CLI can be one that was kept; and those that a
-            # thread's run has left, so that its CLI can stay for the next turn.
-            turns=self._most_turns(run) if run.max_turns is None and is_metered else turns,
-            # The first of two leaves the second half of them.
-            messages=(turns + 1) // 2 if hands_over else turns,
-            hands_over=hands_over,
-            prices=limits.prices,
-            sessions=sessions,
-            waiting_call=run.waiting_call,
-            waiting=watch,
-            deltas=deltas,
-            telemetry=telemetry,
-        )
+        wanted = self._wanted(context, sessions, telemetry, deltas, watch)
         assert run.session_id is not None
         session_id = run.session_id
         if run.fencing_token == 1 and AGENTS[run.agent].tasks[run.task].begins_anew:
@@ -348,6 +411,41 @@ class Runner:
         except NotResumed:
             log.warning("the CLI did not go on where its conversation stopped; a new one begins")
             return await attempt(self._pool, wanted, Fresh(await self._anew(context)), uuid4(), told)
+
+    def _wanted(
+        self,
+        context: RunContext[Any],
+        sessions: Sessions,
+        telemetry: RunTelemetry,
+        deltas: DeltaBuffer,
+        watch: _Watch,
+    ) -> Attempt:
+        """What an attempt of a run is made with."""
+        run, limits, turns = context.run, self._limits, self._turns_left(context.run)
+        hands_over = turns > 1 and limits.hands_over(run)  # with the last of its turns a model ends what it can
+        is_metered = run.handed_over is not None or run.thread_id is not None
+        telemetry.model = limits.model_of(run)
+        task = limits.task(run)
+        spent = turns - 1 if task.last_question is not None and turns > 1 else turns  # that needs one
+        return Attempt(
+            context=context,
+            agent=AGENTS[run.agent],
+            policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
+            model=telemetry.model,
+            # The meter counts those of a second model alone, so that its CLI can be one that was kept; and those that a
+            # thread's run has left, so that its CLI can stay for the next turn.
+            turns=self._most_turns(run) if run.max_turns is None and is_metered else turns,
+            # The first of two leaves the second half of them.
+            messages=(spent + 1) // 2 if hands_over else spent,
+            hands_over=hands_over,
+            prices=limits.prices,
+            sessions=sessions,
+            waiting_call=run.waiting_call,
+            waiting=watch,
+            deltas=deltas,
+            telemetry=telemetry,
+            rounds=task.rounds,
+        )
 
     async def _settle_waiting_call(self, context: RunContext[Any]) -> Outcome | None:
         """See to it that the call which the run waited for is done, whatever the CLI will make of it: one that a person
@@ -538,6 +636,40 @@ class _Watch:
             self._looked.clear()
         await self.look()
         return self._status
+
+
+class _Steps:
+    """Calls that the service itself makes for a run: in the ledger, and told, like the model's."""
+
+    def __init__(self, context: RunContext[Any]) -> None:
+        self._context = context
+        self._made = 0
+
+    async def __call__(self, tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
+        context, toolset = self._context, AGENTS[self._context.run.agent].toolset
+        self._made += 1
+        call_id = f"fallback_{context.fencing_token}_{self._made}"
+        began = time.monotonic()
+        if toolset.tools[tool].is_gated:
+            async with context.database.as_user(context.scope) as conn:
+                await tool_calls.enter(
+                    conn,
+                    run_id=context.run_id,
+                    fencing_token=context.fencing_token,
+                    org_id=context.scope.org_id,
+                    call_id=call_id,
+                    tool=tool,
+                    arguments=arguments,
+                    arguments_hash=hash_of(arguments),
+                    status=CallStatus.ADMITTED,
+                )
+        outcome = await run_call(toolset, context, tool, call_id, arguments)
+        summary = toolset.summary(tool, arguments)
+        milliseconds = round((time.monotonic() - began) * 1000)
+        async with context.database.as_user(context.scope) as conn:
+            ended = ended_event(tool, call_id, summary, outcome, milliseconds)
+            await runs.append_events(conn, context.run_id, context.fencing_token, [ended])
+        return outcome
 
 
 def _and(prompt: Prompt, more: str) -> Prompt:

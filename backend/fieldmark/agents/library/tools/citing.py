@@ -43,18 +43,15 @@ class OpenDocument(ToolInput):
     reason: Annotated[str, Field(min_length=1, max_length=300)]
 
 
-async def _cite(conn: Connection, context: Context, args: CiteSource) -> ToolResult:
-    record = await Record.of(conn, context.run_id)
+async def source_of(conn: Connection, context: Context, record: Record, args: CiteSource) -> Source:
+    """What a citation points at. Raises ModelRetry where the block was not read in this run, or does not say it."""
     block = record.block(args.block_id)
     if block is None:
-        raise ModelRetry(
-            f"You have not read a block {args.block_id[:60]!r} in this run: read_document shows blocks with their ids.",
-            "block_not_read",
-        )
+        raise _not_read(args.block_id)
     if sum(character.isalnum() for character in args.quote) < _FEWEST_CHARACTERS:
         raise ModelRetry("The quote is too short to point at anything.", "quote_too_short")
-    place, name = await _place(conn, context, block, args.quote)
-    source = Source(
+    place, name = await _place(conn, context, block, args)
+    return Source(
         number=args.number,
         document_id=block.document_id,
         filename=name,
@@ -62,6 +59,17 @@ async def _cite(conn: Connection, context: Context, args: CiteSource) -> ToolRes
         boxes=list(place.boxes),
         quote=place.quote,
     )
+
+
+def _not_read(block_id: str) -> ModelRetry:
+    return ModelRetry(
+        f"You have not read a block {block_id[:60]!r} in this run: read_document shows blocks with their ids.",
+        "block_not_read",
+    )
+
+
+async def _cite(conn: Connection, context: Context, args: CiteSource) -> ToolResult:
+    source = await source_of(conn, context, await Record.of(conn, context.run_id), args)
     told: dict[str, JsonValue] = source.model_dump(mode="json")
     return ToolResult(
         f"[{args.number}] is page {source.page} of the document: write [{args.number}] behind what you say from it.",
@@ -71,17 +79,19 @@ async def _cite(conn: Connection, context: Context, args: CiteSource) -> ToolRes
     )
 
 
-async def _place(conn: Connection, context: Context, block: ReadBlock, quote: str) -> tuple[Place, str]:
+async def _place(conn: Connection, context: Context, block: ReadBlock, args: CiteSource) -> tuple[Place, str]:
     """Where a quote stands in a block, and the document's name. Only what is printed so, and nothing like it: the model
     was given these very words."""
     document = await documents.get(conn, block.document_id)
     page = None if document is None else await documents.page(conn, block.document_id, block.page)
     if document is None or page is None:
         raise ToolFailed("The document is gone.", "not_found")
-    shown = {one.number: one for one in blocks_of(page.words)}[block.number]
+    shown = {one.number: one for one in blocks_of(page.words)}.get(block.number)
+    if shown is None:  # the document was read anew since, and has fewer of them
+        raise _not_read(args.block_id)
     words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")
     index = await in_turn_at_last(context.scope.org_id, DocumentIndex, [words])
-    place = index.find_quote(quote, block.page)
+    place = index.find_quote(args.quote, block.page)
     if place is None or place.match not in ("exact", "normalised"):
         raise ModelRetry(
             "This quote does not stand in that block. Copy it word for word from one block, and leave nothing out.",

@@ -5,19 +5,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field, JsonValue
 
 from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.deps import Context
-from fieldmark.agents.library.record import INVALID, Record, decimal
+from fieldmark.agents.library.record import GAVE_UP, INVALID, Record, decimal
+from fieldmark.agents.library.tools.citing import CiteSource, citation_of, source_of
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnswerCoverage, AnswerResponse, CalculationResponse, Source, SummarizationResponse
+from fieldmark.domain.answers import (
+    AnswerCoverage,
+    AnswerResponse,
+    AnyAnswer,
+    CalculationResponse,
+    Source,
+    SummarizationResponse,
+)
+from fieldmark.domain.events import CitationEvent
+from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import as_object
-from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.grounding.dates import MONTHS, Day, find_dates
+from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import Answer, Confidence, Tool, ToolEffect, ToolInput, ToolResult
 
 MAX_ANSWER: Final = 20_000
@@ -25,6 +38,13 @@ _CITED: Final = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 
 
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+_SAID: Final = re.compile(r"\d+(?:[.,'’]\d+|[\u00a0\u202f ]\d{3}(?!\d))*")
+_DAY_OF_MONTH: Final = re.compile(
+    r"\b(?P<day_first>\d{1,2})(?:st|nd|rd|th|\.)?(?: of)? (?P<after>[^\W\d_]{3,9})\b"
+    r"|\b(?P<before>[^\W\d_]{3,9}) (?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
+)
+_LISTED: Final = re.compile(r"^\s*\d{1,2}[.)]\s", re.MULTILINE)
+"""The number of an item of a list."""
 
 
 class Intent(StrEnum):
@@ -58,11 +78,13 @@ class RecordIntent(ToolInput):
 
 class SubmitAnswer(ToolInput):
     """Answer the question, and end. Write [n] behind each claim, where n is a citation of yours; every citation must be
-    used. If you found nothing, say so with nothing_found, after you have searched."""
+    used. Citations that you have not made before can be given here. If you found nothing, say so with nothing_found,
+    after you have searched."""
 
     answer: Text
     confidence: Confidence
     nothing_found: bool = False
+    citations: Annotated[tuple[CiteSource, ...], Field(max_length=20, description="As in cite_source.")] = ()
 
 
 class SubmitSummary(ToolInput):
@@ -111,7 +133,9 @@ def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
         )
 
 
-def _intent_faults(record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
+def _intent_faults(context: Context, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
+    if context.falls_back is not None:
+        return  # it was not asked what the person wants
     if record.intent is None:
         yield _Fault("no_intent", "Say with record_intent first what the person wants.")
     elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
@@ -120,32 +144,79 @@ def _intent_faults(record: Record, tool: str, *, nothing_found: bool = False) ->
         )
 
 
-def _answer_faults(record: Record, args: SubmitAnswer) -> Iterator[_Fault]:
-    yield from _intent_faults(record, SUBMIT_ANSWER.name, nothing_found=args.nothing_found)
+def _answer_faults(context: Context, record: Record, args: SubmitAnswer) -> Iterator[_Fault]:
+    yield from _intent_faults(context, record, SUBMIT_ANSWER.name, nothing_found=args.nothing_found)
     yield from _citation_faults(record, cited(args.answer))
+    yield from _number_faults(context, record, args.answer)
     if args.nothing_found and not record.searched:
         yield _Fault("not_searched", "You have searched for nothing yet: nothing_found needs a search.")
     if not args.nothing_found and not record.citations:
         yield _Fault("not_cited", "An answer needs a citation: read, cite_source, and write [n] in the text.")
 
 
-def _summary_faults(record: Record, args: SubmitSummary) -> Iterator[_Fault]:
-    yield from _intent_faults(record, SUBMIT_SUMMARY.name)
+def _summary_faults(context: Context, record: Record, args: SubmitSummary) -> Iterator[_Fault]:
+    yield from _intent_faults(context, record, SUBMIT_SUMMARY.name)
     yield from _citation_faults(record, cited(args.summary, *args.key_points))
+    yield from _number_faults(context, record, args.summary, *args.key_points)
     if bare := [number for number, point in enumerate(args.key_points, 1) if not cited(point)]:
         yield _Fault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
 
 
-def _calculation_faults(record: Record, args: SubmitCalculation, message: str) -> Iterator[_Fault]:
-    yield from _intent_faults(record, SUBMIT_CALCULATION.name)
+def _calculation_faults(context: Context, record: Record, args: SubmitCalculation) -> Iterator[_Fault]:
+    yield from _intent_faults(context, record, SUBMIT_CALCULATION.name)
     yield from _citation_faults(record, cited(args.answer, args.formula))
     result = decimal(args.result)
     if result is None or all(value != result for value, _ in record.results()):
         yield _Fault("not_reckoned", "The result is none that calculator or query_fields gave you in this run.")
     elif not _stands(args.result, args.answer):
         yield _Fault("result_not_said", "The answer does not say the result. Write it there as it stands in result.")
+    else:
+        yield from _number_faults(context, record, args.answer)
+    message = memory.message_of(context)
     if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
         yield _Fault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
+
+
+def _number_faults(context: Context, record: Record, *texts: str) -> Iterator[_Fault]:
+    """Numbers and days that a text says, and that stand nowhere: in no quote, in no result, and not in what the person
+    asks. A day may be written otherwise than where it stands."""
+    given = [memory.message_of(context), *record.searched, *(one.text for one in record.coverage)]
+    for source in record.citations.values():
+        given += [source.quote, source.filename]
+    numbers = {abs(value) for value, _ in record.results()}
+    numbers |= {Decimal(source.page) for source in record.citations.values()}
+    days: set[Day] = set()
+    for text in given:
+        numbers |= {reading for one in _SAID.findall(text) for reading in _readings(one)}
+        days |= {day for found in find_dates(fold(text)) for day in found.days}
+    numbers |= {Decimal(year) for year, _, _ in days}
+    unknown: list[str] = []
+    for text in texts:
+        left = fold(_LISTED.sub("", _CITED.sub("", text)))
+        for found in find_dates(left):
+            if days & set(found.days):
+                left = left[: found.start] + " " * (found.end - found.start) + left[found.end :]
+        left = _DAY_OF_MONTH.sub(lambda found: "" if _is_one_of(found, days) else found[0], left)
+        unknown += [one for one in _SAID.findall(left) if not numbers & _readings(one)]
+    if unknown := list(dict.fromkeys(unknown)):
+        yield _Fault(
+            "number_not_proven",
+            f"These numbers stand in no quote that you cite, and no tool has reckoned them: {', '.join(unknown[:10])}. "
+            "Cite where they stand, or reckon them.",
+        )
+
+
+def _readings(said: str) -> set[Decimal]:
+    """The numbers that digits with separators may mean: 1.250 is 1.25, or 1250."""
+    whole, separator, places = re.sub(r"[^0-9.]", "", said.replace(",", ".")).rpartition(".")
+    whole = whole.replace(".", "")
+    return {Decimal(whole + places), Decimal(f"{whole}.{places}" if separator else places)}
+
+
+def _is_one_of(found: re.Match[str], days: set[Day]) -> bool:
+    """Whether a day without its year is one of these."""
+    month = MONTHS.get(found["before"] or found["after"])
+    return any((month, int(found["day"] or found["day_first"])) == day[1:] for day in days)
 
 
 def _is_given(record: Record, args: SubmitCalculation, message: str) -> bool:
@@ -172,92 +243,117 @@ def _numbers(found: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in found[:10])
 
 
-Args = TypeVar("Args", bound=ToolInput)
-
-
 async def _submit(
     conn: Connection,
     context: Context,
     faults: Callable[[Record], Iterator[_Fault]],
-    answer: Callable[[Record], AnswerResponse | SummarizationResponse | CalculationResponse],
+    answer: Callable[[Record], dict[str, Any]],
+    make: Callable[..., AnyAnswer],
+    *,
+    confidence: float,
+    citations: Sequence[CiteSource] = (),
 ) -> ToolResult:
     """End the run with an answer that nothing is wrong with. Of one with faults the model is told them; the second time
-    the run ends with what the task falls back on."""
+    it has given up, and the task falls back."""
     record = await Record.of(conn, context.run_id)
     if record.has_answered:
         raise ToolFailed("This run has answered already.", "answered")
-    found = list(faults(record))
-    if found and not record.was_refused:
-        told: list[JsonValue] = [fault.code for fault in found]
+    record, found = await _with_citations(conn, context, record, citations)
+    found += faults(record)
+    told: list[JsonValue] = [fault.code for fault in found]
+    if found and (context.falls_back is not None or not record.was_refused):
         raise ModelRetry(
             " ".join(fault.text for fault in found) + " Mend this and submit once more: there is no third time.",
             INVALID,
             {"faults": told},
         )
-    given = await fallback.passages(conn, context, "answer_invalid", record) if found else answer(record)
+    if found:
+        return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": told})
+    given = make(
+        **answer(record),
+        coverage=record.coverage,
+        confidence=confidence,
+        timestamp=datetime.now(UTC),
+        effort=await fallback.effort_of(conn, context, record),
+        fallback=None if context.falls_back is None else fallback.worded(context.falls_back),
+    )
     await memory.remember(conn, context, record, given)
-    return ToolResult("The answer is given.", "fallback" if found else "answered", given.model_dump(mode="json"))
+    new = [source for number, source in record.citations.items() if number in {one.number for one in citations}]
+    events = [CitationEvent(citation=citation_of(source)) for source in new]
+    return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
+
+
+async def _with_citations(
+    conn: Connection, context: Context, record: Record, citations: Sequence[CiteSource]
+) -> tuple[Record, list[_Fault]]:
+    """The record with the citations that come with an answer, and what is wrong with these."""
+    given: dict[int, Source] = {}
+    found: list[_Fault] = []
+    for one in citations:
+        try:
+            given[one.number] = await source_of(conn, context, record, one)
+        except ToolRefusal as refusal:
+            found.append(_Fault(refusal.code, f"[{one.number}]: {refusal.text}"))
+    return replace(record, given=given), found
 
 
 async def _submit_answer(conn: Connection, context: Context, args: SubmitAnswer) -> ToolResult:
-    def answer(record: Record) -> AnswerResponse:
-        return AnswerResponse(
-            kind="answer",
-            question=memory.message_of(context),
-            answer=args.answer,
-            searched=record.searched if args.nothing_found else [],
-            **_common(record, args.confidence),
-        )
+    def answer(record: Record) -> dict[str, Any]:
+        return {
+            "kind": "answer",
+            "question": memory.message_of(context),
+            "answer": args.answer,
+            "searched": record.searched if args.nothing_found else [],
+            "sources": record.sources,
+        }
 
-    return await _submit(conn, context, lambda record: _answer_faults(record, args), answer)
+    def faults(record: Record) -> Iterator[_Fault]:
+        return _answer_faults(context, record, args)
+
+    return await _submit(
+        conn, context, faults, answer, AnswerResponse, confidence=args.confidence, citations=args.citations
+    )
 
 
 async def _submit_summary(conn: Connection, context: Context, args: SubmitSummary) -> ToolResult:
-    def answer(record: Record) -> SummarizationResponse:
-        common = _common(record, args.confidence)
-        return SummarizationResponse(kind="summary", summary=args.summary, key_points=args.key_points, **common)
+    def answer(record: Record) -> dict[str, Any]:
+        told = {"kind": "summary", "summary": args.summary, "key_points": args.key_points}
+        return {**told, "sources": record.sources}
 
-    return await _submit(conn, context, lambda record: _summary_faults(record, args), answer)
+    def faults(record: Record) -> Iterator[_Fault]:
+        return _summary_faults(context, record, args)
+
+    return await _submit(conn, context, faults, answer, SummarizationResponse, confidence=args.confidence)
 
 
 async def _submit_calculation(conn: Connection, context: Context, args: SubmitCalculation) -> ToolResult:
-    def answer(record: Record) -> CalculationResponse:
+    def answer(record: Record) -> dict[str, Any]:
         result = decimal(args.result)
         by = [call for value, call in record.results() if value == result][-1]
-        common = _common(record, args.confidence)
-        if not common["sources"]:
-            common["sources"] = _sources_of(as_object(by.data).get("sources"))
-        expression = str(as_object(by.data).get("expression", ""))
-        return CalculationResponse(
-            kind="calculation",
-            answer=args.answer,
-            formula=args.formula,
-            expression=expression,
-            result=args.result.strip(),
-            **common,
-        )
+        return {
+            "kind": "calculation",
+            "answer": args.answer,
+            "formula": args.formula,
+            "expression": str(as_object(by.data).get("expression", "")),
+            "result": args.result.strip(),
+            "sources": record.sources or _sources_of(as_object(by.data).get("sources")),
+        }
 
-    return await _submit(
-        conn, context, lambda record: _calculation_faults(record, args, memory.message_of(context)), answer
-    )
+    def faults(record: Record) -> Iterator[_Fault]:
+        return _calculation_faults(context, record, args)
+
+    return await _submit(conn, context, faults, answer, CalculationResponse, confidence=args.confidence)
 
 
 def _sources_of(told: JsonValue) -> list[Source]:
     return [Source.model_validate(one) for one in told] if isinstance(told, list) else []
 
 
-def _common(record: Record, confidence: float) -> dict[str, Any]:
-    return {
-        "sources": [source for _, source in sorted(record.citations.items())],
-        "coverage": record.coverage,
-        "confidence": confidence,
-        "timestamp": datetime.now(UTC),
-    }
-
-
 def ending(_: ToolInput, data: JsonValue) -> Answer:
     """The run's answer, of what a call that ends it has answered for programs."""
     result = as_object(data)
+    if GAVE_UP in result:
+        return Answer("The answer could not be proven.", gave_up=INVALID)
     return Answer(in_words(result), result)
 
 
