@@ -98,6 +98,8 @@ async def test_what_the_last_question_does_not_prove_is_not_given(serve, at_last
         assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("agent_stopped", False)
         assert "roof leaks" in told["sources"][0]["quote"]
         assert any(map(is_last_question, served.model.requests))
+        done = [one["tool"] for one in await events_of(served.http, result) if one.get("status") == "complete"]
+        assert done == ["search_documents", "read_multiple_documents"]
 
 
 async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
