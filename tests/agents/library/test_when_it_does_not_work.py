@@ -10,9 +10,9 @@ import pytest
 
 from agents.library.test_asking import INTENT, SURVEY, ask, blocks, cite, codes, indexed, of_the_agent, submit
 from agents.library.test_last_question import STOPS, last, model
-from standing import METRICS_TOKEN
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, http_error, stall
+from standing import METRICS_TOKEN
 
 pytestmark = pytest.mark.anyio
 
