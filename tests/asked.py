@@ -222,7 +222,7 @@ def cite(*quotes: str) -> Callable[[Body], list[Block]]:
 
 
 def _holding(shown: dict[str, str], quote: str) -> str:
-    return next((one for one, words in shown.items() if alphanumeric(quote) in alphanumeric(words)), "000000000000-1-1")
+    return next((one for one, words in shown.items() if _letters(quote) in _letters(words)), "000000000000-1-1")
 
 
 def looked_up(search: str, read: list[str], quotes: list[str], answer: str) -> Script:
@@ -680,9 +680,13 @@ def _holds(box: list[float], x: float, y: float, slack: float = 0.0) -> bool:
     return box[0] - slack <= x <= box[2] + slack and box[1] - slack <= y <= box[3] + slack
 
 
+def _letters(text: str) -> str:
+    return alphanumeric(fold(text))
+
+
 def says(printed: str, wanted: str) -> bool:
     """Whether printed words say what is wanted: letter by letter, or a number or a day in another spelling."""
-    if alphanumeric(wanted) in alphanumeric(printed):
+    if _letters(wanted) in _letters(printed):
         return True
     words = printed.split()
     number = amount(wanted)
@@ -702,15 +706,14 @@ async def grounded(pages: Pages, source: dict[str, Any]) -> bool:
 async def faults(pages: Pages, question: Question, result: dict[str, Any]) -> list[str]:
     """What is wrong with an answer; nothing where it is right."""
     found: list[str] = []
-    text = fold(" ".join([str(result.get("answer") or result.get("summary")), *(result.get("key_points") or ())]))
+    text = " ".join([str(result.get("answer") or result.get("summary")), *(result.get("key_points") or ())])
     if result["fallback"] is not None:
         found.append(f"fell back: {result['fallback']['code']}")
     if result["kind"] != question.answer:
         found.append(f"is {result['kind']}, not {question.answer}")
     if question.result is not None and Decimal(result.get("result") or "NaN") != Decimal(question.result):
         found.append(f"result {result.get('result')}, not {question.result}")
-    squeezed = alphanumeric(text)
-    found += [f"does not say {one}" for one in question.says if alphanumeric(one) not in squeezed]
+    found += [f"does not say {one}" for one in question.says if _letters(one) not in _letters(text)]
     sources = result["sources"]
     found += [f"not there: {one['quote']!r}" for one in sources if not await grounded(pages, one)]
     if question.nothing != (not sources) and question.answer != "calculation":

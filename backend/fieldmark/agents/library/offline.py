@@ -122,7 +122,7 @@ def _follow(turn: _Turn) -> None:
     elif asked.compared:
         _compare(turn)
     elif asked.op is not None:
-        _figures(turn)
+        _figures(turn, asked.op)
     elif asked.field is not None:
         _field(turn)
     _look_up(turn)
@@ -216,8 +216,8 @@ def _question(
     return told
 
 
-def _figures(turn: _Turn) -> None:
-    asked, op = turn.asked, turn.asked.op or "count"
+def _figures(turn: _Turn, op: str) -> None:
+    asked = turn.asked
     turn.intend(Intent.CALCULATION)
     numbers = asked.field if asked.field and asked.field not in (VENDOR, DATE) else TOTAL
     vendor = " ".join(asked.subject) or None
@@ -327,7 +327,7 @@ def _field(turn: _Turn) -> None:
     asked = turn.asked
     assert asked.field is not None
     if asked.field == TOTAL and asked.is_named and asked.subject and asked.file is None:
-        _figures(turn)  # what was paid to somebody
+        _figures(turn, "sum")  # what was paid to somebody
     about = " ".join(asked.subject)
     if not about and asked.file is None and not (asked.is_again and turn.active):
         return
@@ -528,7 +528,14 @@ def _best(shown: list[_Shown], wanted: list[str], name: str) -> tuple[_Shown, st
     if not there or 2 * len(there | named) <= len(wanted):
         return None
     often = {word: sum(word in words for words in said.values()) for word in there}
-    best = max(printed, key=lambda block: sum(1 / often[word] for word in said[block.id]))
+    order = {word: at for at, word in enumerate(wanted)}  # of two that say as much: what is asked for first
+    best = max(
+        printed,
+        key=lambda block: (
+            sum(1 / often[word] for word in said[block.id]),
+            -min(map(order.get, said[block.id]), default=0),
+        ),
+    )
     return best, _part(best.words, said[best.id])
 
 

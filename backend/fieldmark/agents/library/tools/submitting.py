@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.deps import Context
 from fieldmark.agents.library.record import INVALID, Record, decimal
+from fieldmark.agents.library.tools.figures import MOST_SOURCES
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnswerCoverage, AnswerResponse, CalculationResponse, Source, SummarizationResponse
 from fieldmark.domain.json_values import as_object
@@ -225,9 +226,9 @@ async def _submit_calculation(conn: Connection, context: Context, args: SubmitCa
         result = decimal(args.result)
         by = [call for value, call in record.results() if value == result][-1]
         common = _common(record, args.confidence)
-        if not common["sources"]:
-            common["sources"] = _sources_of(as_object(by.data).get("sources"))
         expression = str(as_object(by.data).get("expression", ""))
+        if not common["sources"]:
+            common["sources"] = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
         return CalculationResponse(
             kind="calculation",
             answer=args.answer,
@@ -244,6 +245,15 @@ async def _submit_calculation(conn: Connection, context: Context, args: SubmitCa
 
 def _sources_of(told: JsonValue) -> list[Source]:
     return [Source.model_validate(one) for one in told] if isinstance(told, list) else []
+
+
+def _sources_behind(record: Record, expression: str) -> list[Source]:
+    """The values behind the figures of `query_fields` that a calculation was made of."""
+    numbers = {decimal(one) for one in _NUMBER.findall(expression)}
+    said = [call for value, call in record.results() if abs(value) in numbers and call.tool == "query_fields"]
+    calls = {call.id: call for call in said}.values()
+    found = [source for call in calls for source in _sources_of(as_object(call.data).get("sources"))]
+    return [source.model_copy(update={"number": at}) for at, source in enumerate(found[:MOST_SOURCES], 1)]
 
 
 def _common(record: Record, confidence: float) -> dict[str, Any]:
