@@ -365,6 +365,7 @@ def _most(groups: list[dict[str, Any]], matched: int) -> tuple[str, str]:
     return f"{groups[0]['key']}, {first['value']} {first['currency']}", first["value"]
 
 
+_MACHINE = "SupplyChainTradeTransaction.ApplicableHeaderTradeSettlement.SpecifiedTradeSettlementHeaderMonetarySummation"
 ROOF = "What does survey.txt say about the roof?"
 RE1001 = At("weclapp.pdf", 1, "26.10.22", (0.70, 0.284))
 LIDL_TOTAL = At("lidl.jpg", 1, "7.16", (0.92, 0.395))
@@ -570,7 +571,7 @@ QUESTIONS = (
         "calculation",
         reckoned(
             ["weclapp.pdf"],
-            ["Endsumme 963,12", "GrandTotalAmount: 963.11"],
+            ["Endsumme 963,12", f"{_MACHINE}.GrandTotalAmount: 963.11"],
             "963.12 - 963.11",
             "No: the page says 963.12 [1], the data 963.11 [2], 0.01 less.",
             "0.01",
