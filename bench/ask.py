@@ -27,8 +27,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +36,9 @@ from uuid import uuid4
 import httpx
 from PIL import Image
 
-from fieldmark.agents.registry import answer_offline
 from fieldmark.db.embedded import running
 from fieldmark.identity.tokens import LocalTokens
-from fieldmark.offline_model.messages import Block, Body, call, items, raw_call
+from fieldmark.offline_model.messages import Block, Body, call, raw_call
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.testing.script import Script
 from processes import bounded, child, free_port, heed_signals
@@ -51,8 +49,6 @@ import asked
 
 DEADLINE_SECONDS = 1500
 SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
-AT_ONCE = 8
-SENT = re.compile(r"<message>\n(.*?)\n</message>", re.DOTALL)
 
 # Scripts that cheat. Each says what must become of it: the code that refuses it, in the answer that the model gets.
 
@@ -154,65 +150,16 @@ def false_answers(other: str) -> dict[str, tuple[str, list[Any]]]:
 
 @dataclass
 class Bench:
-    """A service with documents, and who answers for the model."""
+    """What is asked of whom, and what went wrong."""
 
     samples: Path | None
     crops: Path | None
-    scripts: dict[str, Script] = field(default_factory=dict[str, Script])
-    answers: Counter[str] = field(default_factory=Counter[str])
-    last: dict[str, Body] = field(default_factory=dict[str, Body])
-    by_rules: bool = False
+    model: asked.Model = field(default_factory=asked.Model)
     faults: list[str] = field(default_factory=list[str])
-
-    async def answer(self, body: Body) -> Any:
-        """The model: extracts what it is told, follows the question's script, or the rules."""
-        if (extracted := asked.extracts(body)) is not None:
-            return extracted
-        sent = SENT.findall(json.dumps(items(body, "messages"), ensure_ascii=False).replace("\\n", "\n"))
-        message = sent[-1].strip().replace('\\"', '"') if sent else ""
-        self.answers[message] += 1
-        self.last[message] = body
-        if self.by_rules or message not in self.scripts:
-            return answer_offline(body)
-        return await self.scripts[message](body)
 
     def fault(self, said: str) -> None:
         self.faults.append(said)
         print(f"    WRONG {said}", flush=True)
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    while not await holds():
-        await asyncio.sleep(0.2)
-
-
-async def filled(http: httpx.AsyncClient, docs: list[asked.Doc], samples: Path | None) -> None:
-    """Take documents in, read them, and have their fields extracted."""
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def one(doc: asked.Doc) -> None:
-        async with gate:
-            answer = await http.post("/api/documents", files={"file": (doc.name, doc.content(samples))})
-            answer.raise_for_status()
-            document = answer.json()
-
-            async def is_read() -> bool:
-                document.update((await http.get(f"/api/documents/{document['id']}")).json())
-                return document["status"] != "reading"
-
-            await until(is_read)
-            if doc.fields is None:
-                return
-            body = {"document_id": document["id"], "instructions": asked.instructions(doc)}
-            run = await http.post("/api/agent/extract", json=body)
-            assert run.status_code == 200 and run.json()["status"] == "completed", run.text[:500]
-
-    await asyncio.gather(*map(one, docs))
-
-    async def is_indexed() -> bool:
-        return (await http.get("/api/search", params={"q": "anything"})).json()["behind"] == 0
-
-    await until(is_indexed)
 
 
 async def ask(http: httpx.AsyncClient, message: str, thread: str | None = None) -> tuple[dict[str, Any], float]:
@@ -230,7 +177,7 @@ async def questions(bench: Bench, http: httpx.AsyncClient, wanted: list[asked.Qu
     right, sources, good, took, calls = 0, 0, 0, list[float](), list[int]()
     print(f"{len(wanted)} questions, answered by {who}")
     for question in wanted:
-        bench.answers.clear()
+        bench.model.answers.clear()
         thread = threads.get(question.follows or "")
         told, seconds = await ask(http, question.message, thread)
         run = (await http.get(f"/api/runs/{told['run_id']}")).json()
@@ -245,14 +192,14 @@ async def questions(bench: Bench, http: httpx.AsyncClient, wanted: list[asked.Qu
         good += sum(found)
         right += not wrong
         took.append(seconds)
-        calls.append(sum(bench.answers.values()))
+        calls.append(sum(bench.model.answers.values()))
         said = " ".join(str(result.get("answer") or result.get("summary")).split())
         mark = "WRONG" if wrong else "right"
         counted = f"{seconds * 1000:5.0f} ms {calls[-1]:2} messages"
         print(f"  {mark} {counted}  {question.kind:<9} {question.message} → {said[:150]}", flush=True)
         for one in wrong:
             bench.fault(f"{who}: {question.message}: {one}")
-        if bench.crops is not None and not bench.by_rules:
+        if bench.crops is not None and not bench.model.by_rules:
             for source in result["sources"][:2]:
                 await crop(bench.crops, http, len(took), source)
     print(
@@ -294,9 +241,9 @@ async def cheats(bench: Bench, http: httpx.AsyncClient, other: str) -> None:
     kept = 0
     quotes = false_quotes(other)
     for name, (code, steps) in quotes.items():
-        bench.scripts[name] = Script([*steps, submitted("So it is [1].")])
+        bench.model.scripts[name] = Script([*steps, submitted("So it is [1].")])
         told, _ = await ask(http, name)
-        codes = refused(bench.last[name])
+        codes = refused(bench.model.last[name])
         result = told["result"] or {}
         if code not in codes or "cited" in codes or not result.get("fallback"):
             bench.fault(f"{name}: {codes}, {told['status']}")
@@ -306,9 +253,9 @@ async def cheats(bench: Bench, http: httpx.AsyncClient, other: str) -> None:
     kept, answers = 0, false_answers(other)
     for name, (code, steps) in answers.items():
         (last,) = steps[-1] if isinstance(steps[-1], list) else [steps[-1]]
-        bench.scripts[name] = Script([*steps[:-1], [last], [raw_call(last.name, last.arguments)]])
+        bench.model.scripts[name] = Script([*steps[:-1], [last], [raw_call(last.name, last.arguments)]])
         told, _ = await ask(http, name)
-        codes = refused(bench.last[name])
+        codes = refused(bench.model.last[name])
         result = told["result"] or {}
         if code not in codes or (result.get("fallback") or {}).get("code") != "answer_invalid":
             bench.fault(f"{name}: {codes}, {told['status']}")
@@ -325,7 +272,7 @@ async def measure(options: argparse.Namespace, home: Path) -> int:
     bench = Bench(samples, options.crops)
     if options.crops is not None:
         options.crops.mkdir(parents=True, exist_ok=True)
-    async with OfflineModel(bench.answer) as model:
+    async with OfflineModel(bench.model) as model:
         with running(home, 18):
             port = free_port()
             settings = {
@@ -356,21 +303,21 @@ async def asked_all(bench: Bench, address: str, home: Path, docs: list[asked.Doc
             except httpx.HTTPError:
                 return False
 
-        await until(is_up)
+        await asked.until(is_up)
     async with client() as http, client() as another:
         begun = time.perf_counter()
-        await filled(http, docs, bench.samples)
+        await asked.filled(http, docs, bench.samples)
         answer = await another.post("/api/documents", files={"file": ("survey.txt", asked.SECRET.encode())})
         theirs = str(answer.json()["id"])
         took = time.perf_counter() - begun
         print(f"load {os.getloadavg()[0]:.1f}; {len(docs)} documents read and extracted in {took:.0f} s", flush=True)
         wanted = asked.asked_of(bench.samples is None)
-        bench.scripts |= {question.message: question.script for question in wanted}
+        bench.model.scripts |= {question.message: question.script for question in wanted}
         await questions(bench, http, wanted, "scripts")
         await cheats(bench, http, theirs)
-        bench.by_rules = True
+        bench.model.by_rules = True
         await questions(bench, http, [one for one in wanted if one.is_offline], "the fixed rules")
-        everything = json.dumps(bench.last, ensure_ascii=False)
+        everything = json.dumps(bench.model.last, ensure_ascii=False)
         if "7391" in everything.replace('"quote": "7391"', ""):
             bench.fault("the model was shown another organisation's document")
 

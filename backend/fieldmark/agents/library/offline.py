@@ -219,7 +219,7 @@ def _question(
 def _figures(turn: _Turn, op: str) -> None:
     asked = turn.asked
     turn.intend(Intent.CALCULATION)
-    numbers = asked.field if asked.field and asked.field not in (VENDOR, DATE) else TOTAL
+    numbers = TOTAL if asked.field is None or asked.field in (VENDOR, DATE) else asked.field
     vendor = " ".join(asked.subject) or None
     if vendor and asked.group == vendor:
         vendor = None
@@ -239,15 +239,21 @@ def _figures(turn: _Turn, op: str) -> None:
     first, currency = values[0]
     said = f"{_money(values)}. Reckoned: {figures.expression}."
     if op in ("max", "min"):  # where it stands: the others were looked through, and are not behind it
-        where = as_object(figures.found.arguments.get("where"))
         path = as_object(as_list(figures.found.arguments["aggregates"])[0])["path"]
-        conditions = [*as_list(where.get("fields")), {"path": path, "op": "=", "value": json.loads(first)}]
-        only = _query(turn, {"where": where | {"fields": conditions}, "aggregates": [{"op": op, "path": path}]})
+        only = _narrowed(turn, figures, path, json.loads(first))
         names = dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(only.found.data.get("sources")))
         if names and (first, currency) in only.values:
             said = f"{_money(values[:1])}, in {', '.join([*names][:3])}. Reckoned: {figures.expression}."
             said += f" In other currencies: {_money(values[1:])}." if values[1:] else ""
     _give(turn, figures, said, first)
+
+
+def _narrowed(turn: _Turn, figures: _Figures, path: JsonValue, value: JsonValue) -> _Figures:
+    """The same figures, of those documents alone that have a value."""
+    where = as_object(figures.found.arguments.get("where"))
+    conditions: list[JsonValue] = [*as_list(where.get("fields")), {"path": path, "op": "=", "value": value}]
+    only: JsonObject = {**where, "fields": conditions}
+    return _query(turn, {"where": only, "aggregates": as_list(figures.found.arguments["aggregates"])})
 
 
 def _groups(turn: _Turn, figures: _Figures) -> None:
@@ -267,10 +273,7 @@ def _groups(turn: _Turn, figures: _Figures) -> None:
         _give(turn, figures, f"{'; '.join(lines)}. Reckoned: {figures.expression}.", first)
         return
     if asked.group is not None and "path" in (by := as_object(figures.found.arguments.get("group_by"))):
-        where = as_object(figures.found.arguments.get("where"))
-        conditions = [*as_list(where.get("fields")), {"path": by["path"], "op": "=", "value": key}]
-        wanted = as_list(figures.found.arguments["aggregates"])
-        _query(turn, {"where": where | {"fields": conditions}, "aggregates": wanted})
+        _narrowed(turn, figures, by["path"], key)
     rest = "; ".join(f"{key}: {said}" for key, said, _ in groups[1:4])
     told = f"{key}: {said}. Then {rest}." if rest else f"{key}: {said}."
     _give(turn, figures, f"{told} Reckoned: {figures.expression}.", first)
@@ -293,7 +296,7 @@ def _compare(turn: _Turn) -> None:
     turn.intend(Intent.CALCULATION)
     found: list[tuple[str, str, str]] = []
     for subject in turn.asked.compared:
-        figures = _tried(turn, "sum", turn.asked.field if turn.asked.field == TOTAL else TOTAL, " ".join(subject), None)
+        figures = _tried(turn, "sum", TOTAL, " ".join(subject), None)
         if len(figures.values) != 1:  # nothing, or of several currencies
             return
         found.append((" ".join(subject), *figures.values[0]))
@@ -448,8 +451,8 @@ def _look_up(turn: _Turn) -> None:
     asked = turn.asked
     wanted = list(asked.wanted)
     query: JsonObject = {"query": " ".join(wanted) or turn.words, "max_results": 5}
-    filters: JsonObject = {"filename": asked.file} if asked.file else {}
-    found = turn.call("search_documents", query | ({"filters": filters} if filters else {}))
+    query |= {"filters": {"filename": asked.file}} if asked.file else {}
+    found = turn.call("search_documents", query)
     hits = [as_object(one) for one in as_list(found.data.get("hits"))]
     documents = [*dict.fromkeys(str(hit["document_id"]) for hit in hits)]
     if asked.is_again and turn.active:  # what was talked of comes first, if it says it at all
@@ -457,9 +460,9 @@ def _look_up(turn: _Turn) -> None:
     if not documents and asked.file:
         documents = [asked.file]
     for document in documents[:2]:
-        read = turn.call(
-            "read_document", {"document": document} | ({"focus": " ".join(wanted)[:300]} if wanted else {})
-        )
+        wants: JsonObject = {"document": document}
+        wants |= {"focus": " ".join(wanted)[:300]} if wanted else {}
+        read = turn.call("read_document", wants)
         if read.failed:
             why = read.answer.strip() if read.code == "not_read" else ""
             _nothing(turn, found, why)
@@ -533,7 +536,7 @@ def _best(shown: list[_Shown], wanted: list[str], name: str) -> tuple[_Shown, st
         printed,
         key=lambda block: (
             sum(1 / often[word] for word in said[block.id]),
-            -min(map(order.get, said[block.id]), default=0),
+            -min((order[word] for word in said[block.id]), default=0),
         ),
     )
     return best, _part(best.words, said[best.id])
