@@ -696,7 +696,7 @@ def says(printed: str, wanted: str) -> bool:
     """Whether printed words say what is wanted: letter by letter, or a number or a day in another spelling."""
     if _letters(wanted) in _letters(printed):
         return True
-    words = printed.split()
+    words = [re.sub(r"^[^\d]*:", "", word) for word in printed.split()]  # Date:16-03-2018
     number = amount(wanted)
     if number is not None and any(amount(word.strip("$€£:")) == number for word in words):
         return True

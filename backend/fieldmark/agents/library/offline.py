@@ -30,12 +30,15 @@ _SUMMARY: Final = re.compile(r"\bsummar(?:y|i[sz]e)|\bzusammenfass|\bfasse?\b.*\
 _EXPRESSION: Final = re.compile(
     r"(?:what is|what's|calculate|reckon|was ist|berechne)?\s*([\d(][\d\s.+\-*/%^()×÷]*[\d)%])\s*\??\s*", re.IGNORECASE
 )
+_PART_OF: Final = re.compile(r"(?<=\d)\s?(?:%|percent|prozent) (?:of|von) (?=\d)", re.IGNORECASE)
 _MOST_POINTS: Final = 3
 _MOST_QUOTE: Final = 300
 _MOST_WORDS: Final = 24
 _MOST_FITTING: Final = 3
 _MOST_GROUPS: Final = 10
+_MOST_NAMED: Final = 5
 _LABEL_WORDS: Final = 4
+_GLUED: Final = re.compile(r"^[^\d]*:")  # a label that a picture's reader has not set apart: Date:16-03-2018
 _NO_KEY: Final = "(none)"
 _PAGE: Final = re.compile(
     r"^--- page \d+ of \d+(, for machines)? ---$|^\[([0-9a-f]{12}-(\d+)-\d+)\] (.*)$", re.MULTILINE
@@ -115,7 +118,7 @@ class _Shown:
 
 def _follow(turn: _Turn) -> None:
     asked = turn.asked
-    if found := _EXPRESSION.fullmatch(turn.words):
+    if found := _EXPRESSION.fullmatch(_PART_OF.sub("% * ", turn.words)):
         _reckon(turn, found[1].strip())
     elif _SUMMARY.search(asked.words):
         _summarise(turn)
@@ -160,6 +163,12 @@ class _Figures:
     @property
     def matched(self) -> str:
         return str(self.found.data.get("matched", 0))
+
+    @property
+    def names(self) -> list[str]:
+        """The documents that its values stand in, as far as they are told."""
+        told = map(as_object, as_list(self.found.data.get("sources")))
+        return [*dict.fromkeys(str(one.get("filename")) for one in told)]
 
     @property
     def values(self) -> list[tuple[str, str]]:
@@ -210,6 +219,8 @@ def _question(
     where |= {"filename": asked.file} if asked.file else {}
     figure: JsonObject = {"op": "count"} if op == "count" else {"op": op, "path": path}
     told: JsonObject = {"where": where, "aggregates": [figure]}
+    if op == "count" and group is None and conditions:  # what the condition holds for, and where that stands
+        told["aggregates"] = [figure, {"op": "count", "path": as_object(conditions[0])["path"]}]
     if group is not None:
         told["group_by"] = spoken(group) | ({"path": named} if named and "kind" not in spoken(group) else {})
         told["group_by"] |= {"path": at} if at and "kind" in spoken(group) else {}
@@ -233,7 +244,10 @@ def _figures(turn: _Turn, op: str) -> None:
         return
     values = figures.values
     if op == "count":
-        _give(turn, figures, f"{figures.matched}. Reckoned: {figures.expression}.", figures.matched)
+        named = figures.names[:_MOST_NAMED]
+        rest = f" and {len(figures.names) - _MOST_NAMED} more" if len(figures.names) > _MOST_NAMED else ""
+        listed = f" {', '.join(named)}{rest}." if named else ""
+        _give(turn, figures, f"{figures.matched}.{listed} Reckoned: {figures.expression}.", figures.matched)
         return
     values = sorted(values, key=lambda one: Decimal(one[0]), reverse=op != "min")
     first, currency = values[0]
@@ -241,9 +255,8 @@ def _figures(turn: _Turn, op: str) -> None:
     if op in ("max", "min"):  # where it stands: the others were looked through, and are not behind it
         path = as_object(as_list(figures.found.arguments["aggregates"])[0])["path"]
         only = _narrowed(turn, figures, path, json.loads(first))
-        names = dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(only.found.data.get("sources")))
-        if names and (first, currency) in only.values:
-            said = f"{_money(values[:1])}, in {', '.join([*names][:3])}. Reckoned: {figures.expression}."
+        if only.names and (first, currency) in only.values:
+            said = f"{_money(values[:1])}, in {', '.join(only.names[:3])}. Reckoned: {figures.expression}."
             said += f" In other currencies: {_money(values[1:])}." if values[1:] else ""
     _give(turn, figures, said, first)
 
@@ -430,11 +443,12 @@ def _places(words: list[str], value: JsonValue) -> list[tuple[int, int]]:
 
 
 def _is_amount(word: str, value: float) -> bool:
-    printed = amount(word.strip(":;"))
+    printed = amount(_GLUED.sub("", word).strip(":;"))
     return printed is not None and abs(abs(printed) - abs(value)) < 1e-9
 
 
 def _is_day(words: str, value: str) -> bool:
+    words = _GLUED.sub("", words)
     found = [day(words), day(words, month_first=True)]
     return any(one is not None and one[0] == value and len(one[1]) >= len(words) - 1 for one in found)
 

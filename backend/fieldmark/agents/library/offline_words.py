@@ -82,6 +82,11 @@ _BY: Final = re.compile(
     r"([a-z_][\w.\[\]]*)"
 )
 _LIST: Final = re.compile(rf"\b(?:list|which|what|name|welche|nenne)\b.{{0,20}}\b({_KEYS}|currenc(?:y|ies)|types?)\b")
+_LISTS: Final = re.compile(
+    r"(?:which|show|list|find|give|what|any|welche|zeige?|nenne)\b.{0,20}\b(?:documents?|files?|dokumente|dateien|"
+    + "|".join(_TYPES.values())
+    + r")\b"
+)
 _MONTHS: Final = (
     "jan(?:uar(?:y)?)?|feb(?:ruar(?:y)?)?|mar(?:ch|z)?|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
     "|sep(?:t(?:ember)?)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?"
@@ -200,6 +205,9 @@ def understood(message: str) -> Asked:
         )
         op = "count"
     field = next((paths for said, paths in _FIELDS if re.search(rf"\b(?:{said})\b", rest)), None)
+    if op is None and (over or days):
+        lists = _LISTS.match(words) and not re.search(r"\b(?:say|says|said|sagt|steht)\b", words)
+        op = "sum" if field == TOTAL else "count" if field is None and lists else None
     kind = next((kind for kind, said in _TYPES.items() if re.search(rf"\b(?:{said})\b", rest)), None)
     return Asked(
         words=words,
