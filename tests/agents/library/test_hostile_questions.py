@@ -12,6 +12,7 @@ from asked import blocks, calculation, intent
 from desk import sql, tool_results, until
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
+from fieldmark.services.organisations import enter
 from fieldmark.testing.script import Script
 from shelf import Shelved, put
 
@@ -79,7 +80,7 @@ async def test_a_document_that_gives_orders_changes_no_count_and_can_be_cited_as
         ({"fields": [{"path": "vendor", "op": "=", "value": "x' or 1=1 --"}]}, 0),
         ({"fields": [{"path": "vendor", "op": "contains", "value": "' or "}]}, 1),
         ({"fields": [{"path": "vendor", "op": "contains", "value": "%"}]}, 0),
-        ({"fields": [{"path": "vendor') or true --", "op": "exists"}]}, None),
+        ({"fields": [{"path": "vendor') or true --", "op": "exists"}]}, 0),
         ({"fields": [{"path": "vendor", "op": "= '' or true or '' =", "value": "x"}]}, None),
         ({"fields": [{"path": "total", "op": ">", "value": "0 or true"}]}, None),
         ({"filename": "100%"}, 1),
@@ -108,18 +109,18 @@ async def test_a_filter_that_is_sql_is_a_value_or_is_refused(serve, clone, where
     ("expression", "code"),
     [
         ("9^9", "calculated"),
-        ("9^9^9^9", "too_large"),
-        ("(9^999)^999", "too_large"),
-        ("10^1000000", "too_large"),
+        ("9^9^9^9", "invalid_expression"),
+        ("(9^999)^999", "invalid_expression"),
+        ("10^1000000", "invalid_expression"),
         ("(" * 40 + "1" + ")" * 40, "calculated"),
-        ("(" * 4000 + "1" + ")" * 4000, "too_large"),
+        ("(" * 4000 + "1" + ")" * 4000, "invalid"),
         ("1" + "+1" * 900, "calculated"),
-        ("1" + "+1" * 3999, "too_large"),
+        ("1" + "+1" * 3999, "invalid_expression"),
         ("1/3", "calculated"),
-        ("1/(2-2)", "division_by_zero"),
-        ("__import__('os').system('true')", None),
+        ("1/(2-2)", "invalid_expression"),
+        ("__import__('os').system('true')", "invalid_expression"),
         ("sum(1, 2)", "calculated"),
-        ("exec(1)", None),
+        ("exec(1)", "invalid_expression"),
     ],
 )
 async def test_a_calculator_bomb_is_refused_at_once_and_a_calculation_is_made(serve, expression, code):
@@ -127,10 +128,7 @@ async def test_a_calculator_bomb_is_refused_at_once_and_a_calculation_is_made(se
     async with serve(Script([*steps, [call("search_documents", {"query": "x"})], [NOTHING]])) as served:
         await ask(served.http)
         told = data_of(served.model.requests[-1])[1]
-        if code is None:
-            assert told["code"] not in ("calculated", "ok")
-        else:
-            assert told["code"] == code
+        assert told["code"] == code
 
 
 TOOLS = (
@@ -196,10 +194,7 @@ async def test_another_organisations_fields_are_in_no_figure_and_ones_own_are(se
     async with serve(script) as served:
         own, foreign = Shelved({"total": 1}), Shelved({"total": 1})
         put(clone.owner_url, served.scope, [own])
-        async with served.client() as other:
-            me = (await other.get("/api/me")).json()
-            their_scope = type(served.scope)(user_id=me["user_id"], org_id=me["org_id"])
-        put(clone.owner_url, their_scope, [foreign])
+        put(clone.owner_url, await enter(served.runtime.database, uuid4()), [foreign])
         named[:] = [str(own.id)]
         assert (await ask(served.http))["result"]["result"] == "1"
         named[:] = [str(foreign.id)]

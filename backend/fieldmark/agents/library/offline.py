@@ -37,6 +37,7 @@ _MOST_WORDS: Final = 24
 _MOST_FITTING: Final = 3
 _MOST_GROUPS: Final = 10
 _MOST_NAMED: Final = 5
+_MOST_PLACES: Final = 2
 _LABEL_WORDS: Final = 4
 _GLUED: Final = re.compile(r"^[^\d]*:")  # a label that a picture's reader has not set apart: Date:16-03-2018
 _NO_KEY: Final = "(none)"
@@ -250,6 +251,8 @@ def _figures(turn: _Turn, op: str) -> None:
         _give(turn, figures, f"{figures.matched}.{listed} Reckoned: {figures.expression}.", figures.matched)
         return
     values = sorted(values, key=lambda one: Decimal(one[0]), reverse=op != "min")
+    if op == "avg":
+        values = [_rounded(turn, *one) for one in values]
     first, currency = values[0]
     said = f"{_money(values)}. Reckoned: {figures.expression}."
     if op in ("max", "min"):  # where it stands: the others were looked through, and are not behind it
@@ -259,6 +262,14 @@ def _figures(turn: _Turn, op: str) -> None:
             said = f"{_money(values[:1])}, in {', '.join(only.names[:3])}. Reckoned: {figures.expression}."
             said += f" In other currencies: {_money(values[1:])}." if values[1:] else ""
     _give(turn, figures, said, first)
+
+
+def _rounded(turn: _Turn, value: str, currency: str) -> tuple[str, str]:
+    """An average as people read it."""
+    if len(value.partition(".")[2]) <= _MOST_PLACES:
+        return value, currency
+    found = turn.call("calculator", {"expression": f"round({value}, {_MOST_PLACES})"})
+    return str(next(iter(as_list(found.data.get("results"))), value)), currency
 
 
 def _narrowed(turn: _Turn, figures: _Figures, path: JsonValue, value: JsonValue) -> _Figures:
@@ -305,29 +316,36 @@ def _money(values: list[tuple[str, str]]) -> str:
 
 
 def _compare(turn: _Turn) -> None:
-    """Two vendors' sums, and by how much they differ."""
+    """Two vendors' sums, or the totals of two documents where no vendors are known; and by how much they differ."""
     turn.intend(Intent.CALCULATION)
-    found: list[tuple[str, str, str]] = []
+    found: list[tuple[str, str, str, str]] = []
+    sums = True
     for subject in turn.asked.compared:
-        figures = _tried(turn, "sum", TOTAL, " ".join(subject), None)
-        if len(figures.values) != 1:  # nothing, or of several currencies
+        name = " ".join(subject)
+        if sums:
+            figures = _tried(turn, "sum", TOTAL, name, None)
+            if len(figures.values) == 1:
+                found.append((name, *figures.values[0], ""))
+                continue
+            if found or figures.is_known:  # nothing of it, or several currencies
+                return
+            sums = False
+        values = _values(turn, TOTAL, subject, None, 1, len(found) + 1)
+        if not values or not isinstance(values[0].value, int | float):
             return
-        found.append((" ".join(subject), *figures.values[0]))
-    (one, first, currency), (other, second, another) = found
+        found.append((name, json.dumps(values[0].value), values[0].currency, f" [{values[0].number}]"))
+    (one, first, currency, at), (other, second, another, there) = found
+    said = f"{one}: {_money([(first, currency)])}{at}; {other}: {_money([(second, another)])}{there}."
+    result = first
     if currency != another:
-        said = (
-            f"{one}: {_money([(first, currency)])}; {other}: {_money([(second, another)])}. These are two currencies."
-        )
-        result = first
+        said += " These are not of one currency."
+        turn.call("calculator", {"expression": first})
     else:
         high, low = (first, second) if Decimal(first) >= Decimal(second) else (second, first)
         difference = turn.call("calculator", {"expression": f"{high} - {low}"})
         result = str(as_list(difference.data.get("results"))[0])
-        said = f"{one}: {_money([(first, currency)])}; {other}: {_money([(second, another)])}."
         more = one if high == first else other
-        said += (
-            f" {more} is higher by {_money([(result, currency)])}." if high != low else f" The difference is {result}."
-        )
+        said += f" {more} is higher by {_money([(result, currency)])}." if high != low else f" They differ by {result}."
     formula = f"the total of {one} beside the total of {other}"
     turn.call(
         "submit_calculation",
@@ -344,40 +362,62 @@ def _field(turn: _Turn) -> None:
     assert asked.field is not None
     if asked.field == TOTAL and asked.is_named and asked.subject and asked.file is None:
         _figures(turn, "sum")  # what was paid to somebody
-    about = " ".join(asked.subject)
-    if not about and asked.file is None and not (asked.is_again and turn.active):
+    if not asked.subject and asked.file is None and not (asked.is_again and turn.active):
         return
     turn.intend(Intent.QA)
-    if about or asked.file:
-        query: JsonObject = {"query": about or asked.file or turn.words, "max_results": 10}
-        query |= {"filters": {"filename": asked.file}} if asked.file else {}
+    found = _values(turn, asked.field, asked.subject, asked.file, _MOST_FITTING)
+    if found:
+        said = [
+            f"{one.name}: {one.spelt} is {_plain(one.value)}, printed “{one.quote}” [{one.number}]." for one in found
+        ]
+        many = f"{len(said)} documents fit. " if len(said) > 1 else ""
+        turn.call("submit_answer", {"answer": f"{many}{' '.join(said)} {NOTE}", "confidence": _SURE})
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A field of a document, cited."""
+
+    number: int
+    name: str
+    spelt: str
+    value: JsonValue
+    currency: str
+    quote: str
+
+
+def _values(
+    turn: _Turn, paths: tuple[str, ...], subject: tuple[str, ...], file: str | None, most: int, first: int = 1
+) -> list[_Value]:
+    """A field of the documents that say all words of a subject, cited with the numbers from `first`."""
+    about = " ".join(subject)
+    if about or file:
+        query: JsonObject = {"query": about or file or turn.words, "max_results": 10}
+        query |= {"filters": {"filename": file}} if file else {}
         hits = [as_object(one) for one in as_list(turn.call("search_documents", query).data.get("hits"))]
         candidates = [*dict.fromkeys(str(hit["document_id"]) for hit in hits)]
     else:
         candidates = turn.active[:1]
-    said: list[str] = []
-    for document in candidates[: _MOST_FITTING + 1]:
+    found: list[_Value] = []
+    for document in candidates[: most + 1]:
         told = turn.call("get_document_summary", {"document": document})
         fields = _fields_of(told.data)
-        path = next((path for path in asked.field if fields.get(path) is not None), None)
-        if told.failed or path is None or not _fits(asked, told.data):
+        path = next((path for path in paths if fields.get(path) is not None), None)
+        if told.failed or path is None or not _fits(turn.asked, subject, told.data):
             continue
-        value = fields[path]
-        shown = _blocks(turn.call("read_document", {"document": document}))
-        place = _printed(shown, value, path)
+        place = _printed(_blocks(turn.call("read_document", {"document": document})), fields[path], path)
         if place is None:
             continue
         block, quote = place
-        cited = turn.call("cite_source", {"number": len(said) + 1, "block_id": block.id, "quote": quote})
-        if cited.failed:
-            continue
-        name, spelt = told.data.get("name"), path.replace("_", " ").replace(".", " ")
-        said.append(f"{name}: {spelt} is {_plain(value)}, printed “{quote}” [{len(said) + 1}].")
-        if len(said) == _MOST_FITTING:
+        number = first + len(found)
+        cited = turn.call("cite_source", {"number": number, "block_id": block.id, "quote": quote})
+        if not cited.failed:
+            spelt = path.replace("_", " ").replace(".", " ")
+            currency = str(fields.get("currency") or "")
+            found.append(_Value(number, str(told.data.get("name")), spelt, fields[path], currency, quote))
+        if len(found) == most:
             break
-    if said:
-        many = f"{len(said)} documents fit. " if len(said) > 1 else ""
-        turn.call("submit_answer", {"answer": f"{many}{' '.join(said)} {NOTE}", "confidence": _SURE})
+    return found
 
 
 def _fields_of(data: JsonObject) -> dict[str, JsonValue]:
@@ -393,12 +433,12 @@ def _fields_of(data: JsonObject) -> dict[str, JsonValue]:
     return found
 
 
-def _fits(asked: Asked, data: JsonObject) -> bool:
+def _fits(asked: Asked, subject: tuple[str, ...], data: JsonObject) -> bool:
     """Whether a document is of the kind and says all that the question names it by."""
-    if asked.kind is not None and data.get("document_type") not in (None, asked.kind) and not asked.subject:
+    if asked.kind is not None and data.get("document_type") not in (None, asked.kind) and not subject:
         return False
     said = fold(f"{data.get('name')} {data.get('fields')} {data.get('begins')}")
-    return all(_says(said, word) for word in asked.subject)
+    return all(_says(said, word) for word in subject)
 
 
 def _says(said: str, word: str) -> bool:
@@ -418,7 +458,9 @@ def _printed(shown: list[_Shown], value: JsonValue, path: str) -> tuple[_Shown, 
                 start -= 1
             label = fold(" ".join(words[start:begin]))
             names = _FOR_TOTALS if path in TOTAL else path.replace(".", "_").split("_")
-            hits = sum(name in label for name in names)
+            while start < begin and len(words[start]) < 2:
+                start += 1  # a tax rate's letter of the line before
+            hits = sum(name in label for name in names) if "sub" not in label or "sub" in path else 0
             quote = " ".join(words[start if hits else begin : end])
             found.append((block.is_for_machines, -hits, block, quote))
     return min(found, key=lambda one: one[:2])[2:] if found else None

@@ -25,6 +25,10 @@ _FIELDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     (r"sub-?totals?|net amounts?|nettobetrag|netto|net", ("subtotal", "net", "net_amount")),
     (r"tax(?:es)?|vat|gst|mwst|ust|(?:mehrwert|umsatz)?steuer", ("tax", "vat", "tax_amount")),
+    (
+        r"when (?:do|does|must|should|have|has) .*\bpay|wann .*(?:zahlen|bezahlen)|payable",
+        ("due_date", "payment_due", "payment_terms", "zahlungsbedingung"),
+    ),
     (r"due date|due|falligkeit|fallig", ("due_date", "payment_due")),
     (r"payment terms|zahlungsbedingung(?:en)?", ("payment_terms", "zahlungsbedingung")),
     (r"bank account|iban|kontonummer", ("bank_account", "iban", "vendor.iban")),
@@ -129,7 +133,7 @@ _IDLE_ENGLISH: Final = (
     "documents does each euro euros every expensive file files find for from get give got had has have he her "
     "higher him his how i if in into invoice invoiced is issue issued it items its know larger less like list lower "
     "made many me mean mention mentioned mentions more most much my name named no not of on or our out paid pay "
-    "people please print printed purchase purchased receipt said say says see send sent show sold spend spent stand "
+    "people please print printed purchase purchased receipt said say says see send sent show sell sells sold spend spent stand "
     "stands state states tell than that the their them there these they thing things this those to together total "
     "totals trip up us value vendor vendors was we were what when where which who whom whose why will with worth "
     "would wrote you your "
@@ -224,7 +228,7 @@ def understood(message: str) -> Asked:
         file=file,
         subject=_subject(rest),
         is_named=any(one not in _IDLE and not _is_said(one) for one in _OF.findall(rest)),
-        wanted=tuple(wanted(words)),
+        wanted=tuple(_without_kinds(wanted(words))),
         compared=_compared(rest) if _COMPARED.search(rest) else (),
     )
 
@@ -233,6 +237,12 @@ def wanted(words: str) -> list[str]:
     """The words of a question that say what it is about."""
     found = [one for one in re.findall(r"\w+", fold(_FILE.sub(" ", words))) if one not in _IDLE and len(one) > 1]
     return list(dict.fromkeys(found))
+
+
+def _without_kinds(words: list[str]) -> list[str]:
+    """The words without those for a kind of document, where others are left: a page seldom says what it is."""
+    kinds = "|".join(_TYPES.values())
+    return [word for word in words if not re.fullmatch(kinds, word)] or words
 
 
 def _is_said(word: str) -> bool:
