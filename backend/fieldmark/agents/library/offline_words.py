@@ -133,8 +133,8 @@ _IDLE_ENGLISH: Final = (
     "documents does each euro euros every expensive file files find for from get give got had has have he her "
     "higher him his how i if in into invoice invoiced is issue issued it items its know larger less like list lower "
     "made many me mean mention mentioned mentions more most much my name named no not of on or our out paid pay "
-    "people please print printed purchase purchased receipt said say says see send sent show sell sells sold spend spent stand "
-    "stands state states tell than that the their them there these they thing things this those to together total "
+    "people please print printed purchase purchased receipt said say says see send sent show sell sells sold spend "
+    "spent stand stands state states tell than that the their them there these they thing things this those to together total "
     "totals trip up us value vendor vendors was we were what when where which who whom whose why will with worth "
     "would wrote you your "
 )
