@@ -211,10 +211,10 @@ def _tried(turn: _Turn, op: str, over: tuple[str, ...], vendor: str | None, grou
 def _question(
     asked: Asked, op: str, path: str, named: str, at: str, vendor: str | None, group: str | None
 ) -> JsonObject:
-    conditions: list[JsonValue] = [{"path": path, "op": sign, "value": value} for sign, value in asked.over]
-    conditions += [{"path": at, "op": sign, "value": value} for sign, value in asked.days]
-    conditions += [{"path": named, "op": "contains", "value": vendor}] if vendor else []
-    conditions += [{"path": "currency", "op": "=", "value": asked.currency}] if asked.currency else []
+    conditions: list[JsonValue] = [_condition(path, sign, value) for sign, value in asked.over]
+    conditions += [_condition(at, sign, value) for sign, value in asked.days]
+    conditions += [_condition(named, "contains", vendor)] if vendor else []
+    conditions += [_condition("currency", "=", asked.currency)] if asked.currency else []
     where: JsonObject = {"fields": conditions} if conditions else {}
     where |= {"document_type": asked.kind} if asked.kind else {}
     where |= {"filename": asked.file} if asked.file else {}
@@ -226,6 +226,10 @@ def _question(
         told["group_by"] = spoken(group) | ({"path": named} if named and "kind" not in spoken(group) else {})
         told["group_by"] |= {"path": at} if at and "kind" in spoken(group) else {}
     return told
+
+
+def _condition(path: JsonValue, op: str, value: JsonValue) -> JsonObject:
+    return {"path": path, "op": op, "value": value}
 
 
 def _figures(turn: _Turn, op: str) -> None:
@@ -275,7 +279,7 @@ def _rounded(turn: _Turn, value: str, currency: str) -> tuple[str, str]:
 def _narrowed(turn: _Turn, figures: _Figures, path: JsonValue, value: JsonValue) -> _Figures:
     """The same figures, of those documents alone that have a value."""
     where = as_object(figures.found.arguments.get("where"))
-    conditions: list[JsonValue] = [*as_list(where.get("fields")), {"path": path, "op": "=", "value": value}]
+    conditions: list[JsonValue] = [*as_list(where.get("fields")), _condition(path, "=", value)]
     only: JsonObject = {**where, "fields": conditions}
     return _query(turn, {"where": only, "aggregates": as_list(figures.found.arguments["aggregates"])})
 

@@ -134,9 +134,9 @@ _IDLE_ENGLISH: Final = (
     "higher him his how i if in into invoice invoiced is issue issued it items its know larger less like list lower "
     "made many me mean mention mentioned mentions more most much my name named no not of on or our out paid pay "
     "people please print printed purchase purchased receipt said say says see send sent show sell sells sold spend "
-    "spent stand stands state states tell than that the their them there these they thing things this those to together total "
-    "totals trip up us value vendor vendors was we were what when where which who whom whose why will with worth "
-    "would wrote you your "
+    "spent stand stands state states tell than that the their them there these they thing things this those to "
+    "together total totals trip up us value vendor vendors was we were what when where which who whom whose why will "
+    "with worth would wrote you your "
 )
 _IDLE_GERMAN: Final = (
     "alle aller als am an auf aus ausgegeben ausgestellt bei beim bezahlt billiger das dass dem den der des die "
