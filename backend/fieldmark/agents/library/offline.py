@@ -250,7 +250,8 @@ def _figures(turn: _Turn, op: str) -> None:
     values = figures.values
     if op == "count":
         named = figures.names[:_MOST_NAMED]
-        rest = f" and {len(figures.names) - _MOST_NAMED} more" if len(figures.names) > _MOST_NAMED else ""
+        more = int(figures.matched) - len(named)
+        rest = f" and {more} more" if more > 0 else ""
         listed = f" {', '.join(named)}{rest}." if named else ""
         _give(turn, figures, f"{figures.matched}.{listed} Reckoned: {figures.expression}.", figures.matched)
         return
