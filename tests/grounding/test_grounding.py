@@ -204,6 +204,13 @@ def test_a_quote_is_text_and_not_a_value() -> None:
     assert page.find_quote("total 1.250,00") is not None
 
 
+def test_a_sign_beside_a_quote_may_be_that_of_the_number_next_to_it() -> None:
+    page = document_index("Net 4,99 € Tax 0,95 € Sum 963,12 €\nFee $ 1 $ 2 $ 3\nRate < 5 % of 7 €")
+    assert page.find_quote("Sum 963,12 €") is not None and page.find_quote("0,95 € Sum 963,12 €") is not None
+    assert page.find_quote("$ 2") is not None
+    assert page.find_quote("Sum 963,12 $") is None and page.find_quote("5 %") is None
+
+
 def test_nothing_is_found_where_there_is_nothing() -> None:
     for empty in (DocumentIndex([]), DocumentIndex([PageWords(1, [])]), document_index("", "")):
         assert empty.find("Acme") is None

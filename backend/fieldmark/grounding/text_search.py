@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -32,6 +32,7 @@ _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 _MINUS = re.compile(r"(?<=\s)-(?=[$€£¥]?\d)|(?<=\s)\((?=[$€£¥]?\d[\d.,']*[.,]\d)")
 # What a number in a text is a number of, and whether it is only a limit: as much a part of it as its digits.
 _MARKS = re.compile(rf"[{units.SYMBOLS}%‰<>≤≥±]")
+_SIGNS = re.compile(rf"[{units.SYMBOLS}]+")
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _NUMBER_MARKS = frozenset(".,'·:")
 _LETTERS_END = re.compile(r"[^\W\d_]*\Z")
@@ -199,7 +200,7 @@ class TextSearch:
         if not any(map(str.isdigit, needle)):
             return True
         marks = _MARKS.findall(folded)
-        if marks and marks != _MARKS.findall(self._with_marks_around(printed, span)):
+        if marks and not any(marks == _MARKS.findall(one) for one in self._with_marks_around(printed, span)):
             return False
         if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
             return False
@@ -214,15 +215,24 @@ class TextSearch:
                 return False
         return True
 
-    def _with_marks_around(self, printed: str, span: Span) -> str:
-        """What a span prints, with the words of marks alone that are next to it on its page: `$ 5`, `5 %`."""
+    def _with_marks_around(self, printed: str, span: Span) -> Iterator[str]:
+        """What a span prints, with the words of marks alone that are next to it on its page: `$ 5`, `5 %`. A currency's
+        sign on one side may be that of the number before or behind: of `1 € 2 €` the last is `2 €`."""
         index, indexes = self._index, span.indexes()
-        for at, behind in ((indexes[0] - 1, False), (indexes[-1] + 1, True)):
-            if 0 <= at < len(index.words) and index.page_of[at] == index.page_of[indexes[0]]:
-                word = index.folded[at]
-                if word and not _MARKS.sub("", word):
-                    printed = printed + word if behind else word + printed
-        return printed
+        before, behind = (
+            index.folded[at]
+            if 0 <= at < len(index.words)
+            and index.page_of[at] == index.page_of[indexes[0]]
+            and not _MARKS.sub("", index.folded[at])
+            else ""
+            for at in (indexes[0] - 1, indexes[-1] + 1)
+        )
+        yield before + printed + behind
+        if before and behind:
+            if _SIGNS.fullmatch(before):
+                yield printed + behind
+            if _SIGNS.fullmatch(behind):
+                yield before + printed
 
     def _currency(self, folded: str, text: str) -> Candidates | None:
         """The candidates for a currency that is printed in another way than it is written. At a symbol that others

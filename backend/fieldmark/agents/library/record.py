@@ -121,9 +121,11 @@ class Record:
 
     @property
     def coverage(self) -> list[AnswerCoverage]:
-        """The coverage of each exact question, each once."""
+        """The coverage of each exact question, each once. One that asks for a field which no document has says
+        nothing of the others: it is told where all are so."""
         found = [as_object(call.data).get("coverage") for call in self.done("query_fields")]
         told = [AnswerCoverage.model_validate(one) for one in found if one]
+        told = [one for one in told if one.with_field] or told[:1]
         return [one for at, one in enumerate(told) if one not in told[:at]]
 
     def results(self) -> Iterator[tuple[Decimal, RecordedCall]]:

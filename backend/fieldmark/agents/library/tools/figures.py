@@ -123,11 +123,12 @@ def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
     """What an exact answer covers, in numbers and words."""
     kind = f"documents of type {document_type}" if document_type else "documents"
     unknown = found.no_extraction + found.reading + found.failed
-    told = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in found.paths]
-    text = "; ".join(dict.fromkeys(told)) or f"{found.matched} of {found.of_kind} {kind}"
+    asked = {path.path: path for path in reversed(found.paths) if path.documents}.values()  # of all before of some
+    told = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in reversed(asked)]
+    text = "; ".join(told) or f"{found.matched} of {found.of_kind} {kind}"
     if unknown:
         text += f"; not {unknown} documents that nothing was extracted from"
-    have = min((path.have for path in found.paths), default=found.matched)
+    have = min((path.have for path in asked), default=found.matched)
     return AnswerCoverage(documents=found.of_kind, with_field=have, not_read=unknown, text=text)
 
 

@@ -17,6 +17,7 @@ from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.deps import Context
 from fieldmark.agents.library.record import GAVE_UP, INVALID, Record, decimal
 from fieldmark.agents.library.tools.citing import CiteSource, citation_of, source_of
+from fieldmark.agents.library.tools.figures import MOST_SOURCES
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import (
     AnswerCoverage,
@@ -330,13 +331,15 @@ async def _submit_calculation(conn: Connection, context: Context, args: SubmitCa
     def answer(record: Record) -> dict[str, Any]:
         result = decimal(args.result)
         by = [call for value, call in record.results() if value == result][-1]
+        expression = str(as_object(by.data).get("expression", ""))
+        behind = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
         return {
             "kind": "calculation",
             "answer": args.answer,
             "formula": args.formula,
-            "expression": str(as_object(by.data).get("expression", "")),
+            "expression": expression,
             "result": args.result.strip(),
-            "sources": record.sources or _sources_of(as_object(by.data).get("sources")),
+            "sources": record.sources or behind,
         }
 
     def faults(record: Record) -> Iterator[_Fault]:
@@ -347,6 +350,15 @@ async def _submit_calculation(conn: Connection, context: Context, args: SubmitCa
 
 def _sources_of(told: JsonValue) -> list[Source]:
     return [Source.model_validate(one) for one in told] if isinstance(told, list) else []
+
+
+def _sources_behind(record: Record, expression: str) -> list[Source]:
+    """The values behind the figures of `query_fields` that a calculation was made of."""
+    numbers = {decimal(one) for one in _NUMBER.findall(expression)}
+    said = [call for value, call in record.results() if abs(value) in numbers and call.tool == "query_fields"]
+    calls = {call.id: call for call in said}.values()
+    found = [source for call in calls for source in _sources_of(as_object(call.data).get("sources"))]
+    return [source.model_copy(update={"number": at}) for at, source in enumerate(found[:MOST_SOURCES], 1)]
 
 
 def ending(_: ToolInput, data: JsonValue) -> Answer:
