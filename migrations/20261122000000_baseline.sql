@@ -5112,7 +5112,8 @@ grant execute on function private.current_extraction(uuid), private.folded(text)
 --
 -- Nothing here holds text. A term is kept as a number that is made with a secret of its organisation, so it says nothing to
 -- whoever reads the index, and no organisation can choose one that another's words have. All that a rank is reckoned from
--- (how many pieces, how long, how many have a term) is of one organisation.
+-- (how many pieces, how long, how many have a term) is of one organisation. The number has four bytes: with eight the index
+-- is twice as large. So of 300,000 terms of an organisation about ten pairs are one for search.
 
 -- What is reckoned with. `number` and `seed` stand for the organisation in the index.
 create table private.search_orgs (
@@ -5139,9 +5140,10 @@ create table private.search_pieces (
   first_word integer not null,
   last_word integer not null,
   language text not null,
-  -- How many terms, with repetitions; how often each of `keys` is among them, a byte each.
+  -- How many terms, with repetitions. `keys` begins with those that are there more than once, and `counts` says how often,
+  -- a byte each.
   length integer not null,
-  keys bigint[] not null,
+  keys integer[] not null,
   counts bytea not null,
   primary key (document_id, number)
 );
@@ -5157,7 +5159,7 @@ select private.protect_table('private.search_pieces');
 -- In how many pieces of its organisation a term is.
 create table private.search_terms (
   org_number integer not null,
-  key bigint not null,
+  key integer not null,
   pieces integer not null,
   primary key (org_number, key)
 ) with (fillfactor = 90);
@@ -5301,7 +5303,7 @@ declare
   v_org_id uuid := (select org_id from private.search_due where document_id = p_document_id);
   v_org private.search_orgs;
   v_pieces jsonb := p_pieces;
-  v_gone bigint[];
+  v_gone integer[];
   v_gone_pieces bigint;
   v_gone_passages bigint;
   v_gone_terms bigint;
@@ -5328,7 +5330,7 @@ begin
     insert into private.search_pieces
       (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
     select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
-      array(select hashtextextended(term, v_org.seed) from unnest(p.terms) with ordinality as t (term, n) order by n),
+      array(select (hashtextextended(term, v_org.seed) >> 32)::integer from unnest(p.terms) with ordinality as t (term, n) order by n),
       decode(p.counts, 'hex')
     from jsonb_to_recordset(v_pieces) as p (
       number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
@@ -5367,7 +5369,8 @@ as $$ delete from private.search_due where document_id = p_document_id $$;
 -- are of the whole organisation. So it asks itself who calls. Whoever may read one document of an organisation reads all.
 --
 -- Rare terms say most. They alone lead to pieces, until p_most have been looked at; the frequent ones are reckoned for those
--- pieces only. So a question takes as long in a large organisation as in a small one.
+-- pieces only. So a question takes as long in a large organisation as in a small one. Where the rare ones lead to few, the
+-- pieces that have the most of the frequent ones are looked at, too: all of these, then half of them, and so on.
 create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
 returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
@@ -5381,11 +5384,16 @@ declare
   b constant real := 0.75;
   v_org private.search_orgs;
   v_average real;
-  v_keys bigint[];
+  v_keys integer[];
   v_weights real[];
   v_pieces bigint[];
   v_leading integer := 0;
   v_led bigint := 0;
+  v_together integer;
+  -- Every piece of these is ranked.
+  v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
+  v_documents uuid[] := '{}';
+  v_numbers integer[] := '{}';
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
   if not found or v_org.pieces = 0 then
@@ -5396,65 +5404,82 @@ begin
     array_agg(ln(1 + (v_org.pieces - pieces + 0.5) / (pieces + 0.5)) order by pieces, key)
   into v_keys, v_pieces, v_weights
   from (
-    select distinct hashtextextended(private.search_stem(language, term), v_org.seed) as key
+    select distinct (hashtextextended(private.search_stem(language, term), v_org.seed) >> 32)::integer as key
     from unnest(p_terms) as term, unnest(v_org.languages) as language
   ) as asked join private.search_terms as t using (key)
   where t.org_number = v_org.number and t.pieces > 0;
   if v_keys is null then
     return;
   end if;
-  while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
-    v_leading := v_leading + 1;
-    v_led := v_led + v_pieces[v_leading];
-  end loop;
-  if v_led < p_most / 20 then  -- too few to choose from
-    v_leading := least(v_leading + 1, cardinality(v_keys));
+  if not v_is_of_few then
+    while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
+      v_leading := v_leading + 1;
+      v_led := v_led + v_pieces[v_leading];
+    end loop;
+    v_together := cardinality(v_keys) - v_leading;
+    while v_together > 0 and v_led < p_most / 20 loop
+      select array_agg(one.document_id), array_agg(one.number) into v_documents, v_numbers
+      from (
+        select document_id, number from private.search_pieces
+        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number
+          and (p_documents is null or document_id in (select unnest(p_documents)))
+        limit p_most offset 0) as one;
+      v_led := cardinality(v_documents);
+      v_together := v_together / 2;
+    end loop;
   end if;
 
   return query
     with led as (
-      select p.document_id, p.number, t.weight * p.tf * (k1 + 1) / (p.tf + k1 * (1 - b + b * p.length)) as score
+      select p.document_id, p.number,
+        t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
+          as score
       from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
       cross join lateral (
-        select one.document_id, one.number, case when one.number = 0 then 1 else one.length / v_average end as length,
-          get_byte(one.counts, array_position(one.keys, t.key) - 1) as tf
+        select one.document_id, one.number, one.length, one.counts, array_position(one.keys, t.key) as place
         from private.search_pieces as one
-        where p_documents is null and one.keys @> array[t.key] and one.org_number = v_org.number
+        where one.keys @> array[t.key] and one.org_number = v_org.number
+          and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
-      union all
-      select p.document_id, p.number, t.weight * tf.n * (k1 + 1)
-        / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
-      from private.search_pieces as p
-      cross join unnest(v_keys, v_weights) as t (key, weight)
-      -- (Reckoned once: without the offset it would be written out in each place.)
-      cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
-      where p_documents is not null and p.document_id = any (p_documents) and p.org_number = v_org.number
-        and tf.n is not null
+      cross join lateral (
+        -- (Reckoned once: without the offset it would be written out in each place.)
+        select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
     ), candidate as (
-      select document_id, number, sum(score) as score from led group by document_id, number order by 3 desc limit 500
+      (select document_id, number, sum(score) as score from led group by document_id, number order by 3 desc limit 500)
+      union all
+      select o.document_id, o.number, 0
+      from unnest(v_documents, v_numbers) as o (document_id, number)
+      where not exists (select from led where led.document_id = o.document_id and led.number = o.number)
+    ), chosen as (
+      select p.document_id, p.number, p.length, p.keys, p.counts, c.score, v_leading as reckoned
+      from candidate as c join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
+      union all
+      select p.document_id, p.number, p.length, p.keys, p.counts, 0, 0
+      from private.search_pieces as p
+      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number
     ), reckoned as materialized (
-      select c.document_id, c.number, c.score + coalesce(rest.score, 0) as score
-      from candidate as c
+      select p.document_id, p.number, p.score + coalesce(rest.score, 0) as score
+      from chosen as p
       left join lateral (
         select sum(t.weight * tf.n * (k1 + 1)
           / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))) as score
-        from private.search_pieces as p
-        cross join unnest(v_keys[v_leading + 1:], v_weights[v_leading + 1:]) as t (key, weight)
-        cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
-        where p_documents is null and v_leading < cardinality(v_keys)
-          and p.document_id = c.document_id and p.number = c.number and tf.n is not null
+        from unnest(v_keys[p.reckoned + 1:], v_weights[p.reckoned + 1:]) as t (key, weight)
+        cross join lateral (select array_position(p.keys, t.key) offset 0) as a (place)
+        cross join lateral (
+          select case when a.place <= length(p.counts) then get_byte(p.counts, a.place - 1) else 1 end offset 0) as tf (n)
+        where a.place is not null
       ) as rest on true
     ), answer as (
       -- What is said of a document counts for each of its pieces. Where none of them answers, its beginning stands for it.
       select r.document_id, r.number, r.score + coalesce(h.score, 0) as score
       from reckoned as r
       left join reckoned as h on h.document_id = r.document_id and h.number = 0
-      where r.number > 0
+      where r.number > 0 and r.score > 0
       union all
       select h.document_id, 1, h.score
       from reckoned as h
-      where h.number = 0 and not exists (
-        select from reckoned as r where r.document_id = h.document_id and r.number > 0)
+      where h.number = 0 and h.score > 0 and not exists (
+        select from reckoned as r where r.document_id = h.document_id and r.number > 0 and r.score > 0)
     )
     select a.document_id, a.number, p.page, p.first_word, p.last_word, p.language, a.score::real
     from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = a.number;

@@ -239,7 +239,7 @@ async def test_filters_leave_what_they_name_and_every_piece_of_it(library):
 
 
 async def test_where_filters_leave_many_the_rest_is_left_out_all_the_same(library, monkeypatch):
-    monkeypatch.setattr(search, "MOST_AMONG", 1)
+    monkeypatch.setattr(search, "MOST_LOOKED_AT", 4)
     kept = [await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(3)]
     await library.add("The roof leaks.", filename="other.pdf")
     assert set(await library.found("roof", filters=DocumentFilters(filename=".txt"))) == set(kept)
