@@ -5433,7 +5433,7 @@ begin
       v_led := v_led + v_pieces[v_leading];
     end loop;
     v_together := cardinality(v_keys) - v_leading;
-    while v_together > 0 and v_led < p_most / 20 loop
+    while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
       select array_agg(one.document_id), array_agg(one.number) into v_documents, v_numbers
       from (
         select document_id, number from private.search_pieces
