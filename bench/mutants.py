@@ -75,6 +75,7 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "api_keys": ("tests/api/test_api_keys.py", "tests/sql/test_viewers.py", "tests/runs/lifecycle/test_who_decides.py"),
     "auto_creations": ("tests/services/test_auto_creations.py", "tests/sql/test_artifacts.py"),
     "child_runs": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
+    "current_extractions": ("tests/services/test_searching.py", "tests/sql/test_functions.py"),
     "credit": ("tests/sql/test_credits.py", "tests/sql/test_races.py", "tests/runs/billing"),
     "decisions": ("tests/sql/test_decisions.py", "tests/sql/test_taking_over.py", *_LIFECYCLE, "tests/toy_agent"),
     "documents": (
@@ -114,6 +115,7 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "run_watchers": ("tests/runs/events/test_deltas.py", "tests/runs/events"),
     "runs": ("tests/sql/test_runs.py", "tests/sql/test_child_runs.py", *_LIFECYCLE),
     "schemas": ("tests/sql/test_artifacts.py", "tests/api/test_kept_schemas.py"),
+    "search": ("tests/services/test_searching.py", "tests/api/test_search_over_http.py"),
     "tags": ("tests/sql/test_artifacts.py", "tests/services/test_tagging.py"),
     "threads": ("tests/api/test_threads.py", "tests/sql/test_runs.py", "tests/sql/test_functions.py"),
     "tool_calls": (

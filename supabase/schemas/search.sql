@@ -2,7 +2,8 @@
 --
 -- Nothing here holds text. A term is kept as a number that is made with a secret of its organisation, so it says nothing to
 -- whoever reads the index, and no organisation can choose one that another's words have. All that a rank is reckoned from
--- (how many pieces, how long, how many have a term) is of one organisation.
+-- (how many pieces, how long, how many have a term) is of one organisation. The number has four bytes: with eight the index
+-- is twice as large. So of 300,000 terms of an organisation about ten pairs are one for search.
 
 -- What is reckoned with. `number` and `seed` stand for the organisation in the index.
 create table private.search_orgs (
@@ -29,9 +30,10 @@ create table private.search_pieces (
   first_word integer not null,
   last_word integer not null,
   language text not null,
-  -- How many terms, with repetitions; how often each of `keys` is among them, a byte each.
+  -- How many terms, with repetitions. `keys` begins with those that are there more than once, and `counts` says how often,
+  -- a byte each.
   length integer not null,
-  keys bigint[] not null,
+  keys integer[] not null,
   counts bytea not null,
   primary key (document_id, number)
 );
@@ -44,10 +46,10 @@ alter table private.search_pieces alter column keys set storage main, alter colu
   alter column keys set statistics 0;
 select private.protect_table('private.search_pieces');
 
--- In how many pieces of its organisation a term is.
+-- In how many pieces of its organisation a term is, if in more than one. Most are in one only.
 create table private.search_terms (
   org_number integer not null,
-  key bigint not null,
+  key integer not null,
   pieces integer not null,
   primary key (org_number, key)
 ) with (fillfactor = 90);
@@ -186,12 +188,14 @@ $$;
 -- changed meanwhile: then it is still due. Whatever is given, a document that is gone has none.
 create function private.write_search_pieces(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_org_id uuid := (select org_id from private.search_due where document_id = p_document_id);
   v_org private.search_orgs;
   v_pieces jsonb := p_pieces;
-  v_gone bigint[];
+  v_come integer[];
+  v_gone integer[];
   v_gone_pieces bigint;
   v_gone_passages bigint;
   v_gone_terms bigint;
@@ -209,8 +213,8 @@ begin
   with gone as (
     delete from private.search_pieces where document_id = p_document_id returning keys, length, number
   )
-  select array(select unnest(keys) from gone), count(*), count(*) filter (where number > 0),
-    coalesce(sum(length) filter (where number > 0), 0)
+  select array(select key from gone cross join lateral (select distinct unnest(keys)) as k (key)),
+    count(*), count(*) filter (where number > 0), coalesce(sum(length) filter (where number > 0), 0)
   into v_gone, v_gone_pieces, v_gone_passages, v_gone_terms
   from gone;
 
@@ -218,30 +222,42 @@ begin
     insert into private.search_pieces
       (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
     select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
-      array(select hashtextextended(term, v_org.seed) from unnest(p.terms) with ordinality as t (term, n) order by n),
+      array(select (hashtextextended(term, v_org.seed) >> 32)::integer
+        from unnest(p.terms) with ordinality as t (term, n) order by n),
       decode(p.counts, 'hex')
     from jsonb_to_recordset(v_pieces) as p (
       number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
       counts text)
     returning keys, length, language, number
-  ), changed as (
-    select key, sum(n) as n
-    from (
-      select unnest(keys) as key, 1 as n from come union all select unnest(v_gone), -1
-    ) as each group by key having sum(n) <> 0
   ), counted as (
-    insert into private.search_terms as t (org_number, key, pieces)
-    select v_org.number, key, n from changed
-    on conflict (org_number, key) do update set pieces = t.pieces + excluded.pieces
+    select array(select key from come cross join lateral (select distinct unnest(keys)) as k (key)) as keys
+  ), summed as (
+    update private.search_orgs set
+      pieces = pieces + (select count(*) from come) - v_gone_pieces,
+      passages = passages + (select count(*) from come where number > 0) - v_gone_passages,
+      terms = terms + (select coalesce(sum(length), 0) from come where number > 0) - v_gone_terms,
+      languages = array(select unnest(languages) union select language from come order by 1)
+    where org_id = v_org_id
   )
-  update private.search_orgs set
-    pieces = pieces + (select count(*) from come) - v_gone_pieces,
-    passages = passages + (select count(*) from come where number > 0) - v_gone_passages,
-    terms = terms + (select coalesce(sum(length), 0) from come where number > 0) - v_gone_terms,
-    languages = array(select unnest(languages) union select language from come order by 1)
-  where org_id = v_org_id;
-  delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 0;
+  select keys into v_come from counted;
 
+  -- What is counted goes up and down with its pieces. What is not was in one piece at the most: it is counted in the index.
+  with changed as (
+    select key, sum(n) as n
+    from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
+  ), known as (
+    update private.search_terms as t set pieces = t.pieces + c.n from changed as c
+    where t.org_number = v_org.number and t.key = c.key and c.n <> 0
+  )
+  insert into private.search_terms (org_number, key, pieces)
+  select v_org.number, c.key, there.pieces
+  from changed as c
+  cross join lateral (
+    select count(*) as pieces from private.search_pieces as p
+    where p.keys @> array[c.key] and p.org_number = v_org.number) as there
+  where c.n > 0 and there.pieces > 1
+    and not exists (select from private.search_terms as t where t.org_number = v_org.number and t.key = c.key);
+  delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 1;
   delete from private.search_due where document_id = p_document_id and change = p_change;
   return found;
 end $$;
@@ -257,12 +273,13 @@ as $$ delete from private.search_due where document_id = p_document_id $$;
 -- are of the whole organisation. So it asks itself who calls. Whoever may read one document of an organisation reads all.
 --
 -- Rare terms say most. They alone lead to pieces, until p_most have been looked at; the frequent ones are reckoned for those
--- pieces only. So a question takes as long in a large organisation as in a small one.
+-- pieces only. So a question takes as long in a large organisation as in a small one. Where the rare ones lead to few, the
+-- pieces that have the most of the frequent ones are looked at, too: all of these, then half of them, and so on.
 create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
 returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set enable_memoize = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -271,11 +288,16 @@ declare
   b constant real := 0.75;
   v_org private.search_orgs;
   v_average real;
-  v_keys bigint[];
+  v_keys integer[];
   v_weights real[];
   v_pieces bigint[];
   v_leading integer := 0;
   v_led bigint := 0;
+  v_together integer;
+  -- Every piece of these is ranked.
+  v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
+  v_documents uuid[] := '{}';
+  v_numbers integer[] := '{}';
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
   if not found or v_org.pieces = 0 then
@@ -286,68 +308,101 @@ begin
     array_agg(ln(1 + (v_org.pieces - pieces + 0.5) / (pieces + 0.5)) order by pieces, key)
   into v_keys, v_pieces, v_weights
   from (
-    select distinct hashtextextended(private.search_stem(language, term), v_org.seed) as key
-    from unnest(p_terms) as term, unnest(v_org.languages) as language
-  ) as asked join private.search_terms as t using (key)
-  where t.org_number = v_org.number and t.pieces > 0;
+    select asked.key, coalesce(t.pieces, 1) as pieces
+    from (
+      select distinct (hashtextextended(private.search_stem(language, term), v_org.seed) >> 32)::integer as key
+      from unnest(p_terms) as term, unnest(v_org.languages) as language) as asked
+    left join private.search_terms as t on t.org_number = v_org.number and t.key = asked.key
+    where asked.key is not null) as each;
   if v_keys is null then
     return;
   end if;
-  while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
-    v_leading := v_leading + 1;
-    v_led := v_led + v_pieces[v_leading];
-  end loop;
-  if v_led < p_most / 20 then  -- too few to choose from
-    v_leading := least(v_leading + 1, cardinality(v_keys));
+  if not v_is_of_few then
+    while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
+      v_leading := v_leading + 1;
+      v_led := v_led + v_pieces[v_leading];
+    end loop;
+    v_together := cardinality(v_keys) - v_leading;
+    while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
+      select array_agg(one.document_id), array_agg(one.number) into v_documents, v_numbers
+      from (
+        select document_id, number from private.search_pieces
+        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number
+          and (p_documents is null or document_id in (select unnest(p_documents)))
+        limit p_most offset 0) as one;
+      v_led := cardinality(v_documents);
+      v_together := v_together / 2;
+    end loop;
   end if;
 
   return query
     with led as (
-      select p.document_id, p.number, t.weight * p.tf * (k1 + 1) / (p.tf + k1 * (1 - b + b * p.length)) as score
+      select p.document_id, p.number,
+        t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
+          as score
       from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
       cross join lateral (
-        select one.document_id, one.number, case when one.number = 0 then 1 else one.length / v_average end as length,
-          get_byte(one.counts, array_position(one.keys, t.key) - 1) as tf
+        select one.document_id, one.number, one.length, one.counts, array_position(one.keys, t.key) as place
         from private.search_pieces as one
-        where p_documents is null and one.keys @> array[t.key] and one.org_number = v_org.number
+        where one.keys @> array[t.key] and one.org_number = v_org.number
+          and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
-      union all
-      select p.document_id, p.number, t.weight * tf.n * (k1 + 1)
-        / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
-      from private.search_pieces as p
-      cross join unnest(v_keys, v_weights) as t (key, weight)
-      -- (Reckoned once: without the offset it would be written out in each place.)
-      cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
-      where p_documents is not null and p.document_id = any (p_documents) and p.org_number = v_org.number
-        and tf.n is not null
+      cross join lateral (
+        -- (Reckoned once: without the offset it would be written out in each place.)
+        select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
+    ), summed as (
+      select document_id, number, sum(score) as score from led group by document_id, number
     ), candidate as (
-      select document_id, number, sum(score) as score from led group by document_id, number order by 3 desc limit 500
-    ), reckoned as materialized (
-      select c.document_id, c.number, c.score + coalesce(rest.score, 0) as score
-      from candidate as c
+      select s.document_id, s.number, s.score from (
+        -- What is said of a document counts for each of its pieces.
+        select *, score + case when number > 0 then
+          coalesce(max(score) filter (where number = 0) over (partition by document_id), 0) else 0 end as in_all
+        from summed) as s
+      order by s.in_all desc limit 500
+    ), chosen as (
+      select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
+        v_leading as reckoned
+      from candidate as c join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
+      union all
+      select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
+      from (
+        select document_id, number from unnest(v_documents, v_numbers) as o (document_id, number)
+        union
+        select document_id, 0 from candidate
+        except
+        select document_id, number from candidate) as c
+      join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
+      union all
+      select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
+      from private.search_pieces as p
+      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number
+    ), reckoned as (
+      select c.document_id, c.number, c.page, c.first_word, c.last_word,
+        c.language, c.score + coalesce(rest.score, 0) as score
+      from chosen as c
       left join lateral (
         select sum(t.weight * tf.n * (k1 + 1)
-          / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))) as score
-        from private.search_pieces as p
-        cross join unnest(v_keys[v_leading + 1:], v_weights[v_leading + 1:]) as t (key, weight)
-        cross join lateral (select get_byte(p.counts, array_position(p.keys, t.key) - 1) offset 0) as tf (n)
-        where p_documents is null and v_leading < cardinality(v_keys)
-          and p.document_id = c.document_id and p.number = c.number and tf.n is not null
+          / (tf.n + k1 * (1 - b + b * case when c.number = 0 then 1 else c.length / v_average end))) as score
+        from unnest(v_keys[c.reckoned + 1:], v_weights[c.reckoned + 1:]) as t (key, weight)
+        cross join lateral (select array_position(c.keys, t.key) offset 0) as a (place)
+        cross join lateral (
+          select case when a.place <= length(c.counts) then get_byte(c.counts, a.place - 1) else 1 end
+          offset 0) as tf (n)
+        where a.place is not null
       ) as rest on true
     ), answer as (
-      -- What is said of a document counts for each of its pieces. Where none of them answers, its beginning stands for it.
-      select r.document_id, r.number, r.score + coalesce(h.score, 0) as score
-      from reckoned as r
-      left join reckoned as h on h.document_id = r.document_id and h.number = 0
-      where r.number > 0
-      union all
-      select h.document_id, 1, h.score
-      from reckoned as h
-      where h.number = 0 and not exists (
-        select from reckoned as r where r.document_id = h.document_id and r.number > 0)
+      select r.*, max(r.score) filter (where r.number = 0) over of_document as said,
+        count(*) filter (where r.number > 0) over of_document as passages
+      from reckoned as r where r.score > 0
+      window of_document as (partition by r.document_id)
     )
-    select a.document_id, a.number, p.page, p.first_word, p.last_word, p.language, a.score::real
-    from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = a.number;
+    select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real
+    from answer as a where a.number > 0
+    union all
+    -- Where no piece of a document answers, its beginning stands for it.
+    select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
+    from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = 1
+    where a.number = 0 and a.passages = 0;
 end $$;
 
 revoke execute on all functions in schema private from public;

@@ -162,7 +162,7 @@ async def test_it_says_while_it_lags(library):
     await search.index(library.database, document)  # twice does no harm
     found = await library.find("roof")
     assert (len(found.hits), found.behind) == (1, 0)
-    assert statistics(library) == (1, [1, 1])  # the name says nothing
+    assert statistics(library) == 1  # the name says nothing
 
 
 async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
@@ -175,7 +175,7 @@ async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
     assert await library.find("hilltop leaks") == Found([], 0)
     left = sql(library.owner_url, "select count(*) as n from private.search_pieces where document_id = %s", document)
     assert left[0]["n"] == 0
-    assert statistics(library) == (1, [1, 1])  # the name says nothing
+    assert statistics(library) == 1  # the name says nothing
 
 
 async def test_what_is_read_anew_or_renamed_takes_the_place_of_what_was(library):
@@ -227,6 +227,61 @@ async def test_of_another_organisation_nothing_is_found_and_nothing_counts(libra
     assert await library.found("roof", filters=DocumentFilters(document_ids=tuple(theirs))) == []
 
 
+async def test_what_another_organisation_has_is_not_even_looked_at(library, enter):
+    for number in range(3):
+        await library.add(f"The roof leaks, and room {number} is wet.")
+    before = await touched(library, "roof wet")
+    other = await enter()
+    for number in range(20):
+        await other.add(f"The roof leaks, and the roof of room {number} is wet.")
+    assert await touched(library, "roof wet") == before > 0
+    assert await touched(other, "roof wet") > before
+
+
+async def touched(library: Library, query: str) -> int:
+    """How many rows of search's tables are read to answer a question."""
+    async with library.database.as_user(library.scope) as conn:
+        assert (await search.search(conn, library.scope, query)).hits
+        rows = await conn.execute(
+            """select sum(idx_tup_fetch + seq_tup_read)::integer as n from pg_stat_xact_all_tables
+               where relname in ('search_pieces', 'search_terms')"""
+        )
+        row = await rows.fetchone()
+    assert row is not None
+    return row["n"]
+
+
+async def test_where_words_are_frequent_what_has_most_of_them_is_found(library, monkeypatch):
+    monkeypatch.setattr(search, "MOST_LOOKED_AT", 2)
+    for _ in range(4):
+        await library.add("The roof is sound.")
+        await library.add("The cellar is wet.")
+    both = await library.add("The roof is wet.")
+    assert (await library.found("roof wet"))[0] == both
+
+
+async def test_where_words_are_frequent_filters_come_before_what_is_left_out(library, monkeypatch):
+    monkeypatch.setattr(search, "MOST_LOOKED_AT", 4)
+    for _ in range(9):
+        await library.add("The roof is sound.", filename="other.pdf")
+    kept = [await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(3)]
+    assert set(await library.found("roof", filters=DocumentFilters(filename=".txt"))) == set(kept)
+
+
+async def test_what_is_indexed_again_counts_once(library):
+    one = await library.add("The roof leaks. The roof is wet.", "A dry cellar and a roof.")
+    two = await library.add("A cellar and a roof, and a wet garden.")
+    assert statistics(library) == 3
+    for document in (one, two, one):
+        sql(library.owner_url, "update documents set filename = filename || 'x' where id = %s", document)
+        await search.index(library.database, document)
+        assert statistics(library) == 3
+    async with library.database.as_user(library.scope) as conn:
+        await documents.remove(conn, one)
+    await search.index(library.database, one)
+    assert statistics(library) == 1
+
+
 async def test_filters_leave_what_they_name_and_every_piece_of_it(library):
     cheap, dear = [await library.add(f"The invoice of {day} for a roof.") for day in ("Monday", "Tuesday")]
     for document, total in ((cheap, 10), (dear, 5000)):
@@ -239,7 +294,7 @@ async def test_filters_leave_what_they_name_and_every_piece_of_it(library):
 
 
 async def test_where_filters_leave_many_the_rest_is_left_out_all_the_same(library, monkeypatch):
-    monkeypatch.setattr(search, "MOST_AMONG", 1)
+    monkeypatch.setattr(search, "MOST_LOOKED_AT", 4)
     kept = [await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(3)]
     await library.add("The roof leaks.", filename="other.pdf")
     assert set(await library.found("roof", filters=DocumentFilters(filename=".txt"))) == set(kept)
@@ -277,19 +332,26 @@ async def test_a_hostile_page_is_indexed_all_the_same(library):
     assert "<script>" in "".join(hit.snippet for hit in hits)  # data, as it stands there
 
 
-def statistics(library: Library) -> tuple[int, list[int]]:
-    """How many pieces the organisation counts, and in how many each of its terms is counted to be."""
+def statistics(library: Library) -> int:
+    """How many pieces the organisation counts. What it counts of each term, and in all, is what its pieces have."""
     rows = sql(
         library.owner_url,
-        """select o.pieces, array(select t.pieces from private.search_terms as t where t.org_number = o.number
-             order by 1) as terms,
-             (select count(*) from private.search_pieces as p where p.org_number = o.number) as there,
-             (select coalesce(sum(length), 0) from private.search_pieces as p
-               where p.org_number = o.number and p.number > 0)
-               = o.terms
-               as is_sum
+        """with piece as (
+             select p.* from private.search_pieces as p join private.search_orgs as o on o.number = p.org_number
+             where o.org_id = %s
+           ), term as (
+             select key, count(*)::integer as pieces from piece cross join lateral (select distinct unnest(keys) as key)
+             group by key having count(*) > 1)
+           select o.pieces, o.pieces = (select count(*) from piece) as are_all,
+             o.terms = (select coalesce(sum(length), 0) from piece where number > 0)
+               and o.passages = (select count(*) from piece where number > 0) as is_sum,
+             array(select (key, pieces) from term order by key)
+               = array(
+                 select (t.key, t.pieces) from private.search_terms as t where t.org_number = o.number order by key)
+               as are_counted
            from private.search_orgs as o where o.org_id = %s""",
         library.scope.org_id,
+        library.scope.org_id,
     )
-    assert rows[0]["pieces"] == rows[0]["there"] and rows[0]["is_sum"]
-    return rows[0]["pieces"], rows[0]["terms"]
+    assert rows[0]["are_all"] and rows[0]["is_sum"] and rows[0]["are_counted"]
+    return rows[0]["pieces"]

@@ -29,7 +29,7 @@ ROWS = (
        on conflict do nothing""",
     """insert into private.search_pieces (
          document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
-       select id, 1, 1, 1, 0, 0, 'simple', 1, '{1}', '\\x01' from public.documents""",
+       select id, 1, 1, 1, 0, 0, 'simple', 1, '{1}', '' from public.documents""",
     "insert into private.search_terms (org_number, key, pieces) values (1, 1, 1)",
 )
 

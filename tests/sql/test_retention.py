@@ -165,6 +165,17 @@ def test_an_organisation_goes_in_batches_and_no_other_with_it(
     two: tuple[psycopg.Connection, psycopg.Connection, House],
 ) -> None:
     one, other, house = two
+    for number, org in ((-1, house.org), (-2, house.other_org)):
+        one.execute(
+            "insert into private.search_orgs (org_id, number) overriding system value values (%s, %s)", [org, number]
+        )
+        one.execute("insert into private.search_terms (org_number, key, pieces) values (%s, 1, 2)", [number])
+        one.execute(
+            """insert into private.search_pieces
+                 (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
+               select id, 9, %s, 1, 0, 0, 'simple', 1, '{1}', '' from documents where org_id = %s limit 1""",
+            [number, org],
+        )
     before = rows_of(one, house.other_org)
     assert len(before) > 12
     with one.transaction():
@@ -182,6 +193,9 @@ def test_an_organisation_goes_in_batches_and_no_other_with_it(
         steps += 1
         assert steps < 200
     assert rows_of(one, house.org) == {} and steps > 5
+    assert [row[0] for row in one.execute("select org_number from private.search_pieces").fetchall()] == [-2]
+    assert [row[0] for row in one.execute("select org_number from private.search_terms").fetchall()] == [-2]
+    assert one.execute("select from private.search_orgs where org_id = %s", [house.org]).rowcount == 0
     assert rows_of(one, house.other_org) == before
     assert one.execute("select from private.departing_organisations").rowcount == 0
 

@@ -44,7 +44,8 @@ class FoundRow:
 
 @dataclass(frozen=True, slots=True)
 class NewPiece:
-    """A piece as it is written: its stems, and how often each is in it. Number 0 is what is said of the document."""
+    """A piece as it is written: its stems, the most frequent first, and how often each is in it. Number 0 is what is
+    said of the document."""
 
     number: int
     page: int
@@ -62,7 +63,7 @@ class NewPiece:
             "language": self.language,
             "length": sum(self.counts.values()),
             "terms": list(self.counts),
-            "counts": bytes(min(count, 255) for count in self.counts.values()).hex(),
+            "counts": bytes(min(count, 255) for count in self.counts.values() if count > 1).hex(),
         }
 
 
@@ -110,15 +111,6 @@ async def behind(conn: Connection, org_id: UUID) -> int:
     return row["behind"]
 
 
-async def ids(conn: Connection, org_id: UUID, filters: DocumentFilters, most: int) -> list[UUID]:
-    """The documents that filters leave, so many at most."""
-    query, parameters = matching(filters, org_id)
-    cursor = await conn.execute(
-        SQL("select id from ({}) as f limit %(most)s").format(query), {**parameters, "most": most}
-    )
-    return [row["id"] for row in await cursor.fetchall()]
-
-
 async def find(
     conn: Connection,
     org_id: UUID,
@@ -126,21 +118,22 @@ async def find(
     *,
     limit: int,
     most_of_a_document: int,
-    among: Sequence[UUID] | None = None,
+    most_looked_at: int,
     filters: DocumentFilters | None = None,
 ) -> list[FoundRow]:
-    """The pieces that answer a question best: of the documents `among`, and of those that filters leave."""
+    """The pieces that answer a question best, of those documents that filters leave. So many pieces are looked at, or
+    all where filters leave half as many documents."""
     parameters: dict[str, Any] = {
         "org": org_id,
         "terms": list(terms),
-        "among": None if among is None else list(among),
         "limit": limit,
         "most": most_of_a_document,
+        "most_looked_at": most_looked_at,
     }
-    left = SQL("true")
+    among = SQL("null")
     if filters is not None:
         query, values = matching(filters, org_id)
-        left = SQL("d.id in ({})").format(query)
+        among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
     cursor = await cursor_of(
         conn,
@@ -149,13 +142,12 @@ async def find(
             """with ranked as (
                  select f.*, d.filename, row_number()
                    over (partition by f.document_id order by f.score desc, f.number) as place
-                 from private.search(%(org)s, %(terms)s, %(among)s) as f
-                 join public.documents as d on d.id = f.document_id and d.status = 'ready'
-                 where {})
+                 from private.search(%(org)s, %(terms)s, {}, %(most_looked_at)s) as f
+                 join public.documents as d on d.id = f.document_id and d.status = 'ready')
                select document_id, filename, page, first_word, last_word, language, score
                from ranked where place <= %(most)s
                order by score desc, document_id, number limit %(limit)s"""
-        ).format(left),
+        ).format(among),
         parameters,
     )
     return await cursor.fetchall()
