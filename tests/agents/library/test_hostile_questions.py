@@ -157,6 +157,11 @@ async def test_another_organisations_id_answers_as_one_that_is_none_in_every_too
         mine = str(await served.document(SURVEY, "survey.txt"))
         async with served.client() as other:
             theirs = (await other.post("/api/documents", files={"file": ("survey.txt", SURVEY.encode())})).json()["id"]
+
+            async def is_read() -> bool:
+                return (await other.get(f"/api/documents/{theirs}")).json()["status"] == "ready"
+
+            await until(is_read)
             await indexed(other)
         await indexed(served.http)
         before = sql(clone.owner_url, STANDS, theirs)
