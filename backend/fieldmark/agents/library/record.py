@@ -135,6 +135,18 @@ class Record:
                 if (value := decimal(str(one))) is not None:
                     yield value, call
 
+    @property
+    def values(self) -> list[Source]:
+        """The first values behind the figures that were asked for."""
+        told = [as_list(as_object(call.data).get("sources")) for call in self.done("query_fields")]
+        return [Source.model_validate(one) for some in told for one in some]
+
+    @property
+    def keys(self) -> list[str]:
+        """By what figures were told apart: vendors, months."""
+        told = [as_list(as_object(call.data).get("groups")) for call in self.done("query_fields")]
+        return [str(as_object(one).get("key")) for some in told for one in some]
+
     def count(self, *tools: str) -> int:
         """How often these tools were called, whatever came of it."""
         return sum(call.tool in tools for call in self.calls)

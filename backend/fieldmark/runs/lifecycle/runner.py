@@ -426,7 +426,7 @@ class Runner:
         is_metered = run.handed_over is not None or run.thread_id is not None
         telemetry.model = limits.model_of(run)
         task = limits.task(run)
-        spent = turns - 1 if task.last_question is not None and turns > 1 else turns  # that needs one
+        kept = 1 if task.last_question is not None and turns > 1 else 0  # that needs one
         return Attempt(
             context=context,
             agent=AGENTS[run.agent],
@@ -434,9 +434,9 @@ class Runner:
             model=telemetry.model,
             # The meter counts those of a second model alone, so that its CLI can be one that was kept; and those that a
             # thread's run has left, so that its CLI can stay for the next turn.
-            turns=self._most_turns(run) if run.max_turns is None and is_metered else turns,
+            turns=(self._most_turns(run) if run.max_turns is None and is_metered else turns) - kept,
             # The first of two leaves the second half of them.
-            messages=(spent + 1) // 2 if hands_over else spent,
+            messages=(turns - kept + 1) // 2 if hands_over else turns - kept,
             hands_over=hands_over,
             prices=limits.prices,
             sessions=sessions,

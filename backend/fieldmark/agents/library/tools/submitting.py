@@ -182,7 +182,8 @@ def _number_faults(context: Context, record: Record, *texts: str) -> Iterator[_F
     """Numbers and days that a text says, and that stand nowhere: in no quote, in no result, and not in what the person
     asks. A day may be written otherwise than where it stands."""
     given = [memory.message_of(context), *record.searched, *(one.text for one in record.coverage)]
-    for source in record.citations.values():
+    given += [*record.keys, *record.documents.values()]
+    for source in [*record.citations.values(), *record.values]:
         given += [source.quote, source.filename]
     numbers = {abs(value) for value, _ in record.results()}
     numbers |= {Decimal(source.page) for source in record.citations.values()}
