@@ -448,7 +448,7 @@ QUESTIONS = (
         "how much",
         "How much VAT is on the Aldi receipt?",
         "calculation",
-        reckoned(["aldi.jpg"], ["1,21", "0,91"], "1.21 + 0.91", "2.12 EUR: 1.21 at 7 % [1], 0.91 at 19 % [2].", "2.12"),
+        reckoned(["aldi.jpg"], ["1,21", "0,91"], "1.21 + 0.91", "2.12 EUR: 1.21 [1] and 0.91 [2].", "2.12"),
         result="2.12",
         says=("2.12",),
         at=(At("aldi.jpg", 1, "1.21", (0.65, 0.748)), At("aldi.jpg", 1, "0.91", (0.65, 0.77))),
