@@ -40,7 +40,7 @@ export function RunPanel({ runId, state, onDecided }: Props) {
             {runSentence(state)}
           </span>
         </button>
-        {state.costUsd !== null && <span className="soft">{dollars(state.costUsd)}</span>}
+        {!!state.costUsd && <span className="soft">{dollars(state.costUsd)}</span>}
         {(goesOn || state.phase === 'approval') && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
             <Sign name="stop" size={12} /> Cancel

@@ -19,7 +19,7 @@ export function runSentence(state: RunState): string {
     case 'approval':
       return 'Waits for your decision';
     case 'complete':
-      return state.changed.size > 0 ? `Done: ${count(state.changed.size, 'value')} changed` : 'Done';
+      return state.changed.size > 0 ? `Done: ${count(state.changed.size, 'value')} written` : 'Done';
     case 'failed':
       return state.error?.sentence ?? 'It failed.';
   }
