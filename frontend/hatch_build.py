@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import building  # noqa: E402  beside this file, which is loaded by its path
+import building  # beside this file, which is loaded by its path
 
 
 class PageBuildHook(BuildHookInterface):

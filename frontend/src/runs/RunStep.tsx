@@ -28,7 +28,7 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
             {step.status === 'running' && <span className={styles.pulse} />}
             {step.status === 'complete' && <span className={styles.good}><Sign name="check" size={13} /></span>}
             {step.status === 'error' && <span className={styles.bad}><Sign name="cross" size={13} /></span>}
-            <span className="cut">{plain(step.message)}</span>
+            <span className={`${styles.what} cut`}>{plain(step.message)}</span>
             {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
           </summary>
           <p className="soft">
