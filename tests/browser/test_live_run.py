@@ -16,8 +16,6 @@ IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence"
 SAVED = call(
     "extract_fields", {"fields": {"number": "17", "total": 12.5}, "confidences": {"number": 0.9, "total": 0.9}}
 )
-    "extract_fields", {"fields": {"number": "17", "total": 12.5}, "confidences": {"number": 0.9, "total": 0.9}}
-)
 COMPLETE = call("complete_extraction", {"summary": "Two fields."})
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 
