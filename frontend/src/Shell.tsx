@@ -6,7 +6,7 @@ import { useEffect, useState } from 'react';
 import { AREAS } from './areas';
 import { AccountMenu } from './session/AccountMenu';
 import { configQuery } from './session/config';
-import { useSession } from './session/session';
+import { actingAs, useSession } from './session/session';
 import { SignIn } from './session/SignIn';
 import icon from './shared/icon.svg';
 import { listen } from './shared/shortcuts/registry';
@@ -15,14 +15,14 @@ import { Toasts } from './shared/Toasts';
 import styles from './Shell.module.css';
 
 export function Shell() {
-  const { token } = useSession();
+  const current = useSession();
   const config = useQuery(configQuery);
   const [keysShown, showKeys] = useState(false);
   useEffect(listen, []);
 
-  if (token === null) return <SignIn />;
+  if (current.token === null) return <SignIn />;
   return (
-    <div className={styles.shell}>
+    <div className={styles.shell} key={actingAs(current)}>
       <a className={styles.skip} href="#main">
         To the content
       </a>

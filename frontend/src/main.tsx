@@ -9,7 +9,7 @@ import './shared/styles/tokens.css';
 import './shared/styles/base.css';
 import { answer, api, Refused } from './api/client';
 import { router } from './router';
-import { isOver, session, subjectOf, takeTokenOfLink } from './session/session';
+import { actingAs, isOver, session, subjectOf, takeTokenOfLink } from './session/session';
 import { followTheme } from './shared/theme';
 import { tell } from './shared/Toasts';
 
@@ -22,6 +22,15 @@ const queries = new QueryClient({
       retryDelay: (failures) => Math.min(300 * 2 ** failures, 4000),
     },
   },
+});
+
+// Before anything is drawn for somebody else, in this tab or told by another one.
+let acting = actingAs(session.get());
+session.subscribe(() => {
+  const now = actingAs(session.get());
+  if (now === acting) return;
+  acting = now;
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'config' });
 });
 
 followTheme();
@@ -54,10 +63,7 @@ async function signIn() {
     const isAnother = own !== null && !isOver(own) && subjectOf(own) !== subjectOf(linked);
     if (!isAnother) session.enter(linked);
     else {
-      const act = () => {
-        queries.clear();
-        session.enter(linked);
-      };
+      const act = () => session.enter(linked);
       setTimeout(() => tell('The link is another person’s. You are still signed in as before.', { action: { words: 'Change', act }, seconds: 20 }), 500);
     }
   }

@@ -23,7 +23,7 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve):
         await page.get_by_text("not a signed token").wait_for()
         await field.fill(window.link())
         await page.get_by_role("button", name="Sign in").click()
-        await page.get_by_role("heading", name="Documents").wait_for()
+        await page.get_by_role("heading", name="Documents", exact=True).wait_for()
         # It holds in another tab, and a token ends with signing out.
         other = await page.context.new_page()
         await other.goto(f"{served.base_url}/documents")

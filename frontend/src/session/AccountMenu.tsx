@@ -1,6 +1,6 @@
 /** Whose page it is: the organisation to act in, light or dark, signing out. */
 
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
@@ -22,19 +22,16 @@ export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
   const chosenTheme = useKept(theme);
   const me = useQuery(meQuery);
   const config = useQuery(configQuery);
-  const queries = useQueryClient();
   const navigate = useNavigate();
   const organisations = me.data?.organisations ?? [];
   const current = organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
 
   function choose(id: string | null) {
-    session.choose(id);
-    // What was loaded is the other organisation's.
-    void navigate({ to: '/documents' }).then(() => queries.resetQueries());
+    // What is open here is the other organisation's.
+    void navigate({ to: '/documents' }).then(() => session.choose(id));
   }
 
   async function leave() {
-    queries.clear();
     if (config.data?.supabase) await (await import('./supabase')).signOut();
     else session.leave();
   }

@@ -62,6 +62,11 @@ export function useSession(): Session {
   return useKept(store);
 }
 
+/** Who acts where: what was loaded for one is nothing for another. */
+export function actingAs({ token, organisationId }: Session): string {
+  return `${token === null ? '' : subjectOf(token)} ${organisationId ?? ''}`;
+}
+
 /** Whom a token names. Nothing is proven by that: the service checks it. */
 export function subjectOf(token: string): string | null {
   return (claimsOf(token)?.sub as string | undefined) ?? null;
