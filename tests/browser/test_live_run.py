@@ -27,7 +27,7 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
         if "12.5" in written:  # the first field is whole by then
             await goes_on.wait()
 
-    script = Script([[IDENTIFIED], [paced(pen, SAVED)], [COMPLETE]])
+    script = Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]])
     async with serve(script) as served, browsing(served) as window:
         page = window.page
         document = await served.document(TEXT)
