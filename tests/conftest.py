@@ -52,6 +52,7 @@ _TEMPLATE = "fieldmark_template"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--screenshots", type=Path, help="a folder for pictures of the page, from tests/browser")
     chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
     parser.addoption("--home", help="a folder whose Postgres runs on after the tests, with a template of its own")
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")

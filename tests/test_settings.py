@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,24 @@ def test_two_models_take_the_place_of_one(monkeypatch):
     monkeypatch.delenv("FIELDMARK_MODELS")
     alone = Settings(_env_file=None)
     assert (alone.first_model, alone.second_model) == (alone.model, None)
+
+
+def _jwt(role: str) -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"role": role}).encode()).decode().rstrip("=")
+    return f"eyJhbGciOiJIUzI1NiJ9.{claims}.signature"
+
+
+@pytest.mark.parametrize("key", ["sb_secret_x", _jwt("service_role"), "eyJ.x.y", "something"])
+def test_no_secret_key_is_published(monkeypatch, key):
+    monkeypatch.setenv("SUPABASE_PUBLISHABLE_KEY", key)
+    with pytest.raises(ValidationError, match="not the publishable key"):
+        Settings(_env_file=None)
+
+
+@pytest.mark.parametrize("key", ["sb_publishable_x", _jwt("anon")])
+def test_a_key_that_may_be_published_is(monkeypatch, key):
+    monkeypatch.setenv("SUPABASE_PUBLISHABLE_KEY", key)
+    assert Settings(_env_file=None).supabase_publishable_key == key
 
 
 def test_all_that_is_wrong_is_told_at_once_and_no_value_is(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from dotenv import dotenv_values
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -75,6 +76,20 @@ def _two(said: Any) -> Any:
     return tuple(names)
 
 
+def _public(key: str) -> str:
+    """A key of Supabase that may be published. Raises ValueError for a secret one: everybody would be told it."""
+    if key.startswith("sb_publishable_"):
+        return key
+    try:
+        claims = key.split(".")[1]
+        role = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["role"]
+    except (IndexError, KeyError, TypeError, ValueError):
+        role = None
+    if role != "anon":
+        raise ValueError("it is not the publishable key (sb_publishable_…) nor the anon key: a secret one stays secret")
+    return key
+
+
 class Settings(BaseSettings):
     """Everything that can be set from outside, read once from the environment and from `.env`."""
 
@@ -100,6 +115,10 @@ class Settings(BaseSettings):
     # For projects that still sign with a shared secret (HS256). Without it their tokens are refused.
     supabase_jwt_secret: Annotated[SecretStr, Field(min_length=32)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_JWT_SECRET")
+    )
+    # The one that front ends sign in with: everybody may have it, and is told it.
+    supabase_publishable_key: Annotated[str, AfterValidator(_public)] | None = Field(
+        default=None, validation_alias=_env("SUPABASE_PUBLISHABLE_KEY")
     )
     supabase_secret_key: SecretStr | None = Field(default=None, validation_alias=_env("SUPABASE_SECRET_KEY"))
 

@@ -21,7 +21,8 @@ JSON = {"content-type": "application/json"}
 
 async def test_no_route_and_no_method(serve):
     async with serve() as served:
-        for path in ("/", "/api", "/api/nothing", "/api/documents/x/y/z", "/healthz/x", "/%00", "/api/%ff"):
+        nowhere = ("/nowhere", "/assets/none.js", "/api", "/api/nothing", "/api/documents/x/y/z", "/healthz/x")
+        for path in (*nowhere, "/%00", "/api/%ff"):
             problem(await served.http.get(path), 404)
         for method, path, allowed in (
             ("PUT", "/api/documents", {"GET", "POST"}),

@@ -137,8 +137,8 @@ def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 def test_every_route_is_asked(openapi_routes):
     asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in NAMED + UNNAMED}
-    # test_organisations.py, test_api_keys.py and test_threads.py ask those.
-    people = re.compile(r"/api/(me|organisations|invitations|keys|threads)\b")
+    # test_organisations.py, test_api_keys.py, test_threads.py and (asked without a token) test_page.py ask those.
+    people = re.compile(r"/api/(me|organisations|invitations|keys|threads|config)\b")
     assert asked | ELSEWHERE == {
         route for route in openapi_routes if route[1].startswith("/api/") and not people.match(route[1])
     }

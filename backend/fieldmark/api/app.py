@@ -24,6 +24,7 @@ from fieldmark.api import (
     health,
     metrics,
     organisations,
+    page,
     prompts,
     reference,
     runs,
@@ -71,6 +72,7 @@ _TAGS = {
     "usage": "What the agents used of the model, and what it cost.",
     "organisations": "Who belongs together, as what, and who is invited.",
     "keys": "Keys for machines.",
+    "page": "For front ends.",
     "health": "For whoever keeps the service running.",
 }
 
@@ -135,8 +137,9 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     modules = (runs, threads, *things, fields, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
         app.include_router(router, dependencies=[KnownQuery])
-    for router in (health.router, metrics.router, reference.router):
+    for router in (page.router, health.router, metrics.router, reference.router):
         app.include_router(router)
+    page.add_page(app, settings)
     return app
 
 

@@ -1,6 +1,6 @@
 """What a request must pass before anything of its body is read, in one place and in this order:
 
-1. Its token or key. Only the addresses in `OPEN` ask for none.
+1. Its token or key. Only the addresses in `OPEN` ask for none, and the page's own, which hold no data.
 2. The length that its body announces, against its route's limit. Open addresses take no body.
 3. Its body as it comes: counted, and no slower than it may be.
 
@@ -20,7 +20,10 @@ from fieldmark.errors import FieldmarkError, TooLarge, TooSlow, Unauthenticated
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import BEGINNING, ApiKeys, Machine
 
-OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"})
+OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/api/config"})
+
+PAGE_ADDRESSES = ("documents", "review", "runs", "approvals", "threads", "ask", "schemas", "settings")
+"""How the addresses of the page begin (frontend/src/router.tsx). Any of them is answered with the page itself."""
 
 JSON_BYTES = 2 * 1024 * 1024
 FORM_BYTES = 1024 * 1024
@@ -46,7 +49,7 @@ class Edge:
             return
         request = Request(scope)
         try:
-            if scope["path"] not in OPEN:
+            if not _is_open(request):
                 request.state.caller = await _caller_of(request)
             body = _Body(receive, self._limit(request), self._seconds)
             body.check_announced(request.headers.get("content-length", "0"))
@@ -71,10 +74,17 @@ class Edge:
             await problem_of(body.refused)(scope, receive, send)
 
     def _limit(self, request: Request) -> int:
-        if request.url.path in OPEN:
+        if _is_open(request):
             return 0
         is_form = request.headers.get("content-type", "").startswith("multipart/form-data")
         return self._forms.get((request.method, request.url.path), JSON_BYTES) if is_form else JSON_BYTES
+
+
+def _is_open(request: Request) -> bool:
+    path: str = request.scope["path"]
+    first = path.split("/", 2)[1] if path.startswith("/") else None
+    is_page = request.method in ("GET", "HEAD") and first in ("", "assets", *PAGE_ADDRESSES)
+    return path in OPEN or is_page
 
 
 class _Body:

@@ -52,7 +52,7 @@ FOR_ANYBODY = frozenset({("GET", "/api/me")})
 """What every key may ask."""
 
 
-_OPEN = frozenset({"/healthz", "/readyz"})
+_OPEN = frozenset({"/healthz", "/readyz", "/api/config"})
 """What asks for no token, nor for any other."""
 
 

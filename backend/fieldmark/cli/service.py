@@ -103,8 +103,12 @@ def _announce(settings: Settings, host: str, port: int) -> None:
     elif sys.stdout.isatty():
         from fieldmark.identity.tokens import LocalTokens
 
-        err.print("Token of the local user, valid for 12 hours:")
-        typer.echo(LocalTokens(settings.home).sign(LOCAL_USER))
+        own = LocalTokens(settings.home).sign(LOCAL_USER)
+        # Behind the #, so that it is sent to nobody and stands in no log.
+        err.print("The page, signed in for 12 hours:")
+        typer.echo(f"{_url(host, port)}/#token={own}")
+        err.print("Token of the local user, for programs, valid for 12 hours:")
+        typer.echo(own)
     else:  # most likely a log, which others read
         err.print("`fieldmark token` prints a token of the local user.")
     _say_what_is_shared()

@@ -1,0 +1,60 @@
+/** What is around every area of the page: the bar, the banner of the offline model, the sheet of keys. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Link, Outlet } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
+import { AREAS } from './areas';
+import { AccountMenu } from './session/AccountMenu';
+import { configQuery } from './session/config';
+import { actingAs, useSession } from './session/session';
+import { SignIn } from './session/SignIn';
+import icon from './shared/icon.svg';
+import { listen } from './shared/shortcuts/registry';
+import { ShortcutSheet } from './shared/shortcuts/ShortcutSheet';
+import { Toasts } from './shared/Toasts';
+import styles from './Shell.module.css';
+
+export function Shell() {
+  const current = useSession();
+  const config = useQuery(configQuery);
+  const [keysShown, showKeys] = useState(false);
+  useEffect(listen, []);
+
+  if (current.token === null) return <SignIn />;
+  return (
+    <div className={styles.shell} key={actingAs(current)}>
+      <a className={styles.skip} href="#main">
+        To the content
+      </a>
+      <header className={styles.bar}>
+        <Link to="/documents" className={styles.brand} aria-label="Fieldmark">
+          <img src={icon} alt="" width={20} height={20} />
+          <span className={styles.name}>Fieldmark</span>
+        </Link>
+        <nav className={styles.areas} aria-label="Areas">
+          {AREAS.map(({ to, words }) => (
+            <Link key={to} to={to}>
+              {words}
+            </Link>
+          ))}
+        </nav>
+        <div className={styles.account}>
+          <AccountMenu onShowKeys={() => showKeys(true)} />
+        </div>
+      </header>
+      <div>
+        {config.data?.offline_model === true && (
+          <p className={styles.banner}>
+            Fixed rules answer in the model’s place: they find a part of what stands there. Set ANTHROPIC_API_KEY for the service,
+            start it again, and Claude reads.
+          </p>
+        )}
+      </div>
+      <main id="main" className={styles.main} tabIndex={-1}>
+        <Outlet />
+      </main>
+      <ShortcutSheet open={keysShown} setOpen={showKeys} />
+      <Toasts />
+    </div>
+  );
+}

@@ -1,0 +1,70 @@
+/** Asks the service: every call of the page goes through here, with the person's token and organisation.
+ *
+ * `api` is typed by our own OpenAPI (`description.d.ts`, generated). Only types come of it, so the page can be built
+ * without it. What the service refuses is thrown as `Refused`. */
+
+import createClient, { type Middleware } from 'openapi-fetch';
+import { session } from '../session/session';
+import type { paths } from './description';
+import type { Problem } from './types';
+
+/** What the service refused, and why. `problem.code` is stable; the message is a sentence for people. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+
+  constructor(
+    readonly status: number,
+    readonly problem: Problem | undefined,
+  ) {
+    super(problem?.detail ?? `The service answered with ${status}.`);
+  }
+
+  get code(): string | undefined {
+    return this.problem?.code;
+  }
+}
+
+/** The headers that say who asks. They are the only place where the token is sent. */
+export function credentials(): Record<string, string> {
+  const { token, organisationId } = session.get();
+  return {
+    ...(token !== null && { Authorization: `Bearer ${token}` }),
+    ...(organisationId !== null && { 'X-Org-Id': organisationId }),
+  };
+}
+
+const middleware: Middleware = {
+  async onRequest({ request }) {
+    await session.refreshed();
+    for (const [name, value] of Object.entries(credentials())) request.headers.set(name, value);
+  },
+  async onResponse({ response, request }) {
+    if (response.ok) return;
+    throw await refusal(response, request.headers.get('Authorization'));
+  },
+};
+
+/** What a response that is none says. One that the token is not taken ends the session that it was sent in. */
+export async function refusal(response: Response, sent: string | null): Promise<Refused> {
+  const said: unknown = await response.json().catch(() => undefined);
+  const problem = typeof said === 'object' && said !== null && 'detail' in said ? (said as Problem) : undefined;
+  if (response.status === 401 && sent === credentials().Authorization) session.expire(problem?.detail);
+  return new Refused(response.status, problem);
+}
+
+export const api = createClient<paths>({ baseUrl: location.origin });
+api.use(middleware);
+
+/** What was answered. (What was refused has been thrown by then.) */
+export async function answer<T>(asked: Promise<{ data?: T }>): Promise<NonNullable<T>> {
+  return (await asked).data as NonNullable<T>;
+}
+
+/** A file of the service: a picture of a page, an export. */
+export async function file(path: string, signal?: AbortSignal): Promise<Blob> {
+  await session.refreshed();
+  const headers = credentials();
+  const response = await fetch(path, { headers, ...(signal && { signal }) });
+  if (!response.ok) throw await refusal(response, headers.Authorization ?? null);
+  return response.blob();
+}

@@ -1,0 +1,51 @@
+/** Starts runs and follows them. The following itself is clients/typescript's: the page only brings its own way to ask. */
+
+import { follow, type FollowedService, type FollowOptions, type Told } from '@fieldmark/following';
+import { session } from '../session/session';
+import { answer, api, credentials, Refused, refusal } from './client';
+import type { components } from './description';
+import type { RunEvent, WaitingCall } from './types';
+
+type ExtractRequest = components['schemas']['ExtractRequest'];
+type Asked<T> = Partial<T> & { document_id: string };
+
+/** Starts an extraction; it goes on by itself. An answer that was lost leads to the same run when asked again. */
+export async function startExtraction(body: Asked<ExtractRequest>, key: string): Promise<string> {
+  const asked = { ...body, wait: false } as ExtractRequest;
+  const started = await answer(
+    api.POST('/api/agent/extract', { body: asked, params: { header: { 'idempotency-key': key } } }),
+  );
+  return (started as { run_id: string }).run_id;
+}
+
+export async function cancelRun(runId: string): Promise<void> {
+  await api.POST('/api/runs/{run_id}/cancel', { params: { path: { run_id: runId } } });
+}
+
+const service: FollowedService<WaitingCall> = {
+  async stream(runId, after, deltas, signal) {
+    await session.refreshed();
+    const headers: Record<string, string> = { ...credentials(), Accept: 'text/event-stream', 'Last-Event-ID': String(after) };
+    const path = `/api/runs/${encodeURIComponent(runId)}/events?deltas=${deltas}`;
+    const response = await fetch(path, { headers, ...(signal && { signal }) });
+    if (!response.ok || response.body === null) throw await refusal(response, headers.Authorization ?? null);
+    return response.body;
+  },
+  look: (runId) => answer(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } } })),
+  decide: (runId, callId, decision) =>
+    api.POST('/api/agent/approve', {
+      body: { run_id: runId, approvals: [{ call_id: callId, ...decision }], wait: false } as never,
+    }),
+  isFinal: (error, deciding) =>
+    error instanceof Refused && error.status < 500 && error.status !== 429 && !(deciding && error.status === 409),
+};
+
+/** A run's events, across lost connections, to its end or to where a person must decide. */
+export function followRun(runId: string, options: FollowOptions<WaitingCall>): AsyncGenerator<Told<RunEvent>> {
+  return follow<RunEvent, WaitingCall>(service, runId, options);
+}
+
+/** Says what becomes of a call that a run waits for. When this answers, it is done. */
+export function decideCall(runId: string, callId: string, decision: Parameters<typeof service.decide>[2]) {
+  return service.decide(runId, callId, decision);
+}

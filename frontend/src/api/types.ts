@@ -1,0 +1,31 @@
+/** What the service answers, by the names of its own description. */
+
+import type { components } from './description';
+
+type Schemas = components['schemas'];
+
+export type Change = Schemas['Change'];
+export type Config = Schemas['Config'];
+export type Document = Schemas['Document'];
+export type DocumentInFull = Schemas['DocumentInFull'];
+export type DocumentStatus = Schemas['DocumentStatus'];
+export type Evidence = Schemas['Evidence'];
+export type Extraction = Schemas['Extraction'];
+export type ChangedExtraction = Schemas['ChangedExtraction'];
+export type ExtractionSummary = Schemas['ExtractionSummary'];
+export type FieldError = Schemas['FieldError'];
+export type KeptSchema = Schemas['KeptSchema'];
+export type Lock = Schemas['Lock'];
+export type Me = Schemas['Me'];
+export type Organisation = Schemas['Organisation'];
+export type PageWithWords = Schemas['Page'];
+export type Problem = Schemas['Problem'];
+export type Run = Schemas['Run'];
+export type RunEvent = Schemas['RunEvent'];
+export type RunStatus = Schemas['RunStatus'];
+export type Tag = Schemas['Tag'];
+export type WaitingCall = Schemas['WaitingCall'];
+export type Word = Schemas['Word'];
+
+/** x0, y0, x1, y1 in parts of the page, from its upper left corner. */
+export type Box = readonly [number, number, number, number];

@@ -1,0 +1,53 @@
+/** Starts an extraction: freely, or by one of the kept schemas. */
+
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { startExtraction } from '../api/runs';
+import { Button } from '../shared/Button';
+import { plain } from '../shared/format';
+import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
+import { sentenceOf } from '../shared/Notice';
+import { Sign } from '../shared/Sign';
+import { tell } from '../shared/Toasts';
+import { schemasQuery } from './documentPageQueries';
+
+interface Props {
+  documentId: string;
+  disabled: boolean;
+  isFirst: boolean;
+  onStarted: (runId: string) => void;
+}
+
+interface Wish {
+  schemaRevid?: string;
+  ask?: boolean;
+}
+
+export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props) {
+  const schemas = useQuery(schemasQuery);
+  const start = useMutation({
+    mutationFn: ({ schemaRevid, ask }: Wish) =>
+      startExtraction(
+        { document_id: documentId, ...(schemaRevid !== undefined && { schema_revid: schemaRevid }), ...(ask === true && { approval: 'ask' as const }) },
+        crypto.randomUUID(),
+      ),
+    onSuccess: onStarted,
+    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+  });
+  const button = (
+    <Button kind={isFirst ? 'main' : 'plain'} disabled={disabled || start.isPending}>
+      <Sign name="spark" /> Extract <Sign name="down" size={12} />
+    </Button>
+  );
+  return (
+    <Menu trigger={button}>
+      <MenuItem onChoose={() => start.mutate({})}>All fields, without a schema</MenuItem>
+      <MenuItem onChoose={() => start.mutate({ ask: true })}>… and ask me before each write</MenuItem>
+      {(schemas.data?.length ?? 0) > 0 && <MenuLabel>By a schema</MenuLabel>}
+      {schemas.data?.map((schema) => (
+        <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaRevid: schema.schema_revid })}>
+          <span className="cut">{plain(schema.name)}</span>
+        </MenuItem>
+      ))}
+    </Menu>
+  );
+}

@@ -1,0 +1,65 @@
+/** What one document's page asks the service for. */
+
+import { queryOptions } from '@tanstack/react-query';
+import { answer, api, file } from '../api/client';
+import type { Extraction } from '../api/types';
+
+export const extractionsQuery = (documentId: string) =>
+  queryOptions({
+    queryKey: ['extractions', 'all of', documentId],
+    queryFn: async ({ signal }) => {
+      const query = { document_id: documentId, limit: 50 };
+      return (await answer(api.GET('/api/extractions', { params: { query }, signal }))).items;
+    },
+  });
+
+export const extractionQuery = (extractionId: string) =>
+  queryOptions({
+    queryKey: ['extraction', extractionId],
+    queryFn: async ({ signal }) => {
+      const path = { extraction_id: extractionId };
+      return (await answer(api.GET('/api/extractions/{extraction_id}', { params: { path }, signal }))) as Extraction;
+    },
+  });
+
+/** Its key has the version, so that what is shown belongs to the fields that are shown. */
+export const problemsQuery = (extractionId: string, version: number) =>
+  queryOptions({
+    queryKey: ['problems', extractionId, version],
+    queryFn: ({ signal }) =>
+      answer(api.GET('/api/extractions/{extraction_id}/problems', { params: { path: { extraction_id: extractionId } }, signal })),
+    staleTime: Infinity,
+  });
+
+/** A page's words never change. */
+export const pageQuery = (documentId: string, number: number) =>
+  queryOptions({
+    queryKey: ['page', documentId, number],
+    queryFn: ({ signal }) =>
+      answer(api.GET('/api/documents/{document_id}/pages/{number}', { params: { path: { document_id: documentId, number } }, signal })),
+    staleTime: Infinity,
+    gcTime: 120_000,
+  });
+
+export const pageImageQuery = (documentId: string, number: number) =>
+  queryOptions({
+    queryKey: ['page image', documentId, number],
+    queryFn: ({ signal }) => file(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, signal),
+    staleTime: Infinity,
+    gcTime: 60_000,
+  });
+
+export const lastRunQuery = (documentId: string) =>
+  queryOptions({
+    queryKey: ['runs', 'last of', documentId],
+    queryFn: async ({ signal }) => {
+      const query = { document_id: documentId, limit: 1 };
+      return (await answer(api.GET('/api/runs', { params: { query }, signal }))).items[0] ?? null;
+    },
+  });
+
+export const schemasQuery = queryOptions({
+  queryKey: ['schemas'],
+  queryFn: async () => (await answer(api.GET('/api/schemas', { params: { query: { limit: 200 } } }))).items,
+  staleTime: 30_000,
+});

@@ -1,0 +1,19 @@
+import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { afterEach, expect, test, vi } from 'vitest';
+import { FieldEditor } from './FieldEditor';
+
+afterEach(cleanup);
+
+test.each([
+  ['Enter', '13', { written: 13 }],
+  ['Enter', '12', undefined],
+  ['Escape', '13', undefined],
+])('%s on %s', (key, text, expected) => {
+  const finish = vi.fn();
+  render(<FieldEditor value={12} label="total" onFinish={finish} />);
+  const input = screen.getByLabelText('Value of total');
+  fireEvent.change(input, { target: { value: text } });
+  fireEvent.keyDown(input, { key });
+  fireEvent.blur(input);
+  expect(finish.mock.calls).toEqual([[expected]]);
+});

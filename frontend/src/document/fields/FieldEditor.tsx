@@ -1,0 +1,42 @@
+/** A value that is being changed where it stands: Enter keeps it, Escape leaves it as it was. */
+
+import { useEffect, useRef } from 'react';
+import styles from './FieldPanel.module.css';
+import { readWritten, written } from './fieldValue';
+
+interface Props {
+  value: unknown;
+  label: string;
+  /** With what was written, or with nothing. */
+  onFinish: (value?: { written: unknown }) => void;
+}
+
+export function FieldEditor({ value, label, onFinish }: Props) {
+  const input = useRef<HTMLInputElement>(null);
+  const over = useRef(false);
+  useEffect(() => input.current?.select(), []);
+  const finish = (keep: boolean) => {
+    if (over.current) return; // the field loses the focus when it goes
+    over.current = true;
+    const text = input.current?.value ?? '';
+    onFinish(keep && text !== written(value) ? { written: readWritten(text, value) } : undefined);
+  };
+  return (
+    <input
+      ref={input}
+      className={styles.editor}
+      aria-label={`Value of ${label}`}
+      defaultValue={written(value)}
+      spellCheck={false}
+      autoFocus
+      onClick={(event) => event.stopPropagation()}
+      onDoubleClick={(event) => event.stopPropagation()}
+      onBlur={() => finish(true)}
+      onKeyDown={(event) => {
+        event.stopPropagation();
+        if (event.key === 'Enter') finish(true);
+        else if (event.key === 'Escape') finish(false);
+      }}
+    />
+  );
+}

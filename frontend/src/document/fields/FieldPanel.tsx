@@ -1,0 +1,63 @@
+/** The fields of one extraction: the tree, and all about the chosen one. */
+
+import { useState } from 'react';
+import type { Extraction } from '../../api/types';
+import { useShortcut } from '../../shared/shortcuts/useShortcut';
+import { AboutField } from './AboutField';
+import styles from './FieldPanel.module.css';
+import { FieldTree } from './FieldTree';
+import type { FieldRow } from './fieldTree';
+import { useFieldChanges } from './useFieldChanges';
+
+const AREA = 'Fields';
+const NEXT = { id: 'field.next', area: AREA, words: 'Next field', keys: 'j' };
+const PREVIOUS = { id: 'field.previous', area: AREA, words: 'Field before', keys: 'k' };
+const EDIT = { id: 'field.edit', area: AREA, words: 'Change the chosen field', keys: 'e' };
+
+interface Props {
+  extraction: Extraction | undefined;
+  rows: readonly FieldRow[];
+  chosen: string | null;
+  changed: ReadonlyMap<string, number>;
+  onChoose: (path: string) => void;
+}
+
+export function FieldPanel({ extraction, rows, chosen, changed, onChoose }: Props) {
+  const [editing, setEditing] = useState(false);
+  const changes = useFieldChanges(extraction);
+  const row = rows.find((one) => one.path === chosen);
+
+  const choose = (path: string) => {
+    if (path !== chosen) setEditing(false);
+    onChoose(path);
+  };
+  const step = (by: 1 | -1) => {
+    const leaves = rows.filter((one) => one.kind === 'leaf');
+    const at = leaves.findIndex((one) => one.path === chosen);
+    const next = leaves[Math.max(0, Math.min(leaves.length - 1, at < 0 ? 0 : at + by))];
+    if (next !== undefined) choose(next.path);
+  };
+  const canEdit = row?.kind === 'leaf' && row.standing !== 'preview';
+  useShortcut(NEXT, () => step(1));
+  useShortcut(PREVIOUS, () => step(-1));
+  useShortcut(EDIT, () => setEditing(true), canEdit);
+
+  return (
+    <div className={styles.panel}>
+      <FieldTree
+        rows={rows}
+        chosen={chosen}
+        editing={editing}
+        changed={changed}
+        onChoose={choose}
+        onEdit={setEditing}
+        onWrite={(path, value) => changes.mutate({ path, value })}
+      />
+      <AboutField
+        row={row}
+        onEdit={() => setEditing(true)}
+        onUnlock={() => row !== undefined && changes.mutate({ path: row.path, unlock: true })}
+      />
+    </div>
+  );
+}

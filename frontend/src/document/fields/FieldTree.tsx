@@ -1,0 +1,86 @@
+/** The fields as a tree: arrows move, Enter edits, each says how it stands. Thousands of rows cost what is seen. */
+
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useEffect, useRef, type KeyboardEvent } from 'react';
+import type { FieldRow } from './fieldTree';
+import styles from './FieldPanel.module.css';
+import { FieldTreeRow } from './FieldTreeRow';
+
+const ROW = 32;
+
+interface Props {
+  rows: readonly FieldRow[];
+  chosen: string | null;
+  editing: boolean;
+  /** Paths that the run which is shown has changed. */
+  changed: ReadonlyMap<string, number>;
+  onChoose: (path: string) => void;
+  onEdit: (editing: boolean) => void;
+  onWrite: (path: string, value: unknown) => void;
+}
+
+export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, onWrite }: Props) {
+  const tree = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => tree.current,
+    estimateSize: () => ROW,
+    overscan: 15,
+    getItemKey: (index) => rows[index]?.path ?? index,
+  });
+  const at = rows.findIndex((row) => row.path === chosen);
+  useEffect(() => {
+    if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' });
+  }, [at, virtual]);
+
+  function move(event: KeyboardEvent) {
+    if (editing || event.target !== event.currentTarget) return;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      const row = rows[Math.max(0, Math.min(rows.length - 1, to))];
+      if (row !== undefined) onChoose(row.path);
+    } else if (event.key === 'Enter' || event.key === 'F2') {
+      event.preventDefault();
+      if (rows[at]?.kind === 'leaf') onEdit(true);
+    }
+  }
+
+  function finish(path: string, value?: { written: unknown }) {
+    onEdit(false);
+    tree.current?.focus({ preventScroll: true });
+    if (value !== undefined) onWrite(path, value.written);
+  }
+
+  return (
+    <div
+      ref={tree}
+      className={styles.tree}
+      role="tree"
+      aria-label="Fields"
+      aria-activedescendant={at >= 0 ? `field-${at}` : undefined}
+      tabIndex={0}
+      onKeyDown={move}
+    >
+      <div className={styles.rows} role="presentation" style={{ height: virtual.getTotalSize() }}>
+        {virtual.getVirtualItems().map(({ index, key, start }) => {
+          const row = rows[index]!;
+          return (
+            <FieldTreeRow
+              key={key}
+              id={`field-${index}`}
+              row={row}
+              top={start}
+              chosen={index === at}
+              editing={editing && index === at && row.kind === 'leaf'}
+              changed={changed.has(row.path)}
+              onChoose={onChoose}
+              onEdit={() => onEdit(true)}
+              onFinish={finish}
+            />
+          );
+        })}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,67 @@
+/** One row of the fields: its label, its value, and how surely that stands on the page. */
+
+import { memo } from 'react';
+import { percent, plain } from '../../shared/format';
+import { Sign } from '../../shared/Sign';
+import { FieldEditor } from './FieldEditor';
+import styles from './FieldPanel.module.css';
+import type { FieldRow, Leaf } from './fieldTree';
+import { shown } from './fieldValue';
+import { STANDINGS } from './standingWords';
+
+interface Props {
+  id: string;
+  row: FieldRow;
+  top: number;
+  chosen: boolean;
+  editing: boolean;
+  changed: boolean;
+  onChoose: (path: string) => void;
+  onEdit: () => void;
+  onFinish: (path: string, value?: { written: unknown }) => void;
+}
+
+export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onChoose, onEdit, onFinish }: Props) {
+  const names = [styles.row, row.kind === 'group' && styles.group, changed && styles.changed];
+  if (row.kind === 'leaf' && row.standing === 'preview') names.push(styles.preview);
+  return (
+    <div
+      id={id}
+      role="treeitem"
+      aria-level={row.depth + 1}
+      aria-selected={chosen}
+      aria-expanded={row.kind === 'group' ? true : undefined}
+      className={names.filter(Boolean).join(' ')}
+      style={{ transform: `translateY(${top}px)`, paddingLeft: `${0.75 + row.depth * 1}rem` }}
+      data-path={row.path}
+      onClick={() => onChoose(row.path)}
+      onDoubleClick={() => row.kind === 'leaf' && onEdit()}
+    >
+      <span className={`${styles.label} cut`} title={plain(row.label)}>
+        {plain(row.label)}
+      </span>
+      {row.kind === 'group' ? (
+        <span className="soft">{row.isList ? `${row.size} in it` : ''}</span>
+      ) : editing ? (
+        <FieldEditor value={row.value} label={row.path} onFinish={(value) => onFinish(row.path, value)} />
+      ) : (
+        <span className={`${styles.value} cut`} title={shown(row.value)}>
+          {shown(row.value)}
+        </span>
+      )}
+      {row.kind === 'leaf' && <Sure leaf={row} />}
+    </div>
+  );
+});
+
+function Sure({ leaf }: { leaf: Leaf }) {
+  const { words, tone, sign } = STANDINGS[leaf.standing];
+  const settled = leaf.standing === 'found' || leaf.standing === 'locked';
+  return (
+    <span className={`${styles.sure} ${tone === 'plain' ? '' : styles[tone]}`} title={words}>
+      {settled && leaf.confidence !== undefined ? percent(leaf.confidence) : settled ? '' : words}
+      <Sign name={sign} size={13} />
+      <span className="unseen">{words}</span>
+    </span>
+  );
+}

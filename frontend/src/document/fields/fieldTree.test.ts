@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import type { Evidence } from '../../api/types';
+import { fieldRows, marksByPage } from './fieldTree';
+import { childName, pathName, pathSteps } from './paths';
+
+const at = (page: number, y: number, x = 0.1): Evidence => ({
+  state: 'found', match: 'exact', page, boxes: [[x, y, x + 0.1, y + 0.02]], quote: 'q', places: 1, claim: null,
+});
+const NONE = { extracted_fields: {}, evidence: {}, confidence_scores: {}, locks: {}, proposals: [] };
+
+test.each([
+  [['vendor', 'name'], 'vendor.name'],
+  [['items', 2, 'price'], 'items[2].price'],
+  [['a.b', 'c'], '["a.b"].c'],
+  [['two words', 'x'], 'two words.x'],
+  [['say "hi"', 0, ']'], '["say \\"hi\\""][0]["]"]'],
+])('the name of %j is %s, and leads back', (steps, name) => {
+  expect(pathName(steps)).toBe(name);
+  expect(pathSteps(name)).toEqual(steps);
+});
+
+test.each(['a[', 'a["', 'a[x]', 'a..b', '[0'])('%s is no path', (name) => expect(pathSteps(name)).toBeNull());
+
+test('fields stand in the order of the page, items in their own, and what is nowhere last', () => {
+  const extraction = {
+    ...NONE,
+    extracted_fields: { nowhere: 1, total: 3, items: [{ price: 2 }, { price: 1 }], number: 'A' },
+    evidence: { total: at(2, 0.1), number: at(1, 0.1), 'items[0].price': at(1, 0.6), 'items[1].price': at(1, 0.5) },
+  };
+  expect(fieldRows({ extraction }).map((row) => row.path)).toEqual([
+    'number', 'items', 'items[0]', 'items[0].price', 'items[1]', 'items[1].price', 'total', 'nowhere',
+  ]);
+});
+
+test('what is most urgent about a value is what is said of it', () => {
+  const lock = { by: 'u', at: '2026-01-01T00:00:00Z' };
+  const extraction = {
+    ...NONE,
+    extracted_fields: { broken: 1, locked: 2, lost: 3, unsure: 4, found: 5, blank: null, stated: 6 },
+    evidence: {
+      broken: at(1, 0.1), locked: at(1, 0.2), unsure: at(1, 0.3), found: at(1, 0.4),
+      lost: { ...at(1, 0), state: 'not_found' as const, page: null, boxes: [] }, blank: { ...at(1, 0), state: 'blank' as const },
+    },
+    confidence_scores: { unsure: 0.3, found: 0.9, lost: 0 },
+    locks: { locked: lock, broken: lock },
+  };
+  const errors = [{ path: 'broken', code: 'rule', message: 'No.' }];
+  const standings = Object.fromEntries(fieldRows({ extraction, errors }).map((row) => [row.path, row.kind === 'leaf' && row.standing]));
+  expect(standings).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
+});
+
+test('what is being written stands at its place, and nothing that is stored is changed by it', () => {
+  const extraction = { ...NONE, extracted_fields: { items: [{ a: 1 }] }, evidence: {} };
+  const preview = { callId: 'c', value: 7, page: 1, boxes: [[0, 0, 1, 1] as const] };
+  const previews = new Map([
+    ['items[1].a', preview], ['vendor.name', preview], ['items[9].a', preview], ['items.x', preview], ['__proto__.evil', preview],
+  ]);
+  const rows = fieldRows({ extraction, previews });
+  expect(rows.filter((row) => row.kind === 'leaf' && row.standing === 'preview').map((row) => row.path).sort()).toEqual(['items[1].a', 'vendor.name']);
+  expect(extraction.extracted_fields).toEqual({ items: [{ a: 1 }] });
+  expect(({} as Record<string, unknown>).evil).toBeUndefined();
+  expect(marksByPage(rows).get(1)).toHaveLength(2);
+});
+
+test('a key that is a name of JavaScript is one like any other', () => {
+  expect(childName('', '__proto__')).toBe('__proto__');
+});

@@ -1,0 +1,163 @@
+/** The fields of an extraction as rows: in the order of the page, each with where it stands and how sure that is. */
+
+import type { Preview } from '../../runs/runReducer';
+import type { Box, Evidence, Extraction, FieldError, Lock } from '../../api/types';
+import { childName, pathSteps, type Step } from './paths';
+
+/** How a value stands, the more urgent first. `preview`: not stored, the model is still writing it. */
+export type Standing = 'preview' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
+
+export interface Leaf {
+  kind: 'leaf';
+  path: string;
+  label: string;
+  depth: number;
+  value: unknown;
+  evidence: Evidence | undefined;
+  confidence: number | undefined;
+  lock: Lock | undefined;
+  errors: readonly FieldError[];
+  standing: Standing;
+}
+
+export interface Group {
+  kind: 'group';
+  path: string;
+  label: string;
+  depth: number;
+  /** How many are directly in it. */
+  size: number;
+  isList: boolean;
+}
+
+export type FieldRow = Leaf | Group;
+
+export const UNSURE_BELOW = 0.5;
+
+interface Known {
+  extraction: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'>;
+  errors?: readonly FieldError[];
+  previews?: ReadonlyMap<string, Preview>;
+}
+
+export function fieldRows({ extraction, errors = [], previews = new Map() }: Known): FieldRow[] {
+  const evidence = extraction.evidence as Record<string, Evidence | undefined>;
+  const errorsAt = Map.groupBy(errors, (error) => error.path);
+  const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
+  const fields = previews.size === 0 ? extraction.extracted_fields : withPreviews(extraction.extracted_fields, previews);
+  const rows: FieldRow[] = [];
+
+  function add(value: unknown, path: string, label: string, depth: number): void {
+    const children = childrenOf(value);
+    if (children !== null && children.length > 0) {
+      rows.push({ kind: 'group', path, label, depth, size: children.length, isList: Array.isArray(value) });
+      const placed = children.map(([step, child]) => ({ step, child, path: childName(path, step) }));
+      for (const one of Array.isArray(value) ? placed : inOrder(placed)) {
+        add(one.child, one.path, typeof one.step === 'number' ? `${one.step + 1}` : one.step, depth + 1);
+      }
+      return;
+    }
+    const preview = previews.get(path);
+    const found = preview === undefined ? evidence[path] : evidenceOf(preview);
+    const confidence = extraction.confidence_scores[path];
+    const lock = extraction.locks[path];
+    const those = errorsAt.get(path) ?? [];
+    const standing = preview !== undefined ? 'preview' : standingOf(found, confidence, lock, those.length > 0, proposed.has(path));
+    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, standing });
+  }
+
+  const positions = new Map<string, number>();
+  const positionOf = (path: string): number => {
+    const known = evidence[path] ?? (previews.has(path) ? evidenceOf(previews.get(path)!) : undefined);
+    const box = known?.boxes?.[0];
+    return known?.page != null && box !== undefined ? known.page * 1e6 + Math.round(box[1] * 200) * 1e3 + box[0] * 1e2 : Infinity;
+  };
+  const settle = (value: unknown, path: string): number => {
+    const children = childrenOf(value);
+    const at = children === null || children.length === 0
+      ? positionOf(path)
+      : Math.min(...children.map(([step, child]) => settle(child, childName(path, step))));
+    positions.set(path, at);
+    return at;
+  };
+  const inOrder = <T extends { path: string }>(those: T[]): T[] =>
+    those.toSorted((a, b) => compare(positions.get(a.path) ?? Infinity, positions.get(b.path) ?? Infinity));
+
+  settle(fields, '');
+  const top = Object.entries(fields).map(([step, child]) => ({ step, child, path: childName('', step) }));
+  for (const { step, child, path } of inOrder(top)) add(child, path, step, 0);
+  return rows;
+}
+
+function compare(a: number, b: number): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function childrenOf(value: unknown): [Step, unknown][] | null {
+  if (Array.isArray(value)) return value.map((child, index) => [index, child]);
+  return typeof value === 'object' && value !== null ? Object.entries(value) : null;
+}
+
+function standingOf(
+  evidence: Evidence | undefined,
+  confidence: number | undefined,
+  lock: Lock | undefined,
+  broken: boolean,
+  proposed: boolean,
+): Standing {
+  if (broken) return 'broken';
+  if (proposed) return 'proposal';
+  if (lock !== undefined) return 'locked';
+  if (evidence?.state === 'blank') return 'blank';
+  if (evidence?.state === 'not_found') return 'not_found';
+  if (confidence !== undefined && confidence < UNSURE_BELOW) return 'unsure';
+  return evidence?.state === 'found' ? 'found' : 'stated';
+}
+
+function evidenceOf({ page, boxes }: Preview): Evidence {
+  const state = page === null ? 'not_found' : 'found';
+  return { state, match: null, page, boxes: boxes as [number, number, number, number][], quote: null, places: boxes.length > 0 ? 1 : 0, claim: null };
+}
+
+/** The fields with what is being written at its place. What cannot be put there is left out. */
+function withPreviews(fields: Record<string, unknown>, previews: ReadonlyMap<string, Preview>): Record<string, unknown> {
+  const copy = structuredClone(fields);
+  for (const [path, { value }] of previews) {
+    const steps = pathSteps(path);
+    if (steps !== null && steps.length > 0) put(copy, steps, value);
+  }
+  return copy;
+}
+
+function put(root: Record<string, unknown>, steps: readonly Step[], value: unknown): void {
+  let at: unknown = root;
+  steps.forEach((step, index) => {
+    if (typeof at !== 'object' || at === null || Array.isArray(at) !== (typeof step === 'number')) return;
+    if (Array.isArray(at) && (step as number) > at.length) return;
+    const holder = at as Record<Step, unknown>;
+    if (step === '__proto__') return; // a key like any other to the service, and none to be set here
+    if (index === steps.length - 1) holder[step] = value;
+    else if (typeof holder[step] !== 'object' || holder[step] === null) holder[step] = typeof steps[index + 1] === 'number' ? [] : {};
+    at = holder[step];
+  });
+}
+
+/** A place to be drawn on a page. */
+export interface Mark {
+  path: string;
+  box: Box;
+  standing: Standing;
+}
+
+/** What is to be drawn, by page. */
+export function marksByPage(rows: readonly FieldRow[]): Map<number, Mark[]> {
+  const marks = new Map<number, Mark[]>();
+  for (const row of rows) {
+    if (row.kind !== 'leaf' || row.evidence?.page == null) continue;
+    const { page } = row.evidence;
+    const those = marks.get(page) ?? [];
+    for (const box of row.evidence.boxes ?? []) those.push({ path: row.path, box, standing: row.standing });
+    marks.set(page, those);
+  }
+  return marks;
+}

@@ -1,0 +1,18 @@
+/** Where in a document somebody looks: kept in the address, so that it can be linked to and survives a reload. */
+
+export interface Place {
+  extraction?: string;
+  /** The path of a field. */
+  field?: string;
+  page?: number;
+}
+
+/** What of an address is such a place. */
+export function isPlace(search: Record<string, unknown>): Place {
+  const { extraction, field, page } = search;
+  return {
+    ...(typeof extraction === 'string' && { extraction }),
+    ...(typeof field === 'string' && { field }),
+    ...(typeof page === 'number' && Number.isInteger(page) && page > 0 && { page }),
+  };
+}

@@ -1,0 +1,32 @@
+/** The extraction that a document's page shows, as it is stored now, and what its schema says against it. */
+
+import { useQuery } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import type { RunState } from '../runs/runReducer';
+import { extractionQuery, extractionsQuery, problemsQuery } from './documentPageQueries';
+
+/** `wanted`: the one that the address names; else the run's that is shown, else the newest. */
+export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState) {
+  const all = useQuery(extractionsQuery(documentId));
+  const id = wanted ?? run.extractionId ?? all.data?.[0]?.id ?? null;
+  const extraction = useQuery({ ...extractionQuery(id ?? ''), enabled: id !== null });
+  const stored = extraction.data;
+
+  // The run has told of a newer version than is shown. While that is loaded, still newer ones do not ask again.
+  const { isFetching, refetch } = extraction;
+  const isBehind = stored !== undefined && run.extractionId === id && run.version !== null && stored.version < run.version;
+  useEffect(() => {
+    if (isBehind && !isFetching) void refetch();
+  }, [isBehind, isFetching, refetch]);
+
+  const problems = useQuery({
+    ...problemsQuery(id ?? '', stored?.version ?? 0),
+    enabled: stored?.valid === false,
+  });
+  return {
+    all: all.data,
+    extraction: stored,
+    error: extraction.error,
+    errors: stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined,
+  };
+}

@@ -1,0 +1,42 @@
+/** The boxes of a page's values, over its picture. They take no clicks: the page itself says which was meant. */
+
+import { memo } from 'react';
+import type { Mark } from '../fields/fieldTree';
+import styles from './PageViewer.module.css';
+
+interface Props {
+  marks: readonly Mark[];
+  chosen: string | null;
+  /** Rises each time that a field is chosen: its box flashes anew. */
+  flash: number;
+}
+
+export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
+  return (
+    <svg className={styles.marks} viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
+      {marks.map(({ path, box: [x0, y0, x1, y1], standing }, index) => {
+        const isChosen = path === chosen;
+        const names = [styles.mark, isChosen && styles.chosen, standing === 'preview' && styles.preview];
+        return (
+          <rect
+            key={isChosen ? `${index} ${flash}` : index}
+            className={names.filter(Boolean).join(' ')}
+            data-path={path}
+            x={x0}
+            y={y0}
+            width={x1 - x0}
+            height={y1 - y0}
+          />
+        );
+      })}
+    </svg>
+  );
+});
+
+/** The value whose box lies under a point of the page, the smallest of several. */
+export function markAt(marks: readonly Mark[], x: number, y: number, slack = 0.003): Mark | undefined {
+  const area = ({ box: [x0, y0, x1, y1] }: Mark) => (x1 - x0) * (y1 - y0);
+  return marks
+    .filter(({ box: [x0, y0, x1, y1] }) => x >= x0 - slack && x <= x1 + slack && y >= y0 - slack && y <= y1 + slack)
+    .sort((a, b) => area(a) - area(b))[0];
+}

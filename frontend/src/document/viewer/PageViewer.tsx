@@ -1,0 +1,137 @@
+/** The pages of a document, one below the other; only those near what is seen are loaded. */
+
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { Button } from '../../shared/Button';
+import { percent } from '../../shared/format';
+import { useShortcut } from '../../shared/shortcuts/useShortcut';
+import { Sign } from '../../shared/Sign';
+import type { Box } from '../../api/types';
+import type { Mark } from '../fields/fieldTree';
+import { PageRail } from './PageRail';
+import { PageView } from './PageView';
+import styles from './PageViewer.module.css';
+
+const GAP = 12;
+const STEPS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
+const AREA = 'Page';
+const CLOSER = { id: 'page.closer', area: AREA, words: 'Closer', keys: '+' };
+const FARTHER = { id: 'page.farther', area: AREA, words: 'Farther', keys: '-' };
+const FIT = { id: 'page.fit', area: AREA, words: 'As wide as there is room', keys: '0' };
+const NO_MARKS: readonly Mark[] = [];
+
+/** A place to be shown; `at` rises each time that somebody asks for it. */
+export interface ShownPlace {
+  page: number;
+  box?: Box | undefined;
+  at: number;
+}
+
+interface Props {
+  documentId: string;
+  pages: number;
+  marks: ReadonlyMap<number, readonly Mark[]>;
+  chosen: string | null;
+  place: ShownPlace;
+  onChoose: (path: string) => void;
+}
+
+export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [room, setRoom] = useState(0);
+  const [zoom, setZoom] = useState(1);
+  const [ratios, setRatios] = useState<ReadonlyMap<number, number>>(new Map());
+  const width = Math.max(200, Math.round(Math.min(room - 2 * GAP, 1100) * zoom));
+  const ratioOf = (number: number) => ratios.get(number) ?? ratios.values().next().value ?? Math.SQRT2;
+
+  useLayoutEffect(() => {
+    const element = scroller.current!;
+    setRoom(element.clientWidth);
+    const observer = new ResizeObserver(() => setRoom(element.clientWidth));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+
+  const virtual = useVirtualizer({
+    count: pages,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => Math.round(width * ratioOf(index + 1)),
+    gap: GAP,
+    paddingStart: GAP,
+    paddingEnd: GAP * 5,
+    overscan: 1,
+  });
+  useLayoutEffect(() => virtual.measure(), [virtual, width, ratios]);
+
+  const onRatio = useCallback((number: number, ratio: number) => {
+    setRatios((known) => (known.get(number) === ratio ? known : new Map(known).set(number, ratio)));
+  }, []);
+
+  // To the place that was asked for: so that it stands in the middle, unless it is in sight already.
+  const { page, box, at } = place;
+  useEffect(() => {
+    const element = scroller.current;
+    const slot = virtual.measurementsCache[page - 1];
+    if (element === null || slot === undefined || at === 0) return;
+    const top = slot.start + (box === undefined ? -GAP : box[1] * slot.size);
+    const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
+    const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - 40;
+    if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
+    if (box !== undefined && width > element.clientWidth) {
+      element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
+    }
+    // Only when it is asked for: what is loaded or zoomed later moves nobody.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [at, page]);
+
+  const zoomTo = (direction: 1 | -1) => {
+    const next = direction > 0 ? STEPS.find((step) => step > zoom) : STEPS.findLast((step) => step < zoom);
+    if (next !== undefined) setZoom(next);
+  };
+  useShortcut(CLOSER, () => zoomTo(1));
+  useShortcut(FARTHER, () => zoomTo(-1));
+  useShortcut(FIT, () => setZoom(1));
+
+  const items = virtual.getVirtualItems();
+  const middle = (virtual.scrollOffset ?? 0) + (scroller.current?.clientHeight ?? 0) / 2;
+  const current = (items.findLast((item) => item.start <= middle)?.index ?? 0) + 1;
+  return (
+    <div className={styles.viewer}>
+      {pages > 1 && (
+        <PageRail documentId={documentId} pages={pages} current={current} onOpen={(number) => virtual.scrollToIndex(number - 1, { align: 'start' })} />
+      )}
+      <div ref={scroller} className={styles.scroller} tabIndex={0} role="region" aria-label="Document">
+        <div className={styles.pages} style={{ height: virtual.getTotalSize(), minWidth: width + 2 * GAP }}>
+          {room > 0 &&
+            items.map(({ index, start, size }) => (
+              <div key={index} className={styles.slot} style={{ transform: `translateY(${start}px)` }}>
+                <PageView
+                  documentId={documentId}
+                  number={index + 1}
+                  width={width}
+                  height={size}
+                  marks={marks.get(index + 1) ?? NO_MARKS}
+                  chosen={chosen}
+                  flash={at}
+                  onChoose={onChoose}
+                  onRatio={onRatio}
+                />
+              </div>
+            ))}
+        </div>
+      </div>
+      <div className={styles.zoom} role="toolbar" aria-label="Zoom">
+        <Button kind="quiet" label="Farther" onClick={() => zoomTo(-1)} disabled={zoom <= STEPS[0]!}>
+          <Sign name="minus" />
+        </Button>
+        <output aria-label="Zoom">{percent(zoom)}</output>
+        <Button kind="quiet" label="Closer" onClick={() => zoomTo(1)} disabled={zoom >= STEPS.at(-1)!}>
+          <Sign name="plus" />
+        </Button>
+        <Button kind="quiet" label="As wide as there is room" onClick={() => setZoom(1)} aria-pressed={zoom === 1}>
+          <Sign name="fit" />
+        </Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+/** The files on their way: how far each is, what failed and why. What is done goes by itself. */
+
+import { useEffect } from 'react';
+import { Button } from '../shared/Button';
+import { plain } from '../shared/format';
+import { Sign } from '../shared/Sign';
+import { dismiss, tryAgain, useUploads } from './uploads';
+import styles from './Uploads.module.css';
+
+export function Uploads() {
+  const uploads = useUploads();
+  useEffect(() => {
+    const done = uploads.filter((one) => one.status === 'done').map((one) => one.id);
+    if (done.length === 0) return undefined;
+    const timer = setTimeout(() => dismiss(done), 800);
+    return () => clearTimeout(timer);
+  }, [uploads]);
+  if (uploads.length === 0) return null;
+  return (
+    <section className={styles.list} aria-label="Uploads">
+      {uploads.map(({ id, name, sent, status, error }) => (
+        <div key={id} className={styles.one}>
+          <span className="cut">{plain(name)}</span>
+          {status === 'failed' ? (
+            <Button onClick={() => tryAgain(id)}>Try again</Button>
+          ) : (
+            <progress aria-label={`Upload of ${plain(name)}`} max={1} value={status === 'waiting' ? 0 : sent} />
+          )}
+          {status === 'failed' ? (
+            <Button kind="quiet" label="Dismiss" onClick={() => dismiss([id])}>
+              <Sign name="cross" />
+            </Button>
+          ) : (
+            <span className="soft">{status === 'waiting' ? 'waits' : status === 'done' ? 'there' : `${Math.round(sent * 100)} %`}</span>
+          )}
+          {status === 'failed' && <p className={styles.error}>{error}</p>}
+        </div>
+      ))}
+    </section>
+  );
+}

@@ -1,0 +1,117 @@
+/** Files on their way to the service: a few at a time, each with how far it is. */
+
+import { useSyncExternalStore } from 'react';
+import { credentials, refusal } from '../api/client';
+import type { Document } from '../api/types';
+import { session } from '../session/session';
+import { sentenceOf } from '../shared/Notice';
+
+export interface Upload {
+  id: number;
+  name: string;
+  size: number;
+  /** 0..1 of its bytes that have gone. */
+  sent: number;
+  status: 'waiting' | 'sending' | 'done' | 'failed';
+  error?: string;
+  document?: Document;
+}
+
+const AT_ONCE = 3;
+
+let uploads: readonly Upload[] = [];
+let nextId = 1;
+const files = new Map<number, File>();
+const listeners = new Set<() => void>();
+const doneListeners = new Set<(document: Document) => void>();
+
+function publish(next: readonly Upload[]) {
+  uploads = next;
+  for (const listener of listeners) listener();
+}
+
+function change(id: number, to: Partial<Upload>) {
+  publish(uploads.map((one) => (one.id === id ? { ...one, ...to } : one)));
+}
+
+export function useUploads(): readonly Upload[] {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => uploads,
+  );
+}
+
+/** Calls back with each document as soon as its file is there. */
+export function onUploaded(listener: (document: Document) => void): () => void {
+  doneListeners.add(listener);
+  return () => void doneListeners.delete(listener);
+}
+
+export function upload(chosen: Iterable<File>): void {
+  const added = [...chosen].map((file): Upload => {
+    const id = nextId++;
+    files.set(id, file);
+    return { id, name: file.name, size: file.size, sent: 0, status: 'waiting' };
+  });
+  publish([...uploads, ...added]);
+  begin();
+}
+
+export function tryAgain(id: number): void {
+  change(id, { status: 'waiting', sent: 0, error: '' });
+  begin();
+}
+
+/** Forgets what is done or has failed. */
+export function dismiss(ids: readonly number[]): void {
+  for (const id of ids) files.delete(id);
+  publish(uploads.filter((one) => !ids.includes(one.id)));
+}
+
+function begin() {
+  const under_way = uploads.filter((one) => one.status === 'sending').length;
+  const next = uploads.filter((one) => one.status === 'waiting').slice(0, Math.max(0, AT_ONCE - under_way));
+  for (const one of next) {
+    change(one.id, { status: 'sending' });
+    void send(one.id).finally(begin);
+  }
+}
+
+async function send(id: number) {
+  const file = files.get(id);
+  if (file === undefined) return;
+  try {
+    await session.refreshed();
+    const document = await put(file, (sent) => change(id, { sent }));
+    files.delete(id);
+    change(id, { status: 'done', sent: 1, document });
+    for (const listener of doneListeners) listener(document);
+  } catch (error) {
+    change(id, { status: 'failed', error: sentenceOf(error) });
+  }
+}
+
+/** (fetch tells nothing of how much has been sent.) */
+function put(file: File, progress: (sent: number) => void): Promise<Document> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open('POST', '/api/documents');
+    const headers = credentials();
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.onprogress = ({ loaded, total }) => progress(total > 0 ? loaded / total : 0);
+    request.onload = () => {
+      if (request.status === 201) resolve(JSON.parse(request.responseText) as Document);
+      else {
+        const response = new Response(request.responseText || null, { status: request.status });
+        void refusal(response, headers.Authorization ?? null).then(reject);
+      }
+    };
+    request.onerror = () => reject(new TypeError('The service was not reached.'));
+    const form = new FormData();
+    form.append('file', file);
+    request.send(form);
+  });
+}

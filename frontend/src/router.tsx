@@ -1,0 +1,48 @@
+/** The addresses of the page. Each area is loaded when it is first opened. What begins an address stands in
+ * api/edge.py (PAGE_ADDRESSES), too: the service answers no other with the page. */
+
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router';
+import { isDocumentFilter, type DocumentFilter } from './documents/filter';
+import { isPlace, type Place } from './document/place';
+import { Shell } from './Shell';
+import { Empty, Failure } from './shared/Notice';
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => <Empty title="There is nothing at this address" />,
+});
+
+const start = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  beforeLoad: () => {
+    throw redirect({ to: '/documents', replace: true });
+  },
+});
+
+export const documentsRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/documents',
+  validateSearch: (search): DocumentFilter => isDocumentFilter(search),
+  component: lazyRouteComponent(() => import('./documents/DocumentsPage'), 'DocumentsPage'),
+});
+
+export const documentRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/documents/$documentId',
+  validateSearch: (search): Place => isPlace(search),
+  component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([start, documentsRoute, documentRoute]),
+  defaultPreload: 'intent',
+  defaultErrorComponent: ({ error, reset }) => <Failure error={error} again={reset} />,
+  scrollRestoration: false,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

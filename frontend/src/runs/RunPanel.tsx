@@ -1,0 +1,62 @@
+/** A run while it is at work and after: what it does, step by step, what it costs, and a way to end it. */
+
+import { useMutation } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { cancelRun } from '../api/runs';
+import { Button } from '../shared/Button';
+import { dollars } from '../shared/format';
+import { Sign } from '../shared/Sign';
+import { ApprovalCard } from './ApprovalCard';
+import styles from './RunPanel.module.css';
+import { isUnderWay, type RunState } from './runReducer';
+import { RunStep } from './RunStep';
+import { runSentence } from './runWords';
+
+interface Props {
+  runId: string;
+  state: RunState;
+  /** A call was decided: the run's events go on. */
+  onDecided: () => void;
+}
+
+export function RunPanel({ runId, state, onDecided }: Props) {
+  const [open, setOpen] = useState(false);
+  const steps = useRef<HTMLDivElement>(null);
+  const cancel = useMutation({ mutationFn: () => cancelRun(runId) });
+  const goesOn = isUnderWay(state);
+  useEffect(() => {
+    // To the newest, unless somebody reads further up.
+    const element = steps.current;
+    if (element !== null && element.scrollHeight - element.scrollTop - element.clientHeight < 120) element.scrollTop = element.scrollHeight;
+  }, [state.steps, state.draft, open]);
+
+  return (
+    <section className={styles.panel} aria-label="Run" data-phase={state.phase}>
+      <div className={styles.line}>
+        <button type="button" className={styles.toggle} aria-expanded={open} onClick={() => setOpen(!open)}>
+          <Sign name="down" size={12} />
+          {goesOn && <span className={styles.pulse} />}
+          <span className="cut" role="status">
+            {runSentence(state)}
+          </span>
+        </button>
+        {!!state.costUsd && <span className="soft">{dollars(state.costUsd)}</span>}
+        {(goesOn || state.phase === 'approval') && (
+          <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
+            <Sign name="stop" size={12} /> Cancel
+          </Button>
+        )}
+      </div>
+      {state.approval !== null && <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onDecided} />}
+      {open && (
+        <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label="Steps">
+          {state.steps.map((step) => (
+            <RunStep key={step.key} step={step} />
+          ))}
+          {state.draft !== null && <p className={`${styles.said} ${state.draft.kind === 'thinking' ? 'soft' : ''}`}>{state.draft.text}</p>}
+          {state.steps.length === 0 && state.draft === null && <p className="soft">Nothing yet.</p>}
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,42 @@
+/** One step of a run as people read it; a call opens to what went in and what came out. */
+
+import { memo } from 'react';
+import { plain, seconds } from '../shared/format';
+import { Sign } from '../shared/Sign';
+import styles from './RunPanel.module.css';
+import type { Step } from './runReducer';
+
+export const RunStep = memo(function RunStep({ step }: { step: Step }) {
+  switch (step.kind) {
+    case 'text':
+      return <p className={styles.said}>{step.text}</p>;
+    case 'thinking':
+      return (
+        <details className={styles.step}>
+          <summary>
+            <Sign name="spark" size={13} /> Reasoning
+          </summary>
+          <p className={`${styles.said} soft`}>{step.text}</p>
+        </details>
+      );
+    case 'retry':
+      return <p className="soft">{step.text}</p>;
+    case 'tool':
+      return (
+        <details className={styles.step}>
+          <summary>
+            {step.status === 'running' && <span className={styles.pulse} />}
+            {step.status === 'complete' && <span className={styles.good}><Sign name="check" size={13} /></span>}
+            {step.status === 'error' && <span className={styles.bad}><Sign name="cross" size={13} /></span>}
+            <span className={`${styles.what} cut`}>{plain(step.message)}</span>
+            {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
+          </summary>
+          <p className="soft">
+            <code>{step.tool}</code>
+          </p>
+          {step.input !== undefined && <pre>{JSON.stringify(step.input, null, 2)}</pre>}
+          {(step.error ?? step.output) !== undefined && <pre>{step.error ?? step.output}</pre>}
+        </details>
+      );
+  }
+});

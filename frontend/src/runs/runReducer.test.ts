@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest';
+import type { RunEvent } from '../api/types';
+import { BEGINNING, isUnderWay, runReducer, type RunState } from './runReducer';
+
+const RUN = '00000000-0000-0000-0000-000000000001';
+const USAGE = { turns: 1, input_tokens: 1, output_tokens: 1, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+
+function after(state: RunState, ...told: [number | undefined, object][]): RunState {
+  const events = told.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
+  return runReducer(state, { type: 'told', told: events });
+}
+const begun = after(BEGINNING, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
+const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
+const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1, evidence: { page: 2, boxes: [[0, 0, 1, 1]] } });
+
+describe('what is being said', () => {
+  test('is gathered, and replaced by the whole', () => {
+    const half = after(begun, [undefined, { type: 'text_delta', text_delta: 'I re' }], [undefined, { type: 'text_delta', text_delta: 'ad' }]);
+    expect(half.draft).toEqual({ kind: 'text', text: 'I read' });
+    const whole = after(half, [2, { type: 'text', text: 'I read it.' }]);
+    expect(whole.draft).toBeNull();
+    expect(whole.steps).toEqual([{ kind: 'text', key: '2', text: 'I read it.' }]);
+  });
+
+  test('is nothing when something else with a number comes', () => {
+    const half = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]);
+    expect(after(half, [2, { type: 'retry', retry: 'Busy.', wait_s: 1 }]).draft).toBeNull();
+  });
+
+  test('begins anew with another kind', () => {
+    const state = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }], [undefined, { type: 'text_delta', text_delta: 'So' }]);
+    expect(state.draft).toEqual({ kind: 'text', text: 'So' });
+  });
+});
+
+describe('previews', () => {
+  const shown = after(begun, [undefined, preview('total')], [undefined, preview('items[0].price')], [undefined, preview('tax', 'd')]);
+
+  test('stand at their path until it is stored', () => {
+    const state = after(shown, [2, { type: 'changed', version: 1, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] }]);
+    expect([...state.previews.keys()]).toEqual(['items[0].price', 'tax']);
+    expect(state.changed.get('total')).toBe(1);
+    expect(state.version).toBe(1);
+  });
+
+  test.each([
+    ['complete', ['tax']],
+    ['error', ['tax']],
+    ['running', ['total', 'items[0].price', 'tax']],
+  ])('of a call go when it ends: %s', (status, left) => {
+    expect([...after(shown, [2, { ...running, status }]).previews.keys()]).toEqual(left);
+  });
+
+  test('are withdrawn, of one call or of all', () => {
+    expect([...after(shown, [undefined, { type: 'preview_withdrawn', call_id: 'd' }]).previews.keys()]).toEqual(['total', 'items[0].price']);
+    expect(after(shown, [undefined, { type: 'preview_withdrawn' }]).previews.size).toBe(0);
+  });
+
+  test.each(['complete', 'error', 'approval'])('are gone at the end: %s', (type) => {
+    const event = { type, run_id: RUN, error: '', code: 'cancelled', cost_usd: null, usage: USAGE, approval: { call_id: 'c' } };
+    expect(after(shown, [2, event]).previews.size).toBe(0);
+  });
+});
+
+describe('calls', () => {
+  test('keep what they were called with when they have ended', () => {
+    const state = after(begun, [2, running], [3, { ...running, input: undefined, status: 'complete', output: 'Saved.', duration_ms: 5 }]);
+    expect(state.steps).toEqual([
+      { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saving', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, durationMs: 5 },
+    ]);
+  });
+
+  test('that wait for a person wait until they have ended', () => {
+    const waits = after(begun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
+    expect([waits.phase, waits.approval?.runId, isUnderWay(waits)]).toEqual(['approval', RUN, false]);
+    const decided = after(waits, [3, { ...running, status: 'complete' }]);
+    expect([decided.phase, decided.approval]).toEqual(['working', null]);
+  });
+});
+
+test('nothing counts twice when it is read again', () => {
+  const once = after(begun, [2, { type: 'text', text: 'A' }], [3, running]);
+  expect(after(once, [1, { type: 'run', run_id: RUN }], [2, { type: 'text', text: 'A' }], [3, running])).toBe(once);
+});
+
+test('a lost connection is told until something comes', () => {
+  const lost = runReducer(begun, { type: 'lost' });
+  expect(lost.lost).toBe(true);
+  expect(after(lost, [2, { type: 'text', text: 'A' }]).lost).toBe(false);
+});
+
+test('how it ends', () => {
+  const done = after(begun, [2, { type: 'complete', complete: true, cost_usd: 0.01, usage: USAGE }]);
+  expect([done.phase, done.costUsd, done.extractionId, isUnderWay(done)]).toEqual(['complete', 0.01, 'e', false]);
+  const failed = after(begun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
+  expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', sentence: 'No.' }]);
+});
+
+test('what a later version says does no harm', () => {
+  expect(after(begun, [2, { type: 'something_new' }]).phase).toBe('working');
+});

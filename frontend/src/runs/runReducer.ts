@@ -1,0 +1,187 @@
+/** What a run has told so far: one pure reducer over its events, live and read again alike. */
+
+import type { Told } from '@fieldmark/following';
+import type { Box, RunEvent } from '../api/types';
+
+export interface Preview {
+  callId: string;
+  value: unknown;
+  page: number | null;
+  boxes: Box[];
+}
+
+export type Step =
+  | { kind: 'text'; key: string; text: string }
+  | { kind: 'thinking'; key: string; text: string }
+  | {
+      kind: 'tool';
+      key: string;
+      callId: string;
+      tool: string;
+      message: string;
+      status: 'running' | 'complete' | 'error';
+      input?: Record<string, unknown> | undefined;
+      output?: string | undefined;
+      error?: string | undefined;
+      durationMs?: number | undefined;
+    }
+  | { kind: 'retry'; key: string; text: string };
+
+export type Approval = Extract<RunEvent, { type: 'approval' }>['approval'];
+export type Citation = Extract<RunEvent, { type: 'citation' }>['citation'];
+
+export interface RunState {
+  phase: 'starting' | 'reading' | 'waiting' | 'working' | 'approval' | 'complete' | 'failed';
+  /** The number of the last event that is kept. */
+  lastId: number;
+  extractionId: string | null;
+  pages: { read: number; of: number } | null;
+  steps: readonly Step[];
+  /** What is being said and not yet whole. */
+  draft: { kind: 'text' | 'thinking'; text: string } | null;
+  previews: ReadonlyMap<string, Preview>;
+  /** Paths that this run has changed, with the version of their last change. */
+  changed: ReadonlyMap<string, number>;
+  version: number | null;
+  approval: { runId: string; call: Approval } | null;
+  citations: readonly Citation[];
+  costUsd: number | null;
+  error: { code: string; sentence: string } | null;
+  /** The connection is being made again. */
+  lost: boolean;
+}
+
+export const BEGINNING: RunState = {
+  phase: 'starting',
+  lastId: 0,
+  extractionId: null,
+  pages: null,
+  steps: [],
+  draft: null,
+  previews: new Map(),
+  changed: new Map(),
+  version: null,
+  approval: null,
+  citations: [],
+  costUsd: null,
+  error: null,
+  lost: false,
+};
+
+export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'told'; told: readonly Told<RunEvent>[] };
+
+export function runReducer(state: RunState, action: RunAction): RunState {
+  switch (action.type) {
+    case 'begin':
+      return BEGINNING;
+    case 'lost':
+      return { ...state, lost: true };
+    case 'told':
+      return action.told.reduce(told, state);
+  }
+}
+
+function told(before: RunState, { id, event }: Told<RunEvent>): RunState {
+  // Read again after a lost connection: nothing counts twice.
+  if (id !== undefined && id <= before.lastId) return before;
+  let state = before.lost ? { ...before, lost: false } : before;
+  // An event with a number ends what was being said: it is the whole of it, or there is none.
+  if (id !== undefined) state = { ...state, lastId: id, draft: null, pages: null };
+  const key = String(id ?? `${state.lastId}.`);
+  switch (event.type) {
+    case 'run':
+      return { ...state, phase: 'working', extractionId: event.extraction_id ?? state.extractionId };
+    case 'reading':
+      return { ...state, phase: 'reading', pages: { read: event.pages_read, of: event.page_count } };
+    case 'waiting':
+      return { ...state, phase: 'waiting' };
+    case 'text':
+      return { ...working(state), steps: [...state.steps, { kind: 'text', key, text: event.text }] };
+    case 'thinking':
+      return { ...working(state), steps: [...state.steps, { kind: 'thinking', key, text: event.thinking }] };
+    case 'text_delta':
+      return { ...working(state), draft: longer(state, 'text', event.text_delta) };
+    case 'thinking_delta':
+      return { ...working(state), draft: longer(state, 'thinking', event.thinking_delta) };
+    case 'tool': {
+      const ended = event.status !== 'running';
+      const previews = ended ? without(state.previews, event.call_id) : state.previews;
+      const approval = state.approval?.call.call_id === event.call_id ? null : state.approval;
+      return { ...working(state), approval, previews, steps: withCall(state.steps, key, event) };
+    }
+    case 'changed': {
+      const changed = new Map(state.changed);
+      const previews = new Map(state.previews);
+      for (const { path } of event.changed) {
+        changed.set(path, event.version);
+        previews.delete(path);
+      }
+      return { ...working(state), changed, previews, version: event.version };
+    }
+    case 'preview': {
+      const { page, boxes } = (event.evidence ?? {}) as { page?: number | null; boxes?: Box[] };
+      const previews = new Map(state.previews);
+      previews.set(event.path, { callId: event.call_id, value: event.value, page: page ?? null, boxes: boxes ?? [] });
+      return { ...working(state), previews };
+    }
+    case 'preview_withdrawn':
+      return { ...state, previews: event.call_id === undefined ? new Map() : without(state.previews, event.call_id) };
+    case 'approval':
+      return { ...state, phase: 'approval', previews: new Map(), approval: { runId: event.run_id, call: event.approval } };
+    case 'citation':
+      return { ...state, citations: [...state.citations, event.citation] };
+    case 'open':
+      return state;
+    case 'retry':
+      return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry }] };
+    case 'child':
+      return state;
+    case 'complete':
+      return {
+        ...state,
+        phase: 'complete',
+        approval: null,
+        previews: new Map(),
+        costUsd: event.cost_usd,
+        extractionId: event.extraction_id ?? state.extractionId,
+      };
+    case 'error':
+      return { ...state, phase: 'failed', approval: null, previews: new Map(), error: { code: event.code, sentence: event.error } };
+    default:
+      return state; // a later version may say more
+  }
+}
+
+function working(state: RunState): RunState {
+  return state.phase === 'working' ? state : { ...state, phase: 'working' };
+}
+
+function longer(state: RunState, kind: 'text' | 'thinking', delta: string): RunState['draft'] {
+  return { kind, text: (state.draft?.kind === kind ? state.draft.text : '') + delta };
+}
+
+function without(previews: RunState['previews'], callId: string): RunState['previews'] {
+  return new Map([...previews].filter(([, preview]) => preview.callId !== callId));
+}
+
+function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, { type: 'tool' }>): readonly Step[] {
+  const before = steps.find((step) => step.kind === 'tool' && step.callId === event.call_id);
+  const step: Step = {
+    kind: 'tool',
+    key: before?.key ?? key,
+    callId: event.call_id,
+    tool: event.tool,
+    message: event.message,
+    status: event.status,
+    input: event.input ?? (before?.kind === 'tool' ? before.input : undefined),
+    output: event.output,
+    error: event.error,
+    durationMs: event.duration_ms,
+  };
+  return before === undefined ? [...steps, step] : steps.map((one) => (one === before ? step : one));
+}
+
+/** Whether it goes on without anybody doing something. */
+export function isUnderWay(state: RunState): boolean {
+  return !['approval', 'complete', 'failed'].includes(state.phase);
+}

@@ -1,0 +1,65 @@
+/** Whose page it is: the organisation to act in, light or dark, signing out. */
+
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { Button } from '../shared/Button';
+import { plain } from '../shared/format';
+import { useKept } from '../shared/kept';
+import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
+import { Sign } from '../shared/Sign';
+import { theme, type Theme } from '../shared/theme';
+import { configQuery, meQuery } from './config';
+import { session, useSession } from './session';
+
+const THEMES: [Theme, string][] = [
+  ['system', 'As the system has it'],
+  ['light', 'Light'],
+  ['dark', 'Dark'],
+];
+
+export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
+  const { organisationId } = useSession();
+  const chosenTheme = useKept(theme);
+  const me = useQuery(meQuery);
+  const config = useQuery(configQuery);
+  const navigate = useNavigate();
+  const organisations = me.data?.organisations ?? [];
+  const current = organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
+
+  function choose(id: string | null) {
+    // What is open here is the other organisation's.
+    void navigate({ to: '/documents' }).then(() => session.choose(id));
+  }
+
+  async function leave() {
+    if (config.data?.supabase) await (await import('./supabase')).signOut();
+    else session.leave();
+  }
+
+  return (
+    <Menu
+      trigger={
+        <Button kind="quiet" aria-label={`Account: ${current?.name ?? ''}`}>
+          <span className="cut">{plain(current?.name ?? '…')}</span>
+          <Sign name="down" size={12} />
+        </Button>
+      }
+    >
+      <MenuLabel>{me.data?.email ?? 'Organisation'}</MenuLabel>
+      {organisations.map((one) => (
+        <MenuItem key={one.id} chosen={one.id === current?.id} onChoose={() => choose(one.is_personal ? null : one.id)}>
+          <span className="cut">{plain(one.name)}</span>
+        </MenuItem>
+      ))}
+      <MenuLabel>Colours</MenuLabel>
+      {THEMES.map(([name, words]) => (
+        <MenuItem key={name} chosen={chosenTheme === name} onChoose={() => theme.set(name)}>
+          {words}
+        </MenuItem>
+      ))}
+      <MenuLabel>Page</MenuLabel>
+      <MenuItem onChoose={onShowKeys}>Keys</MenuItem>
+      <MenuItem onChoose={() => void leave()}>Sign out</MenuItem>
+    </Menu>
+  );
+}

@@ -1,0 +1,27 @@
+/** Supabase Auth. Loaded only where the service names a project. */
+
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import { session } from './session';
+
+let client: SupabaseClient | null = null;
+
+/** Signs in whoever Supabase knows here already, and keeps their token fresh. */
+export async function connect(url: string, key: string): Promise<SupabaseClient> {
+  if (client !== null) return client;
+  const made = createClient(url, key, { auth: { detectSessionInUrl: true, flowType: 'pkce' } });
+  client = made;
+  const current = async () => (await made.auth.getSession()).data.session?.access_token ?? null;
+  session.refreshWith(current);
+  made.auth.onAuthStateChange((event, found) => {
+    if (found !== null) session.enter(found.access_token);
+    else if (event === 'SIGNED_OUT') session.leave();
+  });
+  const token = await current();
+  if (token !== null) session.enter(token);
+  return made;
+}
+
+export async function signOut(): Promise<void> {
+  await client?.auth.signOut().catch(() => undefined);
+  session.leave();
+}

@@ -1,0 +1,20 @@
+/** A button. `kind`: the one main thing to do here, an ordinary one, or a quiet one among others. */
+
+import type { ComponentPropsWithRef, ReactNode } from 'react';
+import styles from './Button.module.css';
+
+interface Props extends ComponentPropsWithRef<'button'> {
+  kind?: 'main' | 'plain' | 'quiet';
+  danger?: boolean;
+  /** Only a sign is seen; this is what it is called. */
+  label?: string;
+  children?: ReactNode;
+}
+
+export function Button({ kind = 'plain', danger = false, label, className, ...others }: Props) {
+  const names = [styles.button, kind === 'main' && styles.main, kind === 'quiet' && styles.quiet];
+  names.push(label !== undefined && styles.icon, danger && styles.danger, className);
+  return (
+    <button type="button" aria-label={label} title={label} className={names.filter(Boolean).join(' ')} {...others} />
+  );
+}

@@ -1,0 +1,48 @@
+/** A button that opens a menu. */
+
+import { Menu as Base } from '@base-ui/react/menu';
+import type { ReactElement, ReactNode } from 'react';
+import styles from './Menu.module.css';
+import { Sign } from './Sign';
+
+interface MenuProps {
+  /** The button: its props are merged with the menu's. */
+  trigger: ReactElement;
+  children: ReactNode;
+  align?: 'start' | 'end';
+}
+
+export function Menu({ trigger, children, align = 'end' }: MenuProps) {
+  return (
+    <Base.Root modal={false}>
+      <Base.Trigger render={trigger} />
+      <Base.Portal>
+        <Base.Positioner className={styles.place} align={align} sideOffset={4}>
+          <Base.Popup className={styles.popup}>{children}</Base.Popup>
+        </Base.Positioner>
+      </Base.Portal>
+    </Base.Root>
+  );
+}
+
+interface ItemProps {
+  onChoose: () => void;
+  disabled?: boolean;
+  /** Of a menu in which one is chosen: whether it is this. */
+  chosen?: boolean;
+  children: ReactNode;
+}
+
+export function MenuItem({ onChoose, disabled = false, chosen, children }: ItemProps) {
+  const sign = chosen !== undefined && <span className={styles.sign}>{chosen && <Sign name="check" />}</span>;
+  return (
+    <Base.Item className={styles.item} onClick={onChoose} disabled={disabled} aria-current={chosen === true ? 'true' : undefined}>
+      {sign}
+      {children}
+    </Base.Item>
+  );
+}
+
+export function MenuLabel({ children }: { children: ReactNode }) {
+  return <div className={styles.label}>{children}</div>;
+}

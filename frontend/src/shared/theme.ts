@@ -1,0 +1,17 @@
+/** Light, dark, or as the system has it. */
+
+import { kept } from './kept';
+
+export type Theme = 'system' | 'light' | 'dark';
+
+export const theme = kept<Theme>('fieldmark.theme', (stored) => (stored === 'light' || stored === 'dark' ? stored : 'system'));
+
+const apply = () => {
+  if (theme.get() === 'system') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme.get();
+};
+
+export function followTheme(): void {
+  apply();
+  theme.subscribe(apply);
+}

@@ -1,0 +1,27 @@
+import { fileURLToPath } from 'node:url';
+import react from '@vitejs/plugin-react';
+import { defineConfig } from 'vite';
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  plugins: [react()],
+  resolve: {
+    alias: { '@fieldmark/following': here('../clients/typescript/src/following.ts') },
+    dedupe: ['react', 'react-dom'],
+  },
+  build: {
+    outDir: here('../backend/fieldmark/page_files'),
+    emptyOutDir: true,
+    assetsInlineLimit: 0, // data: in a script is allowed nowhere
+    modulePreload: { polyfill: false }, // it would be a script in the page itself, which its policy forbids
+    target: 'es2023',
+  },
+  // `npm run dev`: the page as it is being written, before a service that runs (`fieldmark serve`).
+  server: {
+    host: '127.0.0.1',
+    fs: { allow: [here('.'), here('../clients/typescript/src')] },
+    proxy: { '/api': process.env.FIELDMARK_URL ?? 'http://127.0.0.1:8731' },
+  },
+  test: { environment: 'happy-dom', include: ['src/**/*.test.{ts,tsx}'] },
+} as Parameters<typeof defineConfig>[0]);

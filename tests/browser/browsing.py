@@ -1,0 +1,89 @@
+"""A browser in tests: the machine's own Chromium, shown one running service."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from fieldmark.identity.tokens import LocalTokens
+from standing import PATIENCE, Served
+
+playwright = pytest.importorskip("playwright.async_api", reason="Install the extra `browser`.")
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "docs" / "samples"
+
+# It must reach nobody: neither Google's hosts at its start, nor what a page would have it fetch.
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+_FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+class Window:
+    """One browser window of one person. What it was refused, or would have sent elsewhere, is kept in `faults`."""
+
+    def __init__(self, served: Served, page: Any) -> None:
+        self.served, self.page = served, page
+        self.faults: list[str] = []
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("dialog", lambda dialog: self.faults.append(f"a dialog: {dialog.message}"))
+        page.on("request", self._watch)
+        page.on("console", self._hear)
+
+    def _watch(self, request: Any) -> None:
+        if not request.url.startswith((self.served.base_url, "blob:", "data:")):
+            self.faults.append(f"asked for {request.url}")
+
+    def _hear(self, message: Any) -> None:
+        if "Content Security Policy" in message.text or "TrustedHTML" in message.text:
+            self.faults.append(message.text)
+
+    def link(self, address: str = "/", user_id: UUID | None = None) -> str:
+        """A link that signs in, as `fieldmark serve` prints it."""
+        token = LocalTokens(self.served.service.settings.home).sign(user_id or self.served.scope.user_id)
+        return f"{self.served.base_url}{address}#token={token}"
+
+    async def enter(self, address: str = "/", user_id: UUID | None = None) -> None:
+        """Open an address, signed in."""
+        await self.page.goto(self.link(address, user_id))
+        await self.page.get_by_role("navigation", name="Areas").wait_for()
+
+
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("There is no Chromium here: apt-get install chromium.")
+    return found
+
+
+@asynccontextmanager
+async def browsing(served: Served, **options: Any) -> AsyncIterator[Window]:
+    """A window; options are those of a Playwright context (`viewport`, `color_scheme`)."""
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=chromium(), args=_FLAGS)
+        try:
+            context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+            context.set_default_timeout(PATIENCE * 1000 / 4)
+            yield Window(served, await context.new_page())
+        finally:
+            await browser.close()
+
+
+def build_page() -> None:
+    """Let the page be there as it is written now. Where Fieldmark is installed, it was built with it."""
+    from fieldmark.api.page import BUILT
+
+    sys.path.insert(0, str(ROOT / "frontend"))
+    import building
+
+    if building.BUILT == BUILT:
+        if not building.is_up_to_date():
+            building.build()
+    elif not (BUILT / "index.html").is_file():
+        pytest.skip("Fieldmark was installed without its page: FIELDMARK_UI=require pip install .")

@@ -1,0 +1,147 @@
+"""What a newcomer does in the first minute: sign in by the link, drop an invoice, see where each value came from,
+change one, export. In a real browser, against the whole service."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import SAMPLES, Window, browsing
+
+from desk import until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+
+
+async def uploaded(window: Window, path: Path = INVOICE) -> None:
+    """Upload a file and open its document."""
+    await window.page.set_input_files("input[type=file]", path)
+    await window.page.get_by_role("link", name=path.name).click()
+    await window.page.get_by_role("region", name="Document").wait_for()
+
+
+async def extracted(window: Window) -> dict[str, Any]:
+    """Let all fields be extracted, and answer the extraction as the API has it."""
+    page = window.page
+    await page.get_by_role("button", name="Extract").click()
+    await page.get_by_role("menuitem", name="All fields, without a schema").click()
+    await page.locator("[data-phase=complete]").wait_for()
+    listed = (await window.served.http.get("/api/extractions")).json()["items"]
+    extraction = (await window.served.http.get(f"/api/extractions/{listed[0]['id']}")).json()
+    await page.get_by_role("treeitem").nth(len(extraction["extracted_fields"]) - 1).wait_for()
+    return extraction
+
+
+async def shown_box(page: Any, selector: str) -> tuple[int, list[float]]:
+    """On which page a box is drawn, and where there: in parts of that page's picture."""
+    rect = page.locator(selector).first
+    await rect.wait_for(state="attached")
+    sheet = page.locator("[data-page]").filter(has=rect)
+    outer, inner = await sheet.bounding_box(), await rect.bounding_box()
+    x0, y0 = (inner["x"] - outer["x"]) / outer["width"], (inner["y"] - outer["y"]) / outer["height"]
+    number = int(await sheet.get_attribute("data-page"))
+    return number, [x0, y0, x0 + inner["width"] / outer["width"], y0 + inner["height"] / outer["height"]]
+
+
+def near(box: list[float], other: list[float]) -> bool:
+    return all(abs(a - b) < 0.005 for a, b in zip(box, other, strict=True))
+
+
+async def test_from_the_link_to_the_export(serve, picture):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        await window.enter()
+        assert "#" not in page.url and "token" not in page.url
+        await picture(page, "documents-empty")
+        await uploaded(window)
+        await picture(page, "document")
+        extraction = await extracted(window)
+        await picture(page, "extraction")
+
+        # A field shows its box, where the API says that it stands.
+        found = {path: one for path, one in extraction["evidence"].items() if one["state"] == "found"}
+        assert len(found) >= 6
+        for path in list(found)[:6]:
+            await page.locator(f'[role=treeitem][data-path="{path}"]').click()
+            number, box = await shown_box(page, f'rect[class*=chosen][data-path="{path}"]')
+            assert number == found[path]["page"] and near(box, found[path]["boxes"][0]), path
+            assert await page.locator("rect[class*=chosen]").count() == len(found[path]["boxes"])
+
+        # A box shows its field.
+        there = found["invoice_number"]["boxes"][0]
+        sheet = page.locator("[data-page='1']")
+        await sheet.scroll_into_view_if_needed()
+        size = await sheet.bounding_box()
+        at = {"x": (there[0] + there[2]) / 2 * size["width"], "y": (there[1] + there[3]) / 2 * size["height"]}
+        await sheet.click(position=at)
+        await page.locator('[role=treeitem][data-path="invoice_number"][aria-selected=true]').wait_for()
+
+        # What a person writes stands, and says whose it is.
+        await page.get_by_role("tree", name="Fields").press("Enter")
+        await page.get_by_label("Value of invoice_number").fill("INV-7")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("button", name="Unlock").wait_for()
+        stored = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
+        assert stored["extracted_fields"]["invoice_number"] == "INV-7" and "invoice_number" in stored["locks"]
+        assert stored["version"] == extraction["version"] + 1
+        await picture(page, "changed")
+
+        # It is still there after a reload, at the field that the address names.
+        assert "field=invoice_number" in page.url
+        await page.reload()
+        row = page.locator('[role=treeitem][data-path="invoice_number"][aria-selected=true]')
+        await row.get_by_text("INV-7").wait_for()
+
+        await page.get_by_role("button", name="Export").click()
+        async with page.expect_download() as download:
+            await page.get_by_role("menuitem", name="CSV").click()
+        saved = await (await download.value).path()
+        assert "INV-7" in Path(saved).read_text(encoding="utf-8-sig")
+        assert window.faults == []
+
+
+async def test_the_text_of_a_page_can_be_marked_and_copied(serve):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        await window.enter()
+        await uploaded(window)
+        words = page.locator("[data-page='1'] span", has_text=re.compile(r"^INV/2023/03/0008 $"))
+        await words.first.wait_for()
+        await words.first.dblclick()
+        marked = await page.evaluate("getSelection().toString()")
+        assert marked.strip() and marked.strip() in "INV/2023/03/0008"
+        # It lies over the printed word, as wide as that.
+        document = (await served.http.get("/api/documents")).json()["items"][0]
+        told = (await served.http.get(f"/api/documents/{document['id']}/pages/1")).json()["words"]
+        word = next(one for one in told if one["text"] == "INV/2023/03/0008")
+        sheet, shown = await page.locator("[data-page='1']").bounding_box(), await words.first.bounding_box()
+        assert abs((shown["x"] - sheet["x"]) / sheet["width"] - word["x0"]) < 0.005
+        assert abs((shown["y"] - sheet["y"]) / sheet["height"] - word["y0"]) < 0.005
+        # (With the space behind it.)
+        assert 0 < shown["width"] / sheet["width"] - (word["x1"] - word["x0"]) < 0.03
+
+
+async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        kept, gone = await served.document(name="kept.txt"), await served.document(name="gone.txt")
+        await window.enter("/documents")
+        for name in ("kept.txt", "gone.txt"):
+            await page.get_by_role("button", name=f"More about {name}").click()
+            await page.get_by_role("menuitem", name="Delete").click()
+            await page.get_by_role("link", name=name).wait_for(state="detached")
+            if name == "kept.txt":
+                await page.get_by_role("button", name="Undo").click()
+                await page.get_by_role("link", name=name).wait_for()
+        # Whoever goes away meanwhile means it.
+        await page.goto("about:blank")
+
+        async def is_gone() -> bool:
+            return (await served.http.get(f"/api/documents/{gone}")).status_code == 410
+
+        await until(is_gone)
+        assert (await served.http.get(f"/api/documents/{kept}")).status_code == 200

@@ -1,0 +1,47 @@
+"""Names and texts that would be a page, a script or another name: on the page they are text, and nothing more."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import browsing
+
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+TAG = "<img src=x onerror=window.hacked=1>"
+LINK = "[total](javascript:alert(1)) ![](http://evil.invalid/x.png)"
+NAME = "<img src=x onerror=window.hacked=1>invoice\u202efdp.exe.txt"
+KEY = "<b onclick=alert(1)>key</b>"
+
+
+async def test_hostile_text_is_shown_and_does_nothing(serve):
+    said = [
+        call("identify_document", {"document_type": TAG, "confidence": 0.9}),
+        call("extract_fields", {"fields": {KEY: TAG, "note": LINK}, "confidences": {KEY: 0.9, "note": 0.9}}),
+        call("complete_extraction", {"summary": f"{TAG} {LINK}"}),
+    ]
+    async with serve(Script([[one] for one in said])) as served, browsing(served) as window:
+        page = window.page
+        await served.document(f"Note: {LINK}\n{TAG}\n", name=NAME)
+        await window.enter()
+        link = page.get_by_role("link", name="<img src=x")
+        await link.wait_for()
+        # It does not read as if it ended in .pdf.
+        shown = await link.inner_text()
+        assert "fdp.exe.txt" in shown and "\u202e" not in shown
+        await link.click()
+        await page.get_by_role("button", name="Extract").click()
+        await page.get_by_role("menuitem", name="All fields, without a schema").click()
+        await page.locator("[data-phase=complete]").wait_for()
+        await page.get_by_role("treeitem").filter(has_text=TAG).click()
+        await page.get_by_role("treeitem").filter(has_text=LINK).wait_for()
+        await page.get_by_role("region", name="Run").get_by_role("button").first.click()
+        await page.get_by_role("log").get_by_text(TAG).first.wait_for()
+        assert await page.evaluate("window.hacked") is None
+        assert await page.locator("img[src=x], a[href^=javascript], b[onclick]").count() == 0
+        assert window.faults == []
+        # The control: such a thing does not go by unseen.
+        await page.evaluate("fetch('http://evil.invalid/').catch(() => 0)")
+        assert window.faults

@@ -1,0 +1,75 @@
+"""A run as it is watched on the page: what is being written, a reload in the middle, a decision."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from browsing import browsing
+
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script, paced
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+SAVED = call(
+    "extract_fields", {"fields": {"number": "17", "total": 12.5}, "confidences": {"number": 0.9, "total": 0.9}}
+)
+COMPLETE = call("complete_extraction", {"summary": "Two fields."})
+TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
+
+
+async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_on(serve, picture):
+    goes_on = asyncio.Event()
+
+    async def pen(written: str) -> None:
+        if "12.5" in written:  # the first field is whole by then
+            await goes_on.wait()
+
+    script = Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]])
+    async with serve(script) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(TEXT)
+        await window.enter(f"/documents/{document}")
+        await page.get_by_role("button", name="Extract").click()
+        await page.get_by_role("menuitem", name="All fields, without a schema").click()
+        row = page.locator('[role=treeitem][data-path="number"]')
+        try:
+            for _ in range(2):
+                await row.get_by_text("being written").first.wait_for(state="attached")
+                await page.locator('rect[class*=preview][data-path="number"]').wait_for(state="attached")
+                assert await page.get_by_role("button", name="Cancel").is_enabled()
+                await picture(page, "previews")
+                stored = (await served.http.get("/api/extractions")).json()["items"][0]
+                whole = (await served.http.get(f"/api/extractions/{stored['id']}")).json()
+                assert whole["extracted_fields"] == {}
+                await page.reload()
+        finally:
+            goes_on.set()
+        await page.locator("[data-phase=complete]").wait_for()
+        await row.get_by_text("17", exact=True).wait_for()
+        assert await page.get_by_text("being written").count() == 0
+        assert await page.locator("rect[class*=preview]").count() == 0
+        assert window.faults == []
+
+
+async def test_a_call_waits_for_a_person_and_is_done_when_they_approve(serve, picture):
+    async with serve(Script([[IDENTIFIED], [SAVED], [COMPLETE]])) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(TEXT)
+        await window.enter(f"/documents/{document}")
+        await page.get_by_role("button", name="Extract").click()
+        await page.get_by_role("menuitem", name="ask me before each write").click()
+        approved = 0
+        while not await page.locator("[data-phase=complete]").count():
+            button = page.get_by_role("button", name="Approve")
+            await button.or_(page.locator("[data-phase=complete]")).first.wait_for()
+            if await button.count() and await button.is_enabled():
+                await picture(page, f"approval-{approved}")
+                approved += 1
+                await button.click()
+                await button.wait_for(state="detached")
+        assert approved >= 1
+        await page.locator('[role=treeitem][data-path="total"]').get_by_text("12.5").wait_for()
+        assert window.faults == []

@@ -1,0 +1,60 @@
+"""Who is signed in on the page, and who is not."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from browsing import browsing
+
+from fieldmark.services.organisations import enter
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+
+async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        await page.goto(f"{served.base_url}/documents")
+        field = page.get_by_label("Link or token")
+        await field.fill("no.token.atall")
+        await page.get_by_role("button", name="Sign in").click()
+        # Refused, with the reason; the page asks again.
+        await page.get_by_text("not a signed token").wait_for()
+        await field.fill(window.link())
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("heading", name="Documents", exact=True).wait_for()
+        # It holds in another tab, and a token ends with signing out.
+        other = await page.context.new_page()
+        await other.goto(f"{served.base_url}/documents")
+        await other.get_by_role("heading", name="Documents", exact=True).wait_for()
+        await page.get_by_role("button", name="Account").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await field.wait_for()
+        await other.get_by_label("Link or token").wait_for()
+        assert "eyJ" not in await page.evaluate("JSON.stringify({...localStorage})")
+        assert window.faults == []
+
+
+async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve):
+    async with serve() as served, browsing(served) as window:
+        page, stranger = window.page, uuid4()
+        await enter(served.service.database, stranger)
+        await served.document(name="mine.txt")
+        await window.enter("/documents")
+        await page.get_by_role("link", name="mine.txt").wait_for()
+        await page.goto("about:blank")
+        await window.enter("/documents", user_id=stranger)
+        await page.get_by_role("button", name="Change").wait_for()
+        await page.get_by_role("link", name="mine.txt").wait_for()
+        await page.get_by_role("button", name="Change").click()
+        await page.get_by_role("heading", name="Drop documents here").wait_for()
+
+
+async def test_another_s_document_is_none(serve):
+    async with serve() as served, browsing(served) as window:
+        document, stranger = await served.document(), uuid4()
+        await enter(served.service.database, stranger)
+        await window.enter(f"/documents/{document}", user_id=stranger)
+        await window.page.get_by_text("There is no such document").wait_for()
+        assert await window.page.locator("[data-page]").count() == 0
