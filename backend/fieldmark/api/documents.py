@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator
@@ -20,7 +21,7 @@ from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFile
 from fieldmark.api.problems import log, responses
 from fieldmark.api.shapes import STORABLE, Filename, Name, Since, Until, json_of
-from fieldmark.documents.render import render_page
+from fieldmark.documents.render import LONGEST_SIDE, WHOLE_PAGE, render_page, with_margin
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
@@ -38,6 +39,9 @@ from fieldmark.stores.rows import PageText as PageTextRow
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 PAGES_AT_ONCE = 25
+
+_PART = r"(?:0?\.[0-9]{1,17}|[01](?:\.0{1,17})?)"
+_BOX = rf"^{_PART},{_PART},{_PART},{_PART}$"
 
 MAX_PASSWORD = 250  # characters; as UTF-8 no more than the reader takes
 
@@ -414,16 +418,52 @@ async def _as_list(rows: list[PageTextRow], others: AsyncGenerator[list[PageText
     response_class=Response,
     responses={200: {"description": "The page", "content": {"image/png": {}}}, **responses(401, 404, 409, 422)},
 )
-async def get_page_image(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
-    """One page as a PNG, on which the words' boxes lie."""
+async def get_page_image(
+    document_id: UUID,
+    number: int,
+    scope: TheScope,
+    runtime: TheRuntime,
+    width: Annotated[
+        int | None,
+        Query(
+            ge=32,
+            le=LONGEST_SIDE,
+            description="How many pixels wide: fewer where that would be finer than 600 dpi, or four times a scan's "
+            "own pixels. Left out: 144 dpi, or a scan's own.",
+        ),
+    ] = None,
+    box: Annotated[
+        str | None,
+        Query(
+            max_length=100,
+            description="x0,y0,x1,y1 in parts of the page, as evidence has them: only that, with a margin of its own "
+            "height above and below and of twice that beside it. The header `X-Box` says what is shown.",
+            json_schema_extra={"pattern": _BOX},
+        ),
+    ] = None,
+) -> Response:
+    """One page as a PNG, on which the words' boxes lie; or a part of it, enlarged."""
+    shown = WHOLE_PAGE if box is None else with_margin(_box_in(box))
     async with runtime.database.as_user(scope) as conn:
         document = await documents.get_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
     async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
-        image = await render_page(path, document.media_type or "", number, runtime.reading_limits)
+        image = await render_page(
+            path, document.media_type or "", number, runtime.reading_limits, box=shown, width=width
+        )
     # A document's content never changes under its id.
-    return Response(image, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
+    headers = {"Cache-Control": "private, max-age=86400, immutable", "X-Box": ",".join(f"{at:.5f}" for at in shown)}
+    return Response(image, media_type="image/png", headers=headers)
+
+
+def _box_in(given: str) -> tuple[float, float, float, float]:
+    """The box that a query names. Raises Invalid where it has no area on the page."""
+    if re.fullmatch(_BOX, given, re.ASCII):
+        x0, y0, x1, y1 = map(float, given.split(","))
+        if x0 < x1 and y0 < y1:
+            return x0, y0, x1, y1
+    raise Invalid("box is x0,y0,x1,y1 from 0 to 1 of the page, such as 0.1,0.2,0.3,0.25: left, top, right, bottom.")
 
 
 @router.get("/{document_id}/pages/{number}", response_model=Page, responses=responses(401, 404, 409, 422))

@@ -32,6 +32,9 @@ from fieldmark.stores.rows import ExtractionRow, PastExtractionRow
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
 
+Match = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
+
+
 class Claim(BaseModel):
     """What the agent's model said of a value. Nobody has to believe it."""
 
@@ -46,7 +49,7 @@ class Evidence(BaseModel):
     state: Literal["found", "blank", "not_found"] = Field(
         description="blank: there is no value, and the field's label is printed."
     )
-    match: Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"] | None = Field(
+    match: Match | None = Field(
         description="How the page prints it. quote: only the agent's quote is there, as for a yes or no. "
         "symbol: a currency's symbol that other currencies have too."
     )
@@ -144,6 +147,25 @@ class Problems(BaseModel):
     version: int
     problems: list[str] = Field(description="As in the answer to a change.")
     errors: list[FieldError] = Field(description="As in the answer to a change.")
+
+
+class FieldPlace(BaseModel):
+    """One place where a value could stand."""
+
+    page: int
+    boxes: list[tuple[float, float, float, float]] = Field(
+        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
+    )
+    quote: str = Field(description="As the page prints it.")
+    match: Match = Field(description="How the page prints it, as in the evidence.")
+
+
+class Places(BaseModel):
+    """Where a value could stand."""
+
+    version: int = Field(description="The version of the extraction whose value was looked for.")
+    items: list[FieldPlace] = Field(description="In the order of the pages' words; at most 200.")
+    count: int = Field(description="How many there are.")
 
 
 class ExtractionSchema(BaseModel):
@@ -386,6 +408,17 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
     return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
+
+
+@router.get("/{extraction_id}/places", responses=responses(401, 404, 422))
+async def list_places(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> Places:
+    """Every place in the document where a field's value could stand, so that a person can step through them. `evidence`
+    has the one that was taken for the field's, and counts them all. A blank has none."""
+    async with runtime.database.as_user(scope) as conn:
+        row = await extractions.get(conn, extraction_id)
+    found, count = await extractions.places(runtime.database, scope, row, paths.parse(path))
+    items = [FieldPlace.model_validate(place, from_attributes=True) for place in found]
+    return Places(version=row.version, items=items, count=count)
 
 
 @router.get("/{extraction_id}/schema", responses=responses(401, 404, 422))

@@ -5,22 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import MAX_LINE, draw_pages
 
 # A page image is for eyes, not for print: 100 megapixels of one would only fill the browser's memory.
 LONGEST_SIDE = 4000
 
+LEAST_MARGIN = 0.005  # of the page
 
-async def render_page(path: Path, media_type: str, number: int, limits: Limits, *, dpi: float = 144) -> bytes:
+
+async def render_page(
+    path: Path,
+    media_type: str,
+    number: int,
+    limits: Limits,
+    *,
+    dpi: float = 144,
+    box: Sequence[float] = WHOLE_PAGE,
+    width: int | None = None,
+) -> bytes:
     """The PNG of page `number` (from 1) of a document whose media type reading has found.
 
     The boxes of the page's words, which are fractions of the page, fit the image. An image keeps its own pixels and a
     PDF is drawn at `dpi`; both are reduced to 16 megapixels and 4,000 pixels a side. Formats without pages are set in
-    Courier. Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
+    Courier. `box` is the part of the page that is drawn, `width` how many pixels wide it is to be, instead of by `dpi`.
+    Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
     """
-    (png,) = await draw_pages(path, media_type, [number], limits, dpi, LONGEST_SIDE, MAX_LINE)
+    (png,) = await draw_pages(path, media_type, [number], limits, dpi, LONGEST_SIDE, MAX_LINE, box, width)
     return png
+
+
+def with_margin(box: Sequence[float]) -> tuple[float, float, float, float]:
+    """A box and what stands around it: its own height above and below, and twice that beside it, within the page."""
+    x0, y0, x1, y1 = box
+    margin = max(y1 - y0, LEAST_MARGIN)
+    return max(0.0, x0 - 2 * margin), max(0.0, y0 - margin), min(1.0, x1 + 2 * margin), min(1.0, y1 + margin)
 
 
 async def render_pages(

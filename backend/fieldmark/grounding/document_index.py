@@ -45,6 +45,17 @@ class DocumentIndex:
         found = [place for index in self._indexes if (place := index.find(value, label, Claim(quote, page)))]
         return next(filter(_holds_value, found), found[0] if found else None)
 
+    def places(self, value: JsonValue, claim: Claim = NO_CLAIM, *, most: int) -> tuple[list[Place], int]:
+        """The places where a scalar could be meant, in the order of the words, at most so many; and how many there are.
+
+        They are those that `Place.places` counts: on printed pages, else on pages for machines.
+        """
+        found = [(candidates, index) for index in self._indexes if (candidates := index.candidates(value, claim))]
+        if not found:
+            return [], 0
+        candidates, index = next((one for one in found if one[0].match != "quote"), found[0])
+        return index.all_places(candidates, most), len(candidates.spans)
+
     def find_quote(self, quote: str, page: int | None = None) -> Place | None:
         """The place of a text, compared by its letters and digits, or None.
 
@@ -97,6 +108,13 @@ class _Index:
 
     def find_quote(self, quote: str, page: int | None) -> Place | None:
         return self._best_place(self._text_search.find_quote(quote, page), (), Claim(page=page))
+
+    def candidates(self, value: JsonValue, claim: Claim) -> Candidates | None:
+        return self._finder.find(value, claim)
+
+    def all_places(self, found: Candidates, most: int) -> list[Place]:
+        spans = sorted(found.spans, key=lambda span: span.word)[:most]
+        return [place(self._words, found, span) for span in spans]
 
     def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         return self._row_grounder.ground(leaves, claims)

@@ -14,14 +14,18 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Database
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
-from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords
+from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
 
 MOST_INDEXES: Final = 8
 """Documents of one run that are kept ready at once: the index of a long one takes tens of megabytes."""
+
+MOST_PLACES: Final = 200
+"""Places of one value that are told."""
 
 
 class DocumentIndexes:
@@ -103,6 +107,20 @@ def _found(
             result.confidences[name] = 0
             result.not_found.append(name)
     return result
+
+
+async def places(
+    database: Database, scope: Scope, document_id: UUID, value: JsonValue, proof: JsonValue
+) -> tuple[list[Place], int]:
+    """The places of a leaf's value in its document, the first 200 as they are read, and how many there are. `proof` is
+    the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
+    """
+    claim = as_object(as_object(proof).get("claim"))
+    quote, page = claim.get("quote"), claim.get("page")
+    # A front end that writes to the table may have put anything there.
+    said = Claim(quote if isinstance(quote, str) else None, page if type(page) is int else None)
+    index = await _built(database, scope, document_id)
+    return await in_turn(scope.org_id, index.places, value, said, most=MOST_PLACES)
 
 
 async def quotes_elsewhere(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:

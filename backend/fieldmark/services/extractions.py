@@ -28,10 +28,11 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.values import canonical, invisible_character, problem_with
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Conflict, Invalid, Invisible, NotFound, QuoteNotPrinted, SchemaViolation, Settled, Stale
-from fieldmark.grounding import Claim, DocumentIndex
+from fieldmark.grounding import Claim, DocumentIndex, Place
 from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
 from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
+from fieldmark.services.evidence import places as find_places
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.services.unsettled import covers
@@ -185,6 +186,17 @@ async def history(
     if not rows:
         await get(conn, extraction_id)
     return rows, rows[-1].id if has_more else None
+
+
+async def places(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> tuple[list[Place], int]:
+    """The places where the value of a leaf stands in its document, at most 200, and how many there are. Opens a
+    transaction of its own. Raises NotFound where nothing stands at the path, Invalid for an object or a list."""
+    value = value_at(dict(row.extracted_fields), path)
+    if isinstance(value, Nothing):
+        raise NotFound("Nothing stands at this path.")
+    if isinstance(value, dict | list):
+        raise Invalid("A place is of one value: name the path of a text, a number or a yes or no.")
+    return await find_places(database, scope, row.document_id, value, row.evidence.get(paths.name(path)))
 
 
 async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:

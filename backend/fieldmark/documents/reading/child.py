@@ -333,7 +333,7 @@ def _draw(
     send: Send,
     send_bytes: SendBytes,
 ) -> None:
-    from fieldmark.documents.reading.drawing import draw_text_page, image_png, png
+    from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
     from fieldmark.documents.reading.image import Images
     from fieldmark.documents.reading.pdf import Pdf
     from fieldmark.documents.reading.pdf_attachments import Attachments
@@ -353,7 +353,8 @@ def _draw(
         images = Images(data, kind, limits)
         check(images.page_count)
         for number in job.numbers:
-            send_png(image_png(images.frame(number, job.longest_side)[0]))
+            frame = images.frame(number, job.longest_side)[0]
+            send_png(image_png(part_of(frame, job.box, job.width)))
     elif kind == sniff.PDF:
         pdf = Pdf(data, limits)
         pages = Attachments(pdf, limits).pages()
@@ -362,10 +363,11 @@ def _draw(
             sheet, at = pdf, number
             if number > pdf.page_count:
                 sheet, at = Pdf(draw_text_page(pages[number - pdf.page_count - 1]), limits), 1
-            send_png(png(*sheet.draw_page(at, dpi, max_pixels)))
+            send_png(png(*sheet.draw_page(at, dpi, max_pixels, job.box, job.width)))
     else:
         pages = _prepare_pagination(kind, limits)(data)
         check(len(pages))
         for number in job.numbers:
-            send_png(png(*Pdf(draw_text_page(pages[number - 1]), limits).draw_page(1, dpi, max_pixels)))
+            sheet = Pdf(draw_text_page(pages[number - 1]), limits)
+            send_png(png(*sheet.draw_page(1, dpi, max_pixels, job.box, job.width)))
     send({"done": True})

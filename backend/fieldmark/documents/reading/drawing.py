@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import io
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from PIL import Image
 
+from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.pages import Page
 from fieldmark.documents.reading.pagination import CHARACTER, FONT_SIZE, LINE
 from fieldmark.documents.reading.pdfium import pdfium
@@ -51,6 +53,19 @@ def image_png(image: Image.Image) -> bytes:
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=3)
     return out.getvalue()
+
+
+def part_of(image: Image.Image, box: Sequence[float], width: int | None) -> Image.Image:
+    """A box of an image (in parts of it), `width` pixels wide where that is given and makes it at most four times as
+    wide: what a scan does not hold, no enlargement shows."""
+    if tuple(box) != WHOLE_PAGE:
+        x0, y0, x1, y1 = (at * side for at, side in zip(box, image.size * 2, strict=True))
+        left, top = min(int(x0), image.width - 1), min(int(y0), image.height - 1)
+        image = image.crop((left, top, max(left + 1, round(x1)), max(top + 1, round(y1))))
+    if width is None or width == image.width:
+        return image
+    width = min(width, 4 * image.width)
+    return image.resize((width, max(1, round(image.height * width / image.width))))
 
 
 def _put(document: Any, sheet: Any, font: Any, text: str, x: float, y: float) -> None:

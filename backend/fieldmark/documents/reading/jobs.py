@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from fieldmark.documents.reading.pages import Limits
+
+WHOLE_PAGE: Final = (0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,18 @@ class ReadJob:
 
 @dataclass(frozen=True, slots=True)
 class DrawJob:
-    """Draw pages of a document as PNGs. `longest_side` is in pixels."""
+    """Draw pages of a document as PNGs. `longest_side` is in pixels.
+
+    `box` is the part of each page that is drawn (x0, y0, x1, y1 from 0 to 1 of the page). `width` is how many pixels it
+    is to have, instead of so many as `dpi` gives.
+    """
 
     media_type: str
     numbers: Sequence[int]
     dpi: float
     longest_side: int
+    box: Sequence[float] = WHOLE_PAGE
+    width: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fieldmark.documents.reading.garbled import is_garbled
+from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
@@ -16,6 +17,7 @@ from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
+FINEST = 600  # dots per inch: a part of a page is drawn no finer
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a glyph somebody drew, often the producer's name for a plain hyphen.
@@ -124,18 +126,34 @@ class Pdf:
         with self._page(number) as (_, width, height):
             return width, height
 
-    def draw_page(self, number: int, dpi: float, max_pixels: int) -> tuple[bytes, int, int]:
-        """The page as RGBX bytes and its width and height in pixels, coarser than `dpi` where it has too many."""
-        with self._page(number) as (page, width, height):
-            scale = min(dpi / 72, (max_pixels / (width * height)) ** 0.5)
-            columns, rows = max(1, int(width * scale)), max(1, int(height * scale))
+    def draw_page(
+        self,
+        number: int,
+        dpi: float,
+        max_pixels: int,
+        box: Sequence[float] = WHOLE_PAGE,
+        wanted_width: int | None = None,
+    ) -> tuple[bytes, int, int]:
+        """A box of the page as RGBX bytes and its width and height in pixels, coarser than `dpi` where it has too many.
+
+        `wanted_width` is in pixels, and counts instead of `dpi`: no pixel is drawn that is not asked for.
+        """
+        x0, y0, x1, y1 = box
+        with self._page(number) as (page, full_width, full_height):
+            width, height = full_width * (x1 - x0), full_height * (y1 - y0)
+            scale = dpi / 72 if wanted_width is None else min(wanted_width / width, FINEST / 72)
+            scale = min(scale, (max_pixels / (width * height)) ** 0.5)
+            columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
             bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGRx, None, 0)
             if not bitmap:
                 raise MemoryError
             try:
                 pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, columns, rows, 0xFFFFFFFF)
                 flags = pdfium.FPDF_ANNOT | pdfium.FPDF_REVERSE_BYTE_ORDER
-                pdfium.FPDF_RenderPageBitmap(bitmap, page, 0, 0, columns, rows, 0, flags)
+                # Where the whole page would lie, of which the bitmap holds the box.
+                all_columns, all_rows = columns / (x1 - x0), rows / (y1 - y0)
+                place = [round(at) for at in (-x0 * all_columns, -y0 * all_rows, all_columns, all_rows)]
+                pdfium.FPDF_RenderPageBitmap(bitmap, page, *place, 0, flags)
                 size = pdfium.FPDFBitmap_GetStride(bitmap) * rows
                 return ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), size), columns, rows
             finally:

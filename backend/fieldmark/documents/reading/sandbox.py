@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from fieldmark.db.aside import aside
 from fieldmark.documents.reading.enclosed import MAX_NAME
-from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_to_json
+from fieldmark.documents.reading.jobs import WHOLE_PAGE, DrawJob, Job, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import ENGINES, MIB, DocumentContent, EnclosedFile, Limits, Page, clean
 from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLost
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
@@ -231,7 +231,15 @@ async def _unless_lost(do: Callable[[], Awaitable[T]]) -> T:
 
 
 async def draw_pages(
-    path: Path, media_type: str, numbers: Sequence[int], limits: Limits, dpi: float, longest_side: int, max_bytes: int
+    path: Path,
+    media_type: str,
+    numbers: Sequence[int],
+    limits: Limits,
+    dpi: float,
+    longest_side: int,
+    max_bytes: int,
+    box: Sequence[float] = WHOLE_PAGE,
+    width: int | None = None,
 ) -> list[bytes]:
     """PNGs of pages, in the order asked for: as many of them as fit into `max_bytes` together.
 
@@ -239,7 +247,7 @@ async def draw_pages(
     """
     if media_type not in MEDIA_TYPES:
         raise NotFound(f"A file of type {media_type} has no page images.")
-    job = DrawJob(media_type, list(numbers), dpi, longest_side)
+    job = DrawJob(media_type, list(numbers), dpi, longest_side, box, width)
     return await _unless_lost(lambda: _drawn(path, job, limits, max_bytes))
 
 

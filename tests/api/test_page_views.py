@@ -1,0 +1,144 @@
+"""What a page needs to show a value beside its place: pictures of pages and of parts of them, and a value's places."""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from answers import problem
+from PIL import Image, ImageDraw, ImageFont
+
+from fieldmark.stores import extractions
+
+pytestmark = pytest.mark.anyio
+
+INVOICE = next((Path(__file__).parents[2] / "docs" / "samples").glob("**/*.pdf"))
+LINES = b"Invoice 4711\n\nNet 113,00\nTotal 113.00\nPaid yes\nThanks 7\n"
+
+
+async def read(served, content, name):
+    answer = await served.http.post("/api/documents", files={"file": (name, content)})
+    assert answer.status_code == 201, answer.text
+    return await served.read(UUID(answer.json()["id"]))
+
+
+def image_of(answer):
+    assert answer.status_code == 200, answer.text
+    return Image.open(io.BytesIO(answer.content)).convert("L")
+
+
+def inked(image):
+    """The box of all that is not white, in parts of the image."""
+    left, top, right, bottom = image.point(lambda value: 255 * (value < 128)).getbbox()
+    return left / image.width, top / image.height, right / image.width, bottom / image.height
+
+
+def square():
+    """A white picture with a black rectangle at 0.4..0.6 of its width and 0.2..0.4 of its height, and grey words below
+    it: a picture without any is no document."""
+    drawn = Image.new("RGB", (1000, 500), "white")
+    drawn.paste("black", (400, 100, 600, 200))
+    words = ImageFont.load_default(48)
+    ImageDraw.Draw(drawn).text((100, 350), "INVOICE NUMBER 4711", fill=(150, 150, 150), font=words)
+    out = io.BytesIO()
+    drawn.save(out, "PNG")
+    return out.getvalue()
+
+
+def as_pdf():
+    out = io.BytesIO()
+    Image.open(io.BytesIO(square())).save(out, "PDF")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("name", "made"), [("a.png", square), ("a.pdf", as_pdf)])
+async def test_a_part_of_a_page_is_drawn_where_it_says(serve, name, made):
+    async with serve() as served:
+        at = f"/api/documents/{await read(served, made(), name)}/pages/1.png"
+        whole = image_of(await served.http.get(at, params={"width": 200}))
+        assert whole.size == (200, 100)
+        assert inked(whole) == pytest.approx((0.4, 0.2, 0.6, 0.4), abs=0.02)
+        answer = await served.http.get(at, params={"box": "0.4,0.2,0.6,0.4", "width": 600})
+        x0, y0, x1, y1 = map(float, answer.headers["x-box"].split(","))
+        assert (x0, y0, x1, y1) == (0, 0, 1, 0.6)  # a margin of its height, and twice that beside it
+        answer = await served.http.get(at, params={"box": "0.5,0.3,0.6,0.35", "width": 600})
+        x0, y0, x1, y1 = map(float, answer.headers["x-box"].split(","))
+        assert (x0, y0, x1, y1) == (0.4, 0.25, 0.7, 0.4)
+        part = image_of(answer)
+        assert part.size == (600, pytest.approx(150, abs=1))
+        assert inked(part) == pytest.approx((0, 0, 2 / 3, 1), abs=0.02)
+
+
+async def test_a_picture_is_no_larger_than_it_may_be(serve):
+    async with serve() as served:
+        at = f"/api/documents/{await read(served, INVOICE.read_bytes(), 'a.pdf')}/pages/1.png"
+        answer = await served.http.get(at, params={"width": 4000})
+        width, height = struct.unpack(">II", answer.content[16:24])
+        assert width <= 4000 and width * height <= 16_000_000
+        # Where nothing finer is to be seen, nothing finer is drawn.
+        tiny = image_of(await served.http.get(at, params={"box": "0.5,0.5,0.50001,0.50001", "width": 4000}))
+        assert tiny.width < 300
+        for width in ("31", "4001", "x", "-1"):
+            problem(await served.http.get(at, params={"width": width}), 422)
+        for box in (
+            "",
+            "0,0,1",
+            "0,0,1,1,1",
+            "1,0,0,1",
+            "0,0.5,1,0.5",
+            "0,0,1.1,1",
+            "-0.1,0,1,1",
+            "nan,0,1,1",
+            "0,0,1e0,1",
+        ):
+            problem(await served.http.get(at, params={"box": box}), 422)
+
+
+async def test_all_places_of_a_value_are_told(serve):
+    async with serve() as served:
+        document_id = await read(served, LINES, "a.txt")
+        async with served.service.database.as_user(served.scope) as conn:
+            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        at = f"/api/extractions/{made}"
+        fields = {"total": 113, "absent": 99, "empty": None, "vendor": {"name": "Thanks"}}
+        writes = [{"path": name, "value": value} for name, value in fields.items()]
+        written = await served.http.patch(f"{at}/fields", json=writes)
+        assert written.status_code == 200, written.text
+        evidence = written.json()["evidence"]
+
+        async def places(path):
+            answer = await served.http.get(f"{at}/places", params={"path": path})
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        total = await places("total")
+        assert total["version"] == written.json()["version"]
+        assert [place["quote"] for place in total["items"]] == ["113,00", "113.00"]
+        assert total["count"] == 2 == evidence["total"]["places"]
+        told = {name: evidence["total"][name] for name in ("page", "boxes", "quote", "match")}
+        assert told in total["items"]
+        assert (await places("vendor.name"))["count"] == 1
+        for path in ("absent", "empty"):
+            assert (await places(path))["items"] == []
+        for path, status in (("vendor", 422), ("nothing", 404)):
+            problem(await served.http.get(f"{at}/places", params={"path": path}), status)
+        problem(await served.http.get(f"{at}/places", params={"path": "a["}), 422, "invalid_path")
+
+
+async def test_no_more_places_are_told_than_a_person_steps_through(serve):
+    async with serve() as served:
+        document_id = await read(served, b"Code 12345 \n" * 300, "a.txt")
+        async with served.service.database.as_user(served.scope) as conn:
+            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        at = f"/api/extractions/{made}"
+        await served.http.patch(f"{at}/fields", json={"path": "code", "value": 12345})
+        found = (await served.http.get(f"{at}/places", params={"path": "code"})).json()
+        assert (len(found["items"]), found["count"]) == (200, 300)
+        pages = [place["page"] for place in found["items"]]
+        assert (
+            pages == sorted(pages)
+            and len({str(place["boxes"]) + str(place["page"]) for place in found["items"]}) == 200
+        )
