@@ -21,7 +21,8 @@ from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFile
 from fieldmark.api.problems import log, responses
 from fieldmark.api.shapes import STORABLE, Filename, Name, Since, Until, json_of
-from fieldmark.documents.render import LONGEST_SIDE, WHOLE_PAGE, render_page, with_margin
+from fieldmark.documents.reading.jobs import WHOLE_PAGE
+from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
