@@ -4,10 +4,12 @@ question best are the answer, as they are printed. Both say so."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
 from pydantic import JsonValue
 
 from fieldmark.agents.library import memory
@@ -18,10 +20,13 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnswerResponse, Effort, Fallback, FallbackCode, Source
 from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import RunError
+from fieldmark.errors import FieldmarkError
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.places import boxes_of
-from fieldmark.services.search import MAX_QUERY, Hit, search
+from fieldmark.services.search import MAX_QUERY, Found, Hit, search
 from fieldmark.stores import documents, runs
+
+log = structlog.get_logger()
 
 MOST_PASSAGES: Final = 5
 MOST_FOUND: Final = 10
@@ -71,7 +76,7 @@ async def effort_of(conn: Connection, context: Context, record: Record) -> Effor
 async def passages(conn: Connection, context: Context, code: FallbackCode, record: Record) -> AnswerResponse:
     """The best passages, cited."""
     question = memory.message_of(context)
-    found = await search(conn, context.scope, question[:MAX_QUERY], filters=context.deps.filters, limit=MOST_PASSAGES)
+    found = await _found(conn, context, question)
     sources: list[Source] = []
     for hit in found.hits:
         source = await _source(conn, len(sources) + 1, hit)
@@ -104,6 +109,22 @@ async def passages(conn: Connection, context: Context, code: FallbackCode, recor
         effort=await effort_of(conn, context, record),
         fallback=told,
     )
+
+
+async def _found(conn: Connection, context: Context, question: str) -> Found:
+    """What search finds. Nothing where it fails or takes too long: this is the last resort, and a run that fails here
+    would be taken up again, and ask its model from the beginning."""
+    try:
+        async with asyncio.timeout(context.tool_seconds), conn.transaction():
+            return await search(
+                conn, context.scope, question[:MAX_QUERY], filters=context.deps.filters, limit=MOST_PASSAGES
+            )
+    except FieldmarkError:
+        raise
+    except Exception as error:
+        # (Its text may hold a value of the tenant's: it goes into the log, and nowhere else.)
+        log.exception("search failed for a run that falls back", exc_info=error)
+        return Found([], 0)
 
 
 async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:

@@ -34,9 +34,21 @@ async def recall(conn: Connection, context: Context) -> JsonObject:
 
 
 async def remember(conn: Connection, context: Context, record: Record, answer: AnyAnswer) -> None:
-    """Keep what a turn has come to. Of what is left out for want of room the number is kept."""
+    """Keep what a turn has come to, once for a run. Of what is left out for want of room the number is kept."""
     before = await recall(conn, context)
-    turn = _count(before, "turns") + 1
+    is_again = before.get("last_run") == str(context.run_id)
+    turn = _count(before, "turns") + (not is_again)
+    said = answer.summary if answer.kind == "summary" else answer.answer
+    told: JsonValue = {
+        "turn": turn,
+        "asked": _cut(message_of(context), _ASKED_CHARACTERS),
+        "answered": _cut(said, _ANSWERED_CHARACTERS),
+    }
+    conversation = as_list(before.get("conversation"))
+    if is_again:
+        # What a run falls back on is no call, so the ledger does not know it: a worker died before the run had ended.
+        await threads.remember(conn, context.deps.thread_id, {**before, "conversation": [*conversation[:-1], told]})
+        return
     read: dict[str, JsonValue] = {str(one): name for one, name in record.documents.items()}
     known = map(as_object, as_list(before.get("active_documents")))
     active: list[JsonValue] = [one for one in known if str(one.get("id")) not in read]
@@ -44,17 +56,10 @@ async def remember(conn: Connection, context: Context, record: Record, answer: A
     used = Counter({name: _number(count) for name, count in as_object(before.get("tools_used")).items()})
     used.update(record.tools)
     actions = [*as_list(before.get("actions")), *_actions(turn, record)]
-    said = answer.summary if answer.kind == "summary" else answer.answer
-    turns: list[JsonValue] = [
-        *as_list(before.get("conversation")),
-        {
-            "turn": turn,
-            "asked": _cut(message_of(context), _ASKED_CHARACTERS),
-            "answered": _cut(said, _ANSWERED_CHARACTERS),
-        },
-    ]
+    turns: list[JsonValue] = [*conversation, told]
     state: dict[str, JsonValue] = {
         "turns": turn,
+        "last_run": str(context.run_id),
         "active_documents": active[-MOST_DOCUMENTS:],
         "tools_used": dict[str, JsonValue](used),
         "actions": actions[-MOST_ACTIONS:],

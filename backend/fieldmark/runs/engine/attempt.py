@@ -182,7 +182,8 @@ async def _converse(
                 turn=turn,
                 one_at_a_time=made.policy.asks,
             ) as lease:
-                await _record_conversation(context, lease.session_id)
+                if made.sessions.is_kept:
+                    await _record_conversation(context, lease.session_id)
                 prompt = None if isinstance(start, AfterDecision) else start.prompt
                 async for part in model_stream(lease.converse(prompt)):
                     await show(observers, part)

@@ -30,16 +30,24 @@ class Sessions:
     Bound to the tenant here, by us. The SDK's own `project_key` comes from the CLI's folder, which is another on each
     machine and could be one for two tenants: `project` stands in its place (None: the key's own, for the SDK's own
     contracts). `run` is the run that is led in the conversation, and its attempt: what comes when that is no longer at
-    work is not kept (None: for the SDK's own contracts again).
+    work is not kept (None: for the SDK's own contracts again). Without `is_kept` nothing of it is: it is never gone on
+    with.
     """
 
     def __init__(
-        self, database: Database, scope: Scope, project: str | None = PROJECT, run: tuple[UUID, int] | None = None
+        self,
+        database: Database,
+        scope: Scope,
+        project: str | None = PROJECT,
+        run: tuple[UUID, int] | None = None,
+        *,
+        is_kept: bool = True,
     ) -> None:
         self._database = database
         self._scope = scope
         self._project = project
         self._run = run
+        self.is_kept = is_kept
         self._failure: Fenced | SessionWriteFailed | None = None
         self._passed_over: str | None = None
         self._writing = 0
@@ -64,7 +72,7 @@ class Sessions:
             return await sessions.last_number(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        if not entries:
+        if not entries or not self.is_kept:
             return
         self._writing += 1
         try:

@@ -316,7 +316,10 @@ class Runner:
                 prompt = await question.prepare(context, task.parse(run), steps)
                 if prompt is None:
                     return None
-                sessions = Sessions(self._database, context.scope, run=(run.id, context.fencing_token))
+                # Nobody goes on with it: whoever takes the run up asks the agent again, in its own conversation. Kept, this
+                # would stand in the place of that one, which then nobody would ever clear away.
+                whose = (run.id, context.fencing_token)
+                sessions = Sessions(self._database, context.scope, run=whose, is_kept=False)
                 wanted = replace(
                     self._wanted(context, sessions, telemetry, deltas, watch),
                     messages=1,

@@ -1,0 +1,161 @@
+"""Workers that are killed, for real, while the library agent is at work: another brings the run to its end, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from test_killed_workers import count, killed
+
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, is_last_question, submit
+from agents.library.test_last_question import last, model
+from desk import until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script, endless
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+SILENT = [text("It leaks, I believe.")]
+
+
+class Falls:
+    """A step at which the model keeps silent the first time that it is asked, and answers from then on."""
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+        self.reached = asyncio.Event()
+
+    async def __call__(self, body: Any) -> Any:
+        if not self.reached.is_set():
+            self.reached.set()
+            await asyncio.Event().wait()
+        return self.step(body) if callable(self.step) else self.step
+
+
+async def survey(api: Any) -> None:
+    file = {"file": ("survey.txt", SURVEY.encode())}
+    assert (await api.http.post("/api/documents", files=file)).status_code == 201
+
+    async def is_found() -> bool:
+        return bool((await api.http.get("/api/search?q=roof")).json()["hits"])
+
+    await until(is_found)
+
+
+async def begin(api: Any, message: str) -> dict[str, Any]:
+    answer = await api.http.post("/api/agent/ask", json={"message": message, "wait": False})
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
+async def told_once(hosts: Any, api: Any, begun: dict[str, Any]) -> dict[str, Any]:
+    """The result of a run that somebody else has brought to its end: it is said, kept and remembered once."""
+    run = await hosts.run_at(begun["run_id"], "completed")
+    assert run["fencing_token"] > 1
+    said = [event["text"] for event in hosts.events(begun["run_id"]) if event["type"] == "text"]
+    assert said.count(run["answer"]) == 1 and said[-1] == run["answer"]
+    thread = (await api.http.get(f"/api/threads/{begun['thread_id']}")).json()
+    assert [turn["answer"] for turn in thread["turns"]] == [run["answer"]]
+    state = thread["working_state"]
+    assert state["turns"] == 1
+    (turn,) = state["conversation"]
+    assert run["answer"].startswith(turn["answered"].rstrip("…"))
+    return run["result"]
+
+
+async def test_a_run_that_has_cited_goes_on_from_there(on_hosts):
+    end = Falls([submit("It leaks [1].")])
+    async with on_hosts(Script([[INTENT, READ], cite(1, "The roof leaks"), endless(end)])) as hosts:
+        api, worker = await asyncio.gather(hosts.api(), hosts.worker())
+        await survey(api)
+        begun = await begin(api, "Does the roof leak?")
+        await until(end.reached.is_set)
+        await killed(hosts, worker)
+        result = await told_once(hosts, api, begun)
+        assert result["fallback"] is None and [one["quote"] for one in result["sources"]] == ["The roof leaks"]
+        tools = ("read_document", "cite_source", "submit_answer")
+        done = {tool: count(hosts, f"tool_calls where tool = '{tool}' and status = 'done'") for tool in tools}
+        assert done == dict.fromkeys(tools, 1)
+
+
+async def test_the_last_question_is_asked_again(on_hosts):
+    end = Falls(last("It leaks [1].", "The roof leaks"))
+    agent, at_last = Script([endless(SILENT)]), Script([end])
+
+    async def answers(body: Any) -> Any:
+        return await (at_last if is_last_question(body) else agent)(body)
+
+    async with on_hosts(answers) as hosts:
+        api, worker = await asyncio.gather(hosts.api(), hosts.worker())
+        await survey(api)
+        begun = await begin(api, "Does the roof leak?")
+        await until(end.reached.is_set)
+        await killed(hosts, worker)
+        result = await told_once(hosts, api, begun)
+        assert (result["fallback"]["code"], result["fallback"]["by_model"]) == ("agent_stopped", True)
+        # The agent's conversation is the only one that is kept, and it is cleared away with its thread.
+        assert hosts.sql("select distinct session_id from public.agent_sessions") == hosts.sql(
+            "select session_id::text from public.runs"
+        )
+        assert count(hosts, "tool_calls where tool = 'submit_answer' and status = 'done'") == 1
+
+
+@contextmanager
+def nothing_completes(hosts: Any) -> Iterator[None]:
+    """Until its end, whoever writes down that a run is completed waits in the middle of it."""
+    hosts.sql(
+        """create function public.waits() returns trigger language plpgsql security definer as
+           $$ begin perform pg_advisory_xact_lock(77); return new; end $$"""
+    )
+    hosts.sql(
+        """create trigger waits before update of status on public.runs for each row
+           when (new.status = 'completed') execute function public.waits()"""
+    )
+    with psycopg.connect(hosts.clone.owner_url, autocommit=True) as conn:
+        conn.execute("select pg_advisory_lock(77)")
+        yield
+
+
+def is_waited(hosts: Any) -> bool:
+    # Of this database: others are tried beside it.
+    return bool(
+        hosts.sql(
+            """select 1 from pg_locks where locktype = 'advisory' and objid = 77 and not granted
+               and database = (select oid from pg_database where datname = current_database())"""
+        )
+    )
+
+
+NOTHING = submit("No dragons.", nothing_found=True)
+SEARCHED = [INTENT, call("search_documents", {"query": "dragons"})]
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "calls"),
+    [
+        (Script([SEARCHED, [NOTHING]]), None, 2),
+        (model([endless(SILENT)], last("It leaks [1].", "The roof leaks")), "agent_stopped", 2),
+        (Script([endless(SILENT)]), "agent_stopped", None),
+    ],
+    ids=["answered", "asked-once-more", "passages"],
+)
+async def test_an_answer_that_is_there_before_the_run_says_so_is_the_only_one(on_hosts, script, code, calls):
+    async with on_hosts(script) as hosts:
+        api, worker = await asyncio.gather(hosts.api(), hosts.worker())
+        await survey(api)
+        with nothing_completes(hosts):
+            begun = await begin(api, "Does the roof leak?")
+            await until(lambda: is_waited(hosts), 60, lambda: str(hosts.run(begun["run_id"])))
+            clis = worker.clis()
+            worker.kill()
+            await until(lambda: not any(cli.is_running() for cli in clis))
+        asked = len(hosts.model.requests)
+        await killed(hosts, worker)
+        result = await told_once(hosts, api, begun)
+        assert (result["fallback"] and result["fallback"]["code"]) == code
+        # What a call has ended needs no model any more.
+        assert calls is None or (asked, len(hosts.model.requests)) == (calls, calls)
