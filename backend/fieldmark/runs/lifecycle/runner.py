@@ -316,8 +316,8 @@ class Runner:
                 prompt = await question.prepare(context, task.parse(run), steps)
                 if prompt is None:
                     return None
-                # Nobody goes on with it: whoever takes the run up asks the agent again, in its own conversation. Kept, this
-                # would stand in the place of that one, which then nobody would ever clear away.
+                # Nobody goes on with it: whoever takes the run up asks the agent again, in its own conversation. Kept,
+                # this would stand in the place of that one, which then nobody would ever clear away.
                 whose = (run.id, context.fencing_token)
                 sessions = Sessions(self._database, context.scope, run=whose, is_kept=False)
                 wanted = replace(
