@@ -58,3 +58,46 @@ async def test_a_key_needs_the_scope_to_read_extractions(serve):
             assert made.status_code == 201, made.text
             key = {"Authorization": f"Bearer {made.json()['key']}"}
             assert (await served.http.post("/api/fields/query", json={}, headers=key)).status_code == status
+
+
+async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
+    shelf = [
+        *SHELF,
+        Shelved({"items": [{"a.b": 1}, {"a.b": "x", "day": "2026-01-02"}], "total": "1", "note": ""}),
+        Shelved({"roof": True}, document_type="survey", tags=("House",)),
+        Shelved({"hidden": 1}, is_completed=False),
+        Shelved(None),
+    ]
+    async with serve(with_worker=False) as served:
+        put(clone.owner_url, served.scope, shelf)
+        told = (await served.http.get("/api/fields")).json()
+        assert told["looked_at"] == 5
+        fields = {
+            (one["document_type"], one["path"]): (one["documents"], sorted(one["kinds"])) for one in told["fields"]
+        }
+        assert fields == {
+            ("invoice", "total"): (4, ["number", "text"]),
+            ("invoice", "vendor.name"): (3, ["text"]),
+            ("invoice", "currency"): (3, ["text"]),
+            ("invoice", 'items[]["a.b"]'): (1, ["number", "text"]),
+            ("invoice", "items[].day"): (1, ["day"]),
+            ("survey", "roof"): (1, ["text"]),
+        }
+        assert [one["path"] for one in told["fields"]][:3] == ["total", "currency", "vendor.name"]
+        # Each can be asked for as it is told.
+        for one in told["fields"]:
+            figures = {"aggregates": [{"op": "count", "path": one["path"]}], "include_unverified": True}
+            (path,) = (await served.http.post("/api/fields/query", json=figures)).json()["coverage"]["paths"]
+            assert path["have"] == sum(documents for (_, name), (documents, _) in fields.items() if name == one["path"])
+        for narrowed in ("document_type=SURVEY", "tag=house"):
+            told = (await served.http.get(f"/api/fields?{narrowed}")).json()
+            assert ([one["path"] for one in told["fields"]], told["looked_at"]) == (["roof"], 1)
+        told = (await served.http.get("/api/fields?tag=none")).json()
+        assert told == {"fields": [], "looked_at": 0}
+
+
+async def test_another_organisations_fields_are_not_told(serve, clone):
+    async with serve(with_worker=False) as served, served.client() as stranger:
+        put(clone.owner_url, served.scope, SHELF)
+        assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
+        assert len((await served.http.get("/api/fields")).json()["fields"]) == 3

@@ -34,6 +34,7 @@ _OTHERWISE = {
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
     # It changes nothing, and tells of extractions.
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
+    ("GET", "/api/fields"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,  # it starts them
 }

@@ -10,13 +10,12 @@ from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import responses
-from fieldmark.api.shapes import STORABLE, Filename, Since, Until
+from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
 from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
 from fieldmark.services import search
 
 router = APIRouter(prefix="/api/search", tags=["search"])
 
-Text = Annotated[str, Query(min_length=1, max_length=500, pattern=STORABLE)]
 # Told to clients: some of what is one. What is wrong with another is said by its own sentence.
 Condition = Annotated[
     str, Field(json_schema_extra={"pattern": r"^[a-z]{1,20} (exists|missing|(=|!=|<|<=|>|>=) [1-9][0-9]{0,8})$"})

@@ -32,6 +32,9 @@ Filename = Annotated[
 Since = Annotated[AwareDatetime | None, Query(description="Only what is from then or later.")]
 Until = Annotated[AwareDatetime | None, Query(description="Only what is from before then.")]
 
+Text = Annotated[str, Query(min_length=1, max_length=500, pattern=STORABLE)]
+"""A word of a filter: a tag's name, a type."""
+
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 Before = Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")]
 BeforeVersion = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The `next` of the last answer.")]

@@ -17,6 +17,9 @@ MAX_GROUPS: Final = 500
 MAX_ROWS: Final = 50
 """So many of the values behind an answer are told with it."""
 
+MOST_LOOKED_AT: Final = 200
+"""In so many documents is looked for which fields there are."""
+
 CURRENCY_KEYS: Final = ("currency", "currency_code", "currencyCode")
 """Where the currency of a number stands: beside it, or in an object around it. Right beside it, `total_currency` is
 looked at first."""
@@ -235,3 +238,23 @@ class FieldAnswer:
     rows: Sequence[FieldRow]
     rows_total: int
     coverage: Coverage
+
+
+@dataclass(frozen=True, slots=True)
+class KnownField:
+    """A path, in how many of the documents that were looked at it has a value, and of which kinds these are. (A yes or
+    no counts as a text.)"""
+
+    document_type: str | None
+    path: str
+    documents: int
+    kinds: Sequence[ValueKind]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFields:
+    """The paths of each type, the commonest first. They were looked for in the newest `looked_at` documents that have a
+    current extraction, at most MOST_LOOKED_AT."""
+
+    fields: Sequence[KnownField]
+    looked_at: int

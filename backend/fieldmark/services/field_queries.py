@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.calculator import as_decimal, spelt
+from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import (
     Aggregate,
     AggregateOp,
@@ -14,11 +15,13 @@ from fieldmark.domain.field_query import (
     FieldGroup,
     FieldQuery,
     FieldResult,
+    KnownFields,
     ValueKind,
 )
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import field_queries
-from fieldmark.stores.field_queries import MAX_SECONDS, Cell
+from fieldmark.stores import field_queries, known_fields
+from fieldmark.stores.answered_within import MAX_SECONDS
+from fieldmark.stores.field_queries import Cell
 
 
 async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: float = MAX_SECONDS) -> FieldAnswer:
@@ -37,6 +40,13 @@ async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: f
         rows_total=found.rows_total,
         coverage=found.coverage,
     )
+
+
+async def known(
+    conn: Connection, scope: Scope, where: DocumentFilters | None = None, *, seconds: float = MAX_SECONDS
+) -> KnownFields:
+    """The paths that can be asked for. What `where` asks of fields does not narrow them. Raises TooLongToAnswer."""
+    return await known_fields.run(conn, scope.org_id, where or DocumentFilters(), seconds)
 
 
 def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Iterator[FieldResult]:

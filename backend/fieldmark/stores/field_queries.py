@@ -11,8 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
-from psycopg import errors
-from psycopg.sql import SQL, Composed, Identifier, Placeholder
+from psycopg.sql import SQL, Composed, Identifier
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
@@ -32,10 +31,8 @@ from fieldmark.domain.field_query import (
     ValueKind,
 )
 from fieldmark.domain.paths import Each
-from fieldmark.errors import TooLongToAnswer
+from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
 from fieldmark.stores.document_filters import SOURCE, Parameters, Test, is_day, of_documents, of_type, values_at
-
-MAX_SECONDS: Final = 15.0
 
 ALL: Final = tuple(ValueKind)
 _NUMBERS: Final = (ValueKind.NUMBER,)
@@ -90,16 +87,6 @@ class _Reckoned:
     role: Role
 
 
-# Of an organisation that has just come with its documents, Postgres knows nothing: it takes thousands of rows for one,
-# and would look through all of one list for each of another. What is looked up by an index is said to be (`lateral`).
-# And to compile a plan that is long and has few rows would take longer than to run it.
-_SETTINGS: Final[Mapping[LiteralString, str]] = {"statement_timeout": "", "jit": "off", "enable_nestloop": "off"}
-_SET: Final = SQL("select {}").format(
-    SQL(", ").join(SQL("set_config({}, {}, true)").format(name, Placeholder(name)) for name in _SETTINGS)
-)
-_GET: Final = SQL("select {}").format(
-    SQL(", ").join(SQL("current_setting({}) as {}").format(name, Identifier(name)) for name in _SETTINGS)
-)
 _EXTRACTION: Final[LiteralString] = (
     "cross join lateral (select * from public.extractions where id = m.extraction_id offset 0) as e"
 )
@@ -127,19 +114,10 @@ _TAKES: Final[Mapping[AggregateOp, Sequence[ValueKind]]] = {
 async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float = MAX_SECONDS) -> Reckoned:
     """Reckon what is asked. Raises TooLongToAnswer."""
     statement, parameters = _statement(org_id, query)
-    cursor = await conn.execute(_GET)
-    was = await cursor.fetchone()
-    assert was is not None
-    await conn.execute(_SET, {**_SETTINGS, "statement_timeout": f"{round(seconds * 1000)}ms"})
-    try:
+    async with answered_within(conn, seconds):
         cursor = await conn.execute(statement, parameters)
-    except errors.QueryCanceled:
-        raise TooLongToAnswer(
-            f"This takes longer than {seconds:g} seconds: narrow it, by type, tag, name or dates."
-        ) from None
-    row = await cursor.fetchone()
+        row = await cursor.fetchone()
     assert row is not None
-    await conn.execute(_SET, dict(was))
     return _answer(query, row)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from desk import until
+from desk import sql, until
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
@@ -135,3 +135,31 @@ async def test_the_rules_look_up_and_cite(serve, question, kind, says):
         assert (told["kind"], told["fallback"]) == (kind, None), said
         assert says in said["answer"]
         assert {one["document_id"] for one in told["sources"]} == (set() if says == "nothing" else {str(document_id)})
+
+
+async def test_who_asks_for_a_field_that_there_is_not_is_told_which_there_are(serve, clone):
+    amount = {"fields": [{"path": "amount", "op": ">", "value": 1}]}
+    script = Script(
+        [
+            [
+                INTENT,
+                call("query_fields", {"aggregates": [{"op": "sum", "path": "amount"}]}),
+                call("query_fields", {"where": {"document_type": "bill"}}),
+                call("query_fields", {"aggregates": [{"op": "sum", "path": "total"}]}),
+                call("search_documents", {"query": "acme", "filters": amount}),
+                call("search_documents", {"query": "dragons"}),
+            ],
+            [call("submit_answer", {"answer": "Nothing.", "nothing_found": True, "confidence": 1.0})],
+        ]
+    )
+    async with serve(script) as served:
+        put(clone.owner_url, served.scope, invoices())
+        assert (await ask(served.http, "What do they come to?"))["status"] == "completed"
+        rows = sql(clone.owner_url, "select arguments::text as asked, data -> 'fields' as fields from tool_calls")
+        there = [
+            {"document_type": "invoice", "path": "total", "documents": 4, "kinds": ["number"]},
+            {"document_type": "invoice", "path": "vendor", "documents": 4, "kinds": ["text"]},
+        ]
+        for row in rows:
+            assert row["fields"] == (there if "amount" in row["asked"] or "bill" in row["asked"] else None), row
+        assert sum(row["fields"] is not None for row in rows) == 3

@@ -21,6 +21,7 @@ from fieldmark.domain.field_query import (
     ValueKind,
 )
 from fieldmark.errors import Invalid, InvalidExpression
+from fieldmark.services.field_queries import known as known_fields
 from fieldmark.services.field_queries import query
 from fieldmark.services.narrowed import both
 from fieldmark.tools.errors import ModelRetry
@@ -30,6 +31,7 @@ from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
 MOST_GROUPS: Final = 50
 MOST_SOURCES: Final = 20
 _ROOM: Final = 14_000
+_FIELDS_ROOM: Final = 6_000
 
 
 class Calculator(ToolInput):
@@ -55,7 +57,8 @@ async def _calculate(conn: Connection, context: Context, args: Calculator) -> To
 class QueryFields(ToolInput):
     """Ask the extracted fields of all documents an exact question: counts, sums, minima, maxima, averages, in groups if
     wanted. Only values count that were found on the page or confirmed by a person. A count without a path counts
-    documents. The answer says what it covers, and where its values stand. Paths: total, vendor.name, items[].price."""
+    documents. The answer says what it covers, and where its values stand. Paths: total, vendor.name, items[].price.
+    Where no document has a path, it lists those that there are."""
 
     where: DocumentFilters = DocumentFilters()
     aggregates: Annotated[tuple[Aggregate, ...], Field(max_length=MAX_AGGREGATES)] = ()
@@ -96,9 +99,34 @@ async def _query(conn: Connection, context: Context, args: QueryFields) -> ToolR
         "rows_total": found.rows_total,
     }
     text = f"{found.coverage.matched} documents match. Covers {covers.text}."
+    if unknown := not_known(found.coverage, args.where):
+        there, data["fields"] = await what_there_is(conn, context)
+        text += f" No document that was looked at has {', '.join(unknown)}. {there}"
     if found.in_several_groups:
         text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
     return ToolResult(text, "reckoned", data)
+
+
+def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
+    """What was asked for by a name that nothing has: paths, or the type."""
+    if found.of_kind == 0:
+        return [f"the type {where.document_type}"] if where.document_type else []
+    return list(dict.fromkeys(path.path for path in found.paths if path.documents and path.lack == path.documents))
+
+
+async def what_there_is(conn: Connection, context: Context) -> tuple[str, JsonValue]:
+    """The fields that can be asked for, the commonest of each type first, and a sentence that says so."""
+    known = await known_fields(conn, context.scope, context.deps.filters)
+    told: list[JsonValue] = [
+        {
+            "document_type": one.document_type,
+            "path": one.path,
+            "documents": one.documents,
+            "kinds": [kind.value for kind in one.kinds],
+        }
+        for one in known.fields
+    ]
+    return f"These fields there are in the newest {known.looked_at} documents.", cut(told, _FIELDS_ROOM)
 
 
 def described(args: QueryFields) -> str:

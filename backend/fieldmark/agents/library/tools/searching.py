@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import Field, JsonValue
 
 from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.tools.figures import what_there_is
 from fieldmark.agents.library.tools.reading import Document, find, readable
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.domain.json_values import as_object
 from fieldmark.errors import Invalid
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.narrowed import both, narrowed
@@ -62,7 +65,11 @@ async def _search(conn: Connection, context: Context, args: SearchDocuments) -> 
         found = await search(conn, context.scope, args.query, filters=filters, limit=args.max_results)
     except Invalid as error:
         raise ModelRetry(str(error), error.code) from None
-    return _found(found.hits, found.behind, args.query)
+    result = _found(found.hits, found.behind, args.query)
+    if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
+        return result
+    there, fields = await what_there_is(conn, context)
+    return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
 
 
 def _found(hits: list[Hit], behind: int, query: str) -> ToolResult:

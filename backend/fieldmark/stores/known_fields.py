@@ -1,0 +1,62 @@
+"""Which fields there are: the paths in the newest extractions, so that one can be asked for by its name."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+from uuid import UUID
+
+from psycopg.sql import SQL
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.domain.field_query import MOST_LOOKED_AT, KnownField, KnownFields, ValueKind
+from fieldmark.domain.paths import EACH
+from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
+from fieldmark.stores.document_filters import SOURCE, Parameters, is_day, of_documents, of_type
+
+_FORM: Final[LiteralString] = """array(
+  select case substr(n.steps, s.n::integer, 1) when 'k' then s.step end
+  from unnest(n.path) with ordinality as s (step, n) order by s.n)"""
+
+
+async def run(conn: Connection, org_id: UUID, where: DocumentFilters, seconds: float = MAX_SECONDS) -> KnownFields:
+    """The paths in the current extractions of the newest documents. Conditions on fields do not narrow them. Raises
+    TooLongToAnswer."""
+    parameters = Parameters()
+    conditions = [SQL("e.id is not null"), of_documents(where, org_id, parameters), *of_type(where, parameters)]
+    statement = SQL(
+        """with newest as materialized (
+          select e.id, e.document_type, e.extracted_fields from {source} where {where}
+          order by d.created_at desc, d.id limit {most}
+        )
+        select (select count(*) from newest) as looked_at, f.document_type, f.form, f.documents, f.kinds
+        from (select) as one left join (
+          select e.document_type, {form} as form, count(distinct e.id) as documents, array_agg(distinct case
+            when jsonb_typeof(n.value) = 'number' then 'number' when {is_day} then 'day' else 'text' end) as kinds
+          from newest as e cross join lateral private.nodes(e.extracted_fields) as n
+          where jsonb_typeof(n.value) not in ('object', 'array') and not private.is_blank(n.value)
+          group by 1, 2
+        ) as f on true"""
+    ).format(
+        source=SQL(SOURCE),
+        where=SQL(" and ").join(conditions),
+        most=parameters.add(MOST_LOOKED_AT, "bigint"),
+        form=SQL(_FORM),
+        is_day=SQL(is_day("n.value")),
+    )
+    async with answered_within(conn, seconds):
+        cursor = await conn.execute(statement, parameters.values)
+        rows = await cursor.fetchall()
+    found = [
+        KnownField(
+            row["document_type"],
+            paths.name([EACH if step is None else step for step in row["form"]]),
+            row["documents"],
+            [ValueKind(kind) for kind in row["kinds"]],
+        )
+        for row in rows
+        if row["form"] is not None
+    ]
+    found.sort(key=lambda one: (one.document_type or "", -one.documents, one.path))
+    return KnownFields(found, rows[0]["looked_at"])
