@@ -17,7 +17,7 @@ router = APIRouter(prefix="/api/fields", tags=["fields"])
 
 
 @router.get("", responses=responses(401, 422))
-async def known_fields(
+async def list_fields(
     scope: TheScope,
     runtime: TheRuntime,
     document_type: Annotated[Text | None, Query(description="Only of this type, as the extraction says.")] = None,
