@@ -34,8 +34,20 @@ export const documentRoute = createRoute({
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
+const settingsRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'SettingsPage'),
+});
+
+const invitationRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/invitation',
+  component: lazyRouteComponent(() => import('./settings/InvitationPage'), 'InvitationPage'),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   defaultErrorComponent: ({ error, reset }) => <Failure error={error} again={reset} />,
   scrollRestoration: false,

@@ -58,6 +58,7 @@ export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
         </MenuItem>
       ))}
       <MenuLabel>Page</MenuLabel>
+      <MenuItem onChoose={() => void navigate({ to: '/settings' })}>Settings</MenuItem>
       <MenuItem onChoose={onShowKeys}>Keys</MenuItem>
       <MenuItem onChoose={() => void leave()}>Sign out</MenuItem>
     </Menu>

@@ -1,0 +1,145 @@
+/** Keys for machines: what they may do, when they were last used, and ending them. */
+
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { answer, api } from '../api/client';
+import type { Key, Organisation, Permission } from '../api/types';
+import { Button } from '../shared/Button';
+import { ago, plain } from '../shared/format';
+import { Failure } from '../shared/Notice';
+import { Confirm } from './Confirm';
+import { More } from './More';
+import { Secret } from './Secret';
+import styles from './Settings.module.css';
+import { keysQuery } from './settingsQueries';
+import { useAsked } from './useAsked';
+
+const SCOPES: readonly Permission[] = [
+  'documents:read',
+  'documents:write',
+  'extractions:read',
+  'extractions:write',
+  'runs:read',
+  'runs:write',
+  'runs:approve',
+  'schemas:read',
+  'schemas:write',
+  'usage:read',
+  'members:read',
+  'members:write',
+  'keys:read',
+  'keys:write',
+];
+const USUAL: readonly Permission[] = ['documents:read', 'documents:write', 'extractions:read', 'runs:read', 'runs:write'];
+const DAY = 86_400_000;
+
+export function Keys({ organisation }: { organisation: Organisation }) {
+  const keys = useQuery(keysQuery(organisation.id));
+  const [made, setMade] = useState<string | null>(null);
+  const touches = ['organisation', organisation.id, 'keys'];
+  const revoke = useAsked(touches, (keyId: string) => api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }));
+  return (
+    <>
+      {made === null ? (
+        organisation.role !== 'viewer' && <NewKey touches={touches} onMade={setMade} />
+      ) : (
+        <Secret words="Put it where your program keeps its secrets." secret={made} onDone={() => setMade(null)} />
+      )}
+      {keys.isError && <Failure error={keys.error} again={() => void keys.refetch()} />}
+      {(keys.data?.items.length ?? 0) > 0 && (
+        <table className={styles.table}>
+          <thead>
+            <tr>
+              <th>For</th>
+              <th className={styles.second}>May</th>
+              <th>Last used</th>
+              <th>
+                <span className="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {keys.data?.items.map((one) => (
+              <tr key={one.id}>
+                <td className="cut">
+                  {plain(one.name)} <code>{one.prefix}…</code>
+                </td>
+                <td className={`${styles.second} ${styles.may}`}>{one.scopes.join(', ')}</td>
+                <td>{standing(one)}</td>
+                <td className={styles.actions}>
+                  {one.revoked_at === null && (
+                    <Confirm words="Revoke" question={`Revoke the key ${plain(one.name)}?`} onSure={() => revoke.mutate(one.id)} />
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <More of={keys.data} />
+    </>
+  );
+}
+
+function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key: string) => void }) {
+  const [name, setName] = useState('');
+  const [days, setDays] = useState('90');
+  const [scopes, setScopes] = useState<ReadonlySet<Permission>>(new Set(USUAL));
+  const create = useAsked(touches, async () => {
+    const until = days === '' ? null : new Date(Date.now() + Number(days) * DAY).toISOString();
+    const body = { name, scopes: SCOPES.filter((one) => scopes.has(one)), expires_at: until };
+    onMade((await answer(api.POST('/api/keys', { body }))).key);
+  });
+  return (
+    <form
+      className={styles.form}
+      onSubmit={(event) => {
+        event.preventDefault();
+        create.mutate(undefined);
+      }}
+    >
+      <div className={styles.line}>
+        <label className={styles.grows}>
+          <span>What it is for</span>
+          <input value={name} maxLength={200} placeholder="nightly import" onChange={(event) => setName(event.target.value)} />
+        </label>
+        <label>
+          <span>Holds for</span>
+          <select value={days} onChange={(event) => setDays(event.target.value)}>
+            <option value="30">30 days</option>
+            <option value="90">90 days</option>
+            <option value="365">a year</option>
+            <option value="">until it is revoked</option>
+          </select>
+        </label>
+        <Button kind="main" type="submit" disabled={create.isPending || name.trim() === '' || scopes.size === 0}>
+          Make a key
+        </Button>
+      </div>
+      <fieldset className={styles.scopes}>
+        <legend>It may</legend>
+        {SCOPES.map((one) => (
+          <label key={one}>
+            <input
+              type="checkbox"
+              checked={scopes.has(one)}
+              onChange={(event) => {
+                const next = new Set(scopes);
+                if (event.target.checked) next.add(one);
+                else next.delete(one);
+                setScopes(next);
+              }}
+            />
+            <code>{one}</code>
+          </label>
+        ))}
+      </fieldset>
+    </form>
+  );
+}
+
+function standing(one: Key): string {
+  if (one.revoked_at !== null) return `revoked ${ago(one.revoked_at)}`;
+  if (one.expires_at !== null && Date.parse(one.expires_at) <= Date.now()) return 'over';
+  return one.last_used_at === null ? 'never' : ago(one.last_used_at);
+}

@@ -1,0 +1,100 @@
+"""The settings: what holds in an organisation, who is in it, keys for machines, what was used."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from browsing import browsing
+
+from fieldmark.services.organisations import enter
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+
+async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, picture):
+    async with serve() as served, browsing(served) as window, browsing(served) as other:
+        page, stranger = window.page, uuid4()
+        await enter(served.service.database, stranger)
+        await window.enter("/settings")
+        await page.get_by_label("Make another organisation").fill("Acme")
+        await page.get_by_role("button", name="Make it").click()
+        await page.get_by_role("button", name="Account: Acme").wait_for()
+        await page.get_by_role("checkbox", name="Four eyes").check()
+        # What a component says of its looks counts more than what all buttons have, however this page was come to.
+        make = page.get_by_role("button", name="Make a link")
+        assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
+        await page.get_by_role("button", name="Make a link").click()
+        link = await page.get_by_label("Shown this once").input_value()
+        assert link.startswith(f"{served.base_url}/invitation#fmi_")
+        await page.get_by_role("button", name="Done").click()
+
+        # Somebody who is not signed in yet is asked, and comes back to it.
+        await other.page.goto(link)
+        await other.page.get_by_label("Link or token").fill(other.link(user_id=stranger))
+        await other.page.get_by_role("button", name="Sign in").click()
+        await other.page.get_by_role("button", name="Accept").click()
+        await other.page.get_by_role("button", name="Account: Acme").wait_for()
+        await other.enter("/settings", user_id=stranger)
+        await other.page.get_by_text("Owners change roles.").wait_for()
+        assert await other.page.get_by_role("checkbox", name="Four eyes").is_disabled()
+        assert await other.page.get_by_role("heading", name="Invitations").count() == 0
+
+        await page.reload()
+        row = page.get_by_role("row").filter(has_text=str(stranger)[:8])
+        await row.get_by_role("combobox").select_option("viewer")
+        await page.get_by_text("accepted just now").wait_for()
+        await picture(page, "settings")
+        await other.page.reload()
+        await other.page.get_by_text("Owners change roles.").wait_for()
+        assert await other.page.get_by_role("button", name="Make a key").count() == 0
+        remove = row.get_by_role("button", name="Remove")
+        await remove.click()
+        await remove.click()
+        await row.wait_for(state="detached")
+        (organisation,) = [
+            one for one in (await served.http.get("/api/me")).json()["organisations"] if one["name"] == "Acme"
+        ]
+        assert organisation["second_person"] is True
+        members = (await served.http.get(f"/api/organisations/{organisation['id']}/members")).json()["items"]
+        assert [one["user_id"] for one in members] == [str(served.scope.user_id)]
+        assert (window.faults, other.faults) == ([], [])
+
+
+async def test_a_key_is_shown_once_works_and_is_revoked(serve, picture):
+    async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
+        page = window.page
+        await window.enter("/settings")
+        await page.get_by_label("What it is for").fill("nightly import")
+        await page.get_by_role("checkbox", name="documents:write").uncheck()
+        await page.get_by_role("button", name="Make a key").click()
+        shown = page.get_by_label("Shown this once")
+        key = {"Authorization": f"Bearer {await shown.input_value()}"}
+        assert (await served.http.get("/api/documents", headers=key)).status_code == 200
+        assert (await served.http.get("/api/extractions", headers=key)).status_code == 200
+        adopted = await served.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)
+        assert adopted.status_code == 403
+        # Nothing is wider than the page.
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+        await picture(page, "settings-narrow")
+        await page.get_by_role("button", name="Done").click()
+        assert await shown.count() == 0
+        revoke = page.get_by_role("button", name="Revoke")
+        await revoke.click()
+        assert (await served.http.get("/api/documents", headers=key)).status_code == 200
+        await revoke.click()
+        await page.get_by_text("revoked just now").wait_for()
+        assert (await served.http.get("/api/documents", headers=key)).status_code == 401
+        assert window.faults == []
+
+
+async def test_what_was_used_is_told(serve):
+    async with serve() as served, browsing(served) as window:
+        await window.enter("/settings")
+        await window.page.get_by_text("No model has answered yet.").wait_for()
+        begun = await served.http.post("/api/agent/ask", json={"message": "Hello?", "wait": True})
+        assert begun.status_code == 200, begun.text
+        await window.page.reload()
+        row = window.page.get_by_role("row").filter(has_text="library")
+        await row.first.wait_for()
+        assert window.faults == []
