@@ -104,7 +104,7 @@ async def differences(database: Database, owner_url: str, count: int, questions:
         taken.append(time.perf_counter() - began)
         if shown(answer) != reckon(shelf, query):
             different += 1
-            print(f"question {number} differs: {query!r}")
+            print(f"question {number} differs: {query!r}", flush=True)
     print(
         f"{questions} questions over {count:,} drawn documents: {different} differ; an answer took "
         f"{statistics.median(taken) * 1000:.0f} ms by the median, {max(taken) * 1000:.0f} ms at most"

@@ -142,10 +142,11 @@ def reckon(shelf: list[Shelved], query: Any) -> dict[str, Any]:
 
     documents = [one for one in shelf if asked_of_documents(one)]
     without = [one for one in documents if one.fields is None or not one.is_completed]
+    has_none = {one.id for one in without}
     of_kind = [
         one
         for one in documents
-        if one not in without
+        if one.id not in has_none
         and (
             where.document_type is None
             or (one.document_type is not None and folded(one.document_type) == folded(where.document_type))

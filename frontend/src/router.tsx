@@ -5,7 +5,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirec
 import { isDocumentFilter, type DocumentFilter } from './documents/filter';
 import { isPlace, type Place } from './document/place';
 import { Shell } from './Shell';
-import { Empty, Failure } from './shared/Notice';
+import { Broken, Empty } from './shared/Notice';
 
 const root = createRootRoute({
   component: Shell,
@@ -34,6 +34,20 @@ export const documentRoute = createRoute({
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
+export const askRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/ask',
+  validateSearch: (search): { thread?: string } => (typeof search.thread === 'string' ? { thread: search.thread } : {}),
+  component: lazyRouteComponent(() => import('./ask/AskPage'), 'AskPage'),
+});
+
+export const searchRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/search',
+  validateSearch: (search): { q?: string } => (typeof search.q === 'string' && search.q !== '' ? { q: search.q } : {}),
+  component: lazyRouteComponent(() => import('./search/SearchPage'), 'SearchPage'),
+});
+
 const settingsRoute = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -47,9 +61,10 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
-  defaultErrorComponent: ({ error, reset }) => <Failure error={error} again={reset} />,
+  // What the service refused is told where it was asked for: this is a fault of the page's own.
+  defaultErrorComponent: ({ error, reset }) => <Broken error={error} again={reset} />,
   scrollRestoration: false,
 });
 

@@ -7,6 +7,11 @@ import type { components } from './description';
 import type { RunEvent, WaitingCall } from './types';
 
 type ExtractRequest = components['schemas']['ExtractRequest'];
+export interface Question {
+  message: string;
+  thread_id?: string;
+  filters?: { tags?: string[]; filename?: string };
+}
 type Asked<T> = Partial<T> & { document_id: string };
 
 /** Starts an extraction; it goes on by itself. An answer that was lost leads to the same run when asked again. */
@@ -16,6 +21,14 @@ export async function startExtraction(body: Asked<ExtractRequest>, key: string):
     api.POST('/api/agent/extract', { body: asked, params: { header: { 'idempotency-key': key } } }),
   );
   return (started as { run_id: string }).run_id;
+}
+
+/** Asks the library agent; it answers by itself. Asked again with the same key it is the same question. */
+export async function startQuestion(body: Question, key: string): Promise<{ runId: string; threadId: string }> {
+  const asked = { ...body, wait: false } as components['schemas']['AskRequest'];
+  const started = await answer(api.POST('/api/agent/ask', { body: asked, params: { header: { 'idempotency-key': key } } }));
+  const { run_id: runId, thread_id: threadId } = started as { run_id: string; thread_id: string };
+  return { runId, threadId };
 }
 
 export async function cancelRun(runId: string): Promise<void> {

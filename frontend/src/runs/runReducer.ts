@@ -45,6 +45,8 @@ export interface RunState {
   version: number | null;
   approval: { runId: string; call: Approval } | null;
   citations: readonly Citation[];
+  /** The place that the agent wants to be looked at, and how often it has said so. */
+  opened: { place: Citation; times: number } | null;
   costUsd: number | null;
   error: { code: string; sentence: string } | null;
   /** The connection is being made again. */
@@ -63,6 +65,7 @@ export const BEGINNING: RunState = {
   version: null,
   approval: null,
   citations: [],
+  opened: null,
   costUsd: null,
   error: null,
   lost: false,
@@ -131,7 +134,7 @@ function told(before: RunState, { id, event }: Told<RunEvent>): RunState {
     case 'citation':
       return { ...state, citations: [...state.citations, event.citation] };
     case 'open':
-      return state;
+      return { ...state, opened: { place: event.open, times: (state.opened?.times ?? 0) + 1 } };
     case 'retry':
       return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry }] };
     case 'child':

@@ -7,7 +7,7 @@ import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../shared/Button';
 import { ago, atMoment, plain } from '../shared/format';
 import { Failure } from '../shared/Notice';
-import { Confirm } from './Confirm';
+import { Confirm } from '../shared/Confirm';
 import { ROLES } from './Members';
 import { More } from './More';
 import { Secret } from './Secret';

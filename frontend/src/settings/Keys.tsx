@@ -7,7 +7,7 @@ import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../shared/Button';
 import { ago, plain } from '../shared/format';
 import { Failure } from '../shared/Notice';
-import { Confirm } from './Confirm';
+import { Confirm } from '../shared/Confirm';
 import { More } from './More';
 import { Secret } from './Secret';
 import styles from './Settings.module.css';

@@ -11,7 +11,7 @@ import { More } from './More';
 import styles from './Settings.module.css';
 import { membersQuery } from './settingsQueries';
 import { useAsked } from './useAsked';
-import { Confirm } from './Confirm';
+import { Confirm } from '../shared/Confirm';
 
 export const ROLES: readonly [MembershipRole, string][] = [
   ['viewer', 'reads'],

@@ -30,6 +30,17 @@ export function Failure({ error, again }: { error: unknown; again?: (() => void)
   );
 }
 
+/** A fault of the page itself. */
+export function Broken({ error, again }: { error: unknown; again: () => void }) {
+  return (
+    <Notice kind="bad">
+      <p>Something on this page went wrong. What you have saved is safe.</p>
+      <p className="soft">{error instanceof Error ? error.message : String(error)}</p>
+      <Button onClick={again}>Try again</Button> <Button onClick={() => location.reload()}>Load the page anew</Button>
+    </Notice>
+  );
+}
+
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className={styles.empty}>

@@ -1,7 +1,7 @@
 /** A button for what cannot be taken back (a person or a key is let in no more): pressed once it asks, twice it does. */
 
 import { useState } from 'react';
-import { Button } from '../shared/Button';
+import { Button } from './Button';
 
 interface Props {
   words: string;

@@ -1,0 +1,56 @@
+/** An answer: its words with citations, what it covers, what it rests on, and whether it was the agent's own. */
+
+import type { Source, Turn, TypedAnswer } from '../api/types';
+import { count, plain } from '../shared/format';
+import { Markdown } from '../shared/Markdown';
+import { Notice } from '../shared/Notice';
+import styles from './Ask.module.css';
+import { placeOf, type SeenPlace } from './PlaceViewer';
+
+interface Props {
+  turn: Turn;
+  answer: TypedAnswer;
+  onShow: (place: SeenPlace) => void;
+}
+
+export function AnswerView({ turn, answer, onShow }: Props) {
+  const sources = answer.sources as Source[];
+  const citation = (number: number) => {
+    const source = sources.find((one) => one.number === number);
+    if (source === undefined) return `[${number}]`;
+    return (
+      <button type="button" className={styles.cite} aria-label={`Source ${number}: ${whereOf(source)}`} title={whereOf(source)} onClick={() => onShow(placeOf(source))}>
+        {number}
+      </button>
+    );
+  };
+  const { effort } = answer;
+  return (
+    <div className={styles.answer}>
+      {answer.fallback != null && <Notice kind="unsure">{answer.fallback.text}</Notice>}
+      <Markdown text={turn.answer ?? ''} citation={citation} />
+      {sources.length > 0 && (
+        <ol className={styles.sources} aria-label="Sources">
+          {sources.map((source) => (
+            <li key={source.number}>
+              <button type="button" onClick={() => onShow(placeOf(source))}>
+                <b>{source.number}</b>
+                <span className="cut">{whereOf(source)}</span>
+                <q className="cut">{plain(source.quote)}</q>
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      {effort != null && (
+        <p className="soft">
+          {count(effort.searches, 'search', 'searches')} · {count(effort.reads, 'read')} · {effort.seconds.toFixed(1)} s
+        </p>
+      )}
+    </div>
+  );
+}
+
+function whereOf(source: Source): string {
+  return `${plain(source.filename)}, page ${source.page}`;
+}

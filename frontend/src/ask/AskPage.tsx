@@ -1,0 +1,61 @@
+/** Questions over all documents: conversations left, what was said, and beside it the page that a source stands on. */
+
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useCallback, useState } from 'react';
+import { askRoute } from '../router';
+import { Button } from '../shared/Button';
+import styles from './Ask.module.css';
+import { threadsQuery } from './askQueries';
+import { AskBox } from './AskBox';
+import { Conversation } from './Conversation';
+import { PlaceViewer, type SeenPlace } from './PlaceViewer';
+import { ThreadList } from './ThreadList';
+
+export function AskPage() {
+  const { thread } = askRoute.useSearch();
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const threads = useQuery(threadsQuery);
+  const [place, setPlace] = useState<SeenPlace | null>(null);
+  const show = useCallback((next: SeenPlace) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
+  const open = (next: string | undefined) => {
+    setPlace(null);
+    void navigate({ to: '/ask', search: next === undefined ? {} : { thread: next } });
+  };
+  return (
+    <div className={styles.page} data-beside={place !== null || undefined}>
+      <aside className={styles.threads} aria-label="Conversations">
+        <Button kind={thread === undefined ? 'plain' : 'main'} onClick={() => open(undefined)}>
+          New question
+        </Button>
+        <ThreadList threads={threads.data?.items ?? []} chosen={thread} onOpen={open} />
+      </aside>
+      <div className={styles.talk}>
+        {thread === undefined ? (
+          <div className={styles.start}>
+            <h1>Ask your documents</h1>
+            <p className="soft">
+              Answers come with the places that they rest on, and say what they do not cover. “What do the surveys say about the
+              roof?” · “How many invoices are over 1,000?” · “Sum of totals by vendor”
+            </p>
+          </div>
+        ) : (
+          <Conversation key={thread} threadId={thread} onShow={show} />
+        )}
+        <AskBox
+          key={thread ?? ''}
+          threadId={thread}
+          onAsked={async (threadId) => {
+            await Promise.all([
+              queries.invalidateQueries({ queryKey: threadsQuery.queryKey }),
+              queries.invalidateQueries({ queryKey: ['thread', threadId] }),
+            ]);
+            if (threadId !== thread) open(threadId);
+          }}
+        />
+      </div>
+      {place !== null && <PlaceViewer place={place} onClose={() => setPlace(null)} />}
+    </div>
+  );
+}

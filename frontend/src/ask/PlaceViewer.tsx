@@ -1,0 +1,77 @@
+/** The page of a document that somebody wants to see, with boxes around what is meant. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useMemo } from 'react';
+import type { Box, Source } from '../api/types';
+import type { Mark } from '../document/fields/fieldTree';
+import { PageViewer } from '../document/viewer/PageViewer';
+import { documentQuery } from '../documents/documentQueries';
+import { Button } from '../shared/Button';
+import { plain } from '../shared/format';
+import { Failure } from '../shared/Notice';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { Sign } from '../shared/Sign';
+import styles from './Ask.module.css';
+
+const CLOSE = { id: 'place.close', area: 'Page', words: 'Close the page beside', keys: 'Escape' };
+
+export interface SeenPlace {
+  documentId: string;
+  page: number;
+  boxes: readonly (readonly number[])[];
+  /** Of which source it is the place. */
+  number: number | null;
+  /** Rises each time that it is asked for. */
+  at: number;
+}
+
+/** Where a source stands, as the viewer wants it. */
+export function placeOf(source: Pick<Source, 'document_id' | 'page' | 'boxes'> & { number?: number | null }): SeenPlace {
+  return {
+    documentId: source.document_id,
+    page: source.page,
+    boxes: source.boxes,
+    number: source.number ?? null,
+    at: 0,
+  };
+}
+
+export function PlaceViewer({ place, onClose }: { place: SeenPlace; onClose: () => void }) {
+  const { documentId, page, boxes, number, at } = place;
+  const document = useQuery(documentQuery(documentId));
+  const path = `source ${number ?? ''}`;
+  const marks = useMemo(
+    () => new Map<number, readonly Mark[]>([[page, boxes.map((box) => ({ path, box: box as unknown as Box, standing: 'found' as const }))]]),
+    [path, page, boxes],
+  );
+  useShortcut(CLOSE, onClose);
+  return (
+    <aside className={styles.beside} aria-label="Source">
+      <div className={styles.line}>
+        {number !== null && <b>{number}</b>}
+        <Link to="/documents/$documentId" params={{ documentId }} search={{ page }} className="cut">
+          {plain(document.data?.filename ?? '…')}
+        </Link>
+        <Button kind="quiet" label="Close" onClick={onClose}>
+          <Sign name="cross" />
+        </Button>
+      </div>
+      {document.isError ? (
+        <Failure error={document.error} />
+      ) : (
+        document.data !== undefined && (
+          <PageViewer
+            key={documentId}
+            documentId={documentId}
+            pages={document.data.page_count ?? 0}
+            marks={marks}
+            chosen={path}
+            place={{ page, box: boxes[0] as unknown as Box | undefined, at }}
+            onChoose={() => undefined}
+          />
+        )
+      )}
+    </aside>
+  );
+}

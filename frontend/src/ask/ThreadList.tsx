@@ -1,0 +1,45 @@
+/** The conversations, the newest first. */
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { api } from '../api/client';
+import type { ThreadSummary } from '../api/types';
+import { Confirm } from '../shared/Confirm';
+import { ago, plain } from '../shared/format';
+import { sentenceOf } from '../shared/Notice';
+import { tell } from '../shared/Toasts';
+import styles from './Ask.module.css';
+import { threadsQuery } from './askQueries';
+
+interface Props {
+  threads: readonly ThreadSummary[];
+  chosen: string | undefined;
+  onOpen: (threadId: string | undefined) => void;
+}
+
+export function ThreadList({ threads, chosen, onOpen }: Props) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: (threadId: string) => api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
+    onSuccess: (_, threadId) => {
+      if (threadId === chosen) onOpen(undefined);
+      return queries.invalidateQueries({ queryKey: threadsQuery.queryKey });
+    },
+    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+  });
+  return (
+    <ul className={styles.list}>
+      {threads.map((one) => (
+        <li key={one.id} className={styles.thread} aria-current={one.id === chosen ? 'true' : undefined}>
+          <button type="button" className={styles.open} onClick={() => onOpen(one.id)}>
+            <span className="cut">{plain(one.title ?? 'Without a title')}</span>
+            <span className="soft">
+              {ago(one.updated_at)}
+              {one.shared && (one.mine ? ' · shared' : ' · another person’s')}
+            </span>
+          </button>
+          {one.mine && <Confirm words="Delete" question={`Delete “${plain(one.title ?? '')}”?`} onSure={() => remove.mutate(one.id)} />}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,92 @@
+/** One question and what became of it: the steps while it is answered, then the answer with its sources. */
+
+import { useMutation } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { cancelRun } from '../api/runs';
+import type { Turn } from '../api/types';
+import { isUnderWay } from '../runs/runReducer';
+import { RunStep } from '../runs/RunStep';
+import runStyles from '../runs/RunPanel.module.css';
+import { runSentence } from '../runs/runWords';
+import { useRun } from '../runs/useRun';
+import { Button } from '../shared/Button';
+import { dollars } from '../shared/format';
+import { Markdown } from '../shared/Markdown';
+import { Notice } from '../shared/Notice';
+import { Sign } from '../shared/Sign';
+import { AnswerView } from './AnswerView';
+import styles from './Ask.module.css';
+import { placeOf, type SeenPlace } from './PlaceViewer';
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+interface Props {
+  turn: Turn;
+  onShow: (place: SeenPlace) => void;
+  onEnded: () => void;
+}
+
+export function TurnView({ turn, onShow, onEnded }: Props) {
+  const hasEnded = ENDED.includes(turn.status);
+  return (
+    <article className={styles.turn}>
+      <p className={styles.message}>{turn.message}</p>
+      {!hasEnded && <Live runId={turn.run_id} onShow={onShow} onEnded={onEnded} />}
+      {hasEnded && turn.error !== null && <Notice kind="bad">{turn.error}</Notice>}
+      {hasEnded && turn.result !== null && <AnswerView turn={turn} answer={turn.result} onShow={onShow} />}
+      {hasEnded && <Steps runId={turn.run_id} />}
+    </article>
+  );
+}
+
+function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'>) {
+  const state = useRun(runId);
+  const cancel = useMutation({ mutationFn: () => cancelRun(runId) });
+  const goesOn = isUnderWay(state);
+  const { opened, phase } = state;
+  useEffect(() => {
+    if (opened !== null && goesOn) onShow(placeOf(opened.place));
+    // Each time that the agent says so, and not when somebody has gone elsewhere since.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [opened?.times]);
+  useEffect(() => {
+    if (phase === 'complete' || phase === 'failed') onEnded();
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [phase]);
+  return (
+    <div className={styles.live}>
+      <div className={styles.line}>
+        {goesOn && <span className={runStyles.pulse} />}
+        <span className="cut" role="status">
+          {runSentence(state)}
+        </span>
+        {!!state.costUsd && <span className="soft">{dollars(state.costUsd)}</span>}
+        {goesOn && (
+          <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
+            <Sign name="stop" size={12} /> Cancel
+          </Button>
+        )}
+      </div>
+      {state.steps.map((step) => (
+        <RunStep key={step.key} step={step} />
+      ))}
+      {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <p className="soft">{state.draft.text}</p>)}
+    </div>
+  );
+}
+
+/** What was done for an answer: asked for when somebody wants to see it. */
+function Steps({ runId }: { runId: string }) {
+  const [open, setOpen] = useState(false);
+  const state = useRun(open ? runId : null);
+  return (
+    <details className={styles.steps} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>How it was done</summary>
+      {state.error?.code === 'not_followed' ? (
+        <p className="soft">{state.error.sentence}</p>
+      ) : (
+        state.steps.filter((step) => step.kind !== 'text').map((step) => <RunStep key={step.key} step={step} />)
+      )}
+    </details>
+  );
+}

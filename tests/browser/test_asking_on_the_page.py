@@ -1,0 +1,128 @@
+"""Questions over all documents, on the page: watched while they are answered, and each source opened in its place."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from browsing import browsing
+
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, indexed, submit
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script, endless
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+ROOF, GUTTERS = "The roof leaks at the chimney.", "The gutters are sound."
+CITED = [INTENT, READ]
+HOSTILE = "<img src=x onerror=window.hacked=1> ![](http://evil.invalid/x.png) [look](javascript:alert(1))"
+
+
+async def ask(page, question: str) -> None:
+    box = page.get_by_label("Your question")
+    await box.fill(question)
+    await box.press("Enter")
+
+
+def box_of(source: dict) -> list[float]:
+    return [round(edge, 3) for edge in source["boxes"][0]]
+
+
+async def shown_box(page) -> list[float]:
+    """The box that stands out on the page beside, in parts of the page."""
+    rect = page.get_by_role("complementary", name="Source").locator("rect[class*=chosen]")
+    await rect.first.wait_for(state="attached")
+    x, y, width, height = [float(await rect.first.get_attribute(name) or 0) for name in ("x", "y", "width", "height")]
+    return [round(edge, 3) for edge in (x, y, x + width, y + height)]
+
+
+async def test_a_question_is_answered_and_its_second_source_opened(serve, picture):
+    goes_on = asyncio.Event()
+
+    async def submits(body):
+        await goes_on.wait()
+        return [submit(f"It leaks [1]; the gutters are sound [2]. {HOSTILE}")]
+
+    script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submits])
+    async with serve(script) as served, browsing(served) as window:
+        page = window.page
+        await served.document(SURVEY, "survey.txt")
+        await indexed(served)
+        await window.enter("/ask")
+        await ask(page, "Does the roof leak?")
+        try:
+            # What it does is told as people read it; a reload in the middle goes on.
+            for _ in range(2):
+                await page.get_by_text("Reading survey.txt").first.wait_for()
+                assert await page.get_by_role("button", name="Cancel").is_enabled()
+                await page.reload()
+            await picture(page, "asking")
+        finally:
+            goes_on.set()
+        sources = page.get_by_role("list", name="Sources").get_by_role("button")
+        await sources.first.wait_for()
+        assert await sources.count() == 2
+        thread = (await served.http.get("/api/threads?agent=library")).json()["items"][0]
+        (turn,) = (await served.http.get(f"/api/threads/{thread['id']}")).json()["turns"]
+        for number in (2, 1):
+            await page.get_by_role("button", name=f"Source {number}: survey.txt, page 1").click()
+            assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
+        await picture(page, "answered")
+        assert await page.evaluate("window.hacked") is None
+        assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
+        await page.get_by_text("How it was done").click()
+        await page.get_by_role("log").locator("summary").filter(has_text="Citing").first.wait_for()
+        assert window.faults == []
+
+
+async def test_three_questions_in_a_row_stay_one_conversation_and_can_be_deleted(serve):
+    nothing = [INTENT, call("search_documents", {"query": "dragons"})], [submit("Nothing.", nothing_found=True)]
+    async with serve(Script([*nothing, *nothing, *nothing])) as served, browsing(served) as window:
+        page = window.page
+        await window.enter("/ask")
+        for number in range(1, 4):
+            await ask(page, f"Who feeds dragon {number}?")
+            await page.get_by_text("1 search · 0 reads").nth(number - 1).wait_for()
+        (thread,) = (await served.http.get("/api/threads?agent=library")).json()["items"]
+        turns = (await served.http.get(f"/api/threads/{thread['id']}")).json()["turns"]
+        assert [turn["message"] for turn in turns] == [f"Who feeds dragon {number}?" for number in (3, 2, 1)]
+        delete = page.get_by_role("button", name="Delete")
+        await delete.click()
+        await delete.click()
+        await page.get_by_role("heading", name="Ask your documents").wait_for()
+        assert (await served.http.get("/api/threads?agent=library")).json()["items"] == []
+        assert window.faults == []
+
+
+async def test_a_question_is_cancelled(serve):
+    async def never(body):
+        await asyncio.Event().wait()
+
+    async with serve(Script([[INTENT], endless(never)])) as served, browsing(served) as window:
+        await window.enter("/ask")
+        await ask(window.page, "Does the roof leak?")
+        await window.page.get_by_role("button", name="Cancel").click()
+        await window.page.get_by_text("cancelled").first.wait_for()
+        assert await window.page.get_by_role("button", name="Cancel").count() == 0
+
+
+async def test_words_are_searched_for_and_stand_on_their_page(serve, picture):
+    async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
+        page = window.page
+        await served.document(SURVEY, "survey.txt")
+        await indexed(served)
+        await window.enter("/search")
+        await page.get_by_role("searchbox").fill("leaking roof")
+        await page.get_by_role("searchbox").press("Enter")
+        hit = page.get_by_role("list", name="Found").get_by_role("button").first
+        await hit.wait_for()
+        assert await hit.locator("mark").all_inner_texts() == ["roof", "leaks"]
+        await picture(page, "found-narrow")
+        await hit.click()
+        answer = (await served.http.get("/api/search?q=leaking roof")).json()["hits"][0]
+        assert await shown_box(page) == [round(edge, 3) for edge in answer["marks"][0]["box"]]
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+        await page.keyboard.press("Escape")
+        await hit.wait_for()
+        assert await page.get_by_role("complementary", name="Source").count() == 0
+        assert window.faults == []
