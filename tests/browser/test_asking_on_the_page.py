@@ -32,6 +32,12 @@ async def shown_box(page) -> list[float]:
     """The box that stands out on the page beside, in parts of the page."""
     rect = page.get_by_role("complementary", name="Source").locator("rect[class*=chosen]")
     await rect.first.wait_for(state="attached")
+    # The page is as wide as there is room.
+    (shown, room) = [
+        await page.get_by_role("complementary", name="Source").locator(one).first.bounding_box()
+        for one in ("[data-page]", "[role=region]")
+    ]
+    assert shown["width"] > room["width"] * 0.9
     x, y, width, height = [float(await rect.first.get_attribute(name) or 0) for name in ("x", "y", "width", "height")]
     return [round(edge, 3) for edge in (x, y, x + width, y + height)]
 
@@ -54,9 +60,9 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, pictur
             # What it does is told as people read it; a reload in the middle goes on.
             for _ in range(2):
                 await page.get_by_text("Reading survey.txt").first.wait_for()
+                await picture(page, "asking")
                 assert await page.get_by_role("button", name="Cancel").is_enabled()
                 await page.reload()
-            await picture(page, "asking")
         finally:
             goes_on.set()
         sources = page.get_by_role("list", name="Sources").get_by_role("button")
@@ -67,6 +73,7 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, pictur
         for number in (2, 1):
             await page.get_by_role("button", name=f"Source {number}: survey.txt, page 1").click()
             assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
+        await page.wait_for_timeout(700)  # the flash
         await picture(page, "answered")
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
