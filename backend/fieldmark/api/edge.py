@@ -22,7 +22,18 @@ from fieldmark.services.api_keys import BEGINNING, ApiKeys, Machine
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/api/config"})
 
-PAGE_ADDRESSES = ("documents", "review", "runs", "approvals", "threads", "ask", "search", "schemas", "settings", "invitation")
+PAGE_ADDRESSES = (
+    "documents",
+    "review",
+    "runs",
+    "approvals",
+    "threads",
+    "ask",
+    "search",
+    "schemas",
+    "settings",
+    "invitation",
+)
 """How the addresses of the page begin (frontend/src/router.tsx). Any of them is answered with the page itself."""
 
 JSON_BYTES = 2 * 1024 * 1024
