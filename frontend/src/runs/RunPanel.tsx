@@ -6,7 +6,7 @@ import { cancelRun } from '../api/runs';
 import { Button } from '../shared/Button';
 import { dollars } from '../shared/format';
 import { Sign } from '../shared/Sign';
-import { ApprovalCard } from './ApprovalCard';
+import { ApprovalCard } from '../approvals/ApprovalCard';
 import styles from './RunPanel.module.css';
 import { isUnderWay, type RunState } from './runReducer';
 import { RunStep } from './RunStep';
