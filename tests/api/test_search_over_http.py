@@ -32,11 +32,11 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert len((await search(q="roof", filename="SURVEY", document_id=document))["hits"]) == 1
         async with served.client() as stranger:
             answer = await stranger.get("/api/search", params={"q": "roof", "document_id": document})
-            assert answer.json() == {"hits": [], "behind": 0}
+            assert answer.json() == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
 
         assert (await served.http.delete(f"/api/documents/{document}")).status_code == 204
         await until(is_indexed)
-        assert (await search(q="roof")) == {"hits": [], "behind": 0}
+        assert (await search(q="roof")) == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
         assert sql(clone.owner_url, "select from private.search_pieces") == []
 
 
