@@ -42,7 +42,13 @@ def embedding() -> Iterator[FakeEmbedder]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             fake.asked.append((dict(self.headers), body))
             status, answer = fake.answer(body) if self.path == "/v1/embeddings" else (404, b"")
+            if self.path == "/elsewhere":
+                fake.refusal, kept = None, fake.refusal
+                status, answer = fake.answer(body)
+                fake.refusal = kept
             self.send_response(status)
+            if status == 307:
+                self.send_header("Location", "/elsewhere")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)

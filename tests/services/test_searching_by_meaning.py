@@ -154,6 +154,14 @@ async def test_what_is_deleted_is_near_nothing_and_leaves_nothing(library, endpo
     assert (await ask(library, endpoint, "shingles")).behind_by_meaning == 0
 
 
+async def test_what_is_being_read_again_is_near_nothing(library, endpoint, maker):
+    document = await library.add("The roof leaks.")
+    await maker.make_all()
+    assert [hit.document_id for hit in (await ask(library, endpoint, "shingles")).hits] == [document]
+    sql(library.owner_url, "update documents set status = 'reading' where id = %s", document)
+    assert (await ask(library, endpoint, "shingles")).hits == []
+
+
 async def test_what_changes_gets_new_vectors_and_none_of_what_was(library, endpoint, maker):
     document = await library.add("The roof leaks.")
     async with library.database.as_service() as conn:
@@ -213,7 +221,7 @@ async def test_another_embedder_makes_all_anew_and_is_compared_with_its_own_alon
     "refusal",
     [
         (500, b"roof roof"),
-        (302, b""),
+        (307, b""),
         (200, b"no JSON"),
         (200, b'{"data": []}'),
         (200, b'{"data": [{"index": 0, "embedding": [NaN, 1]}]}'),
