@@ -34,6 +34,13 @@ export const documentRoute = createRoute({
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
+export const reviewRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/review',
+  validateSearch: (search): { extraction?: string } => (typeof search.extraction === 'string' ? { extraction: search.extraction } : {}),
+  component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
+});
+
 const approvalsRoute = createRoute({
   getParentRoute: () => root,
   path: '/approvals',
@@ -67,7 +74,7 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   // What the service refused is told where it was asked for: this is a fault of the page's own.
   defaultErrorComponent: ({ error, reset }) => <Broken error={error} again={reset} />,

@@ -6,7 +6,7 @@
 import createClient, { type Middleware } from 'openapi-fetch';
 import { session } from '../session/session';
 import type { paths } from './description';
-import type { Problem } from './types';
+import type { Box, Problem } from './types';
 
 /** What the service refused, and why. `problem.code` is stable; the message is a sentence for people. */
 export class Refused extends Error {
@@ -62,9 +62,20 @@ export async function answer<T>(asked: Promise<{ data?: T }>): Promise<NonNullab
 
 /** A file of the service: a picture of a page, an export. */
 export async function file(path: string, signal?: AbortSignal): Promise<Blob> {
+  return (await fetched(path, signal)).blob();
+}
+
+/** A picture of a part of a page, and which part that is: `X-Box`. */
+export async function picture(path: string, signal?: AbortSignal): Promise<{ blob: Blob; box: Box | null }> {
+  const response = await fetched(path, signal);
+  const box = (response.headers.get('X-Box') ?? '').split(',').map(Number);
+  return { blob: await response.blob(), box: box.length === 4 && box.every(Number.isFinite) ? (box as unknown as Box) : null };
+}
+
+async function fetched(path: string, signal?: AbortSignal): Promise<Response> {
   await session.refreshed();
   const headers = credentials();
   const response = await fetch(path, { headers, ...(signal && { signal }) });
   if (!response.ok) throw await refusal(response, headers.Authorization ?? null);
-  return response.blob();
+  return response;
 }

@@ -1,0 +1,48 @@
+/** The part of a page around a value, enlarged, with a box around the value. */
+
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { picture } from '../api/client';
+import type { Box } from '../api/types';
+import styles from './Review.module.css';
+
+const WIDTH = 900; // pixels: sharp on a screen with two for one
+
+export const cropQuery = (documentId: string, page: number, box: Box) => {
+  // (The service shows some of what stands around it, and says how much.)
+  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${WIDTH}&box=${box.join(',')}`;
+  return queryOptions({ queryKey: ['crop', path], queryFn: ({ signal }) => picture(path, signal), staleTime: Infinity, gcTime: 60_000 });
+};
+
+export function Crop({ documentId, page, box }: { documentId: string; page: number; box: Box }) {
+  const { data, isError } = useQuery(cropQuery(documentId, page, box));
+  const [url, setUrl] = useState<string | null>(null);
+  useEffect(() => {
+    if (data === undefined) return undefined;
+    const made = URL.createObjectURL(data.blob);
+    setUrl(made);
+    return () => {
+      URL.revokeObjectURL(made);
+      setUrl(null);
+    };
+  }, [data]);
+  const [x0, y0, x1, y1] = within(box, data?.box ?? box);
+  return (
+    <figure className={styles.crop} aria-label={`As page ${page} prints it`}>
+      {url !== null && (
+        <>
+          <img src={url} alt="" />
+          <svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
+            <rect x={x0} y={y0} width={x1 - x0} height={y1 - y0} />
+          </svg>
+        </>
+      )}
+      {isError && <p className="soft">The picture of this place could not be made.</p>}
+    </figure>
+  );
+}
+
+/** A box of the page in parts of another one. */
+function within([x0, y0, x1, y1]: Box, [left, top, right, bottom]: Box): Box {
+  return [(x0 - left) / (right - left), (y0 - top) / (bottom - top), (x1 - left) / (right - left), (y1 - top) / (bottom - top)];
+}

@@ -1,0 +1,86 @@
+/** One value to be decided: why it is asked for, what the page prints, and what shall stand. */
+
+import { useEffect, useRef, useState } from 'react';
+import type { Box, Extraction } from '../api/types';
+import type { Leaf } from '../document/fields/fieldTree';
+import { readWritten, shown, written } from '../document/fields/fieldValue';
+import { evidenceSentence, STANDINGS } from '../document/fields/standingWords';
+import { Badge } from '../shared/Badge';
+import { Button } from '../shared/Button';
+import { plain } from '../shared/format';
+import { Crop } from './Crop';
+import styles from './Review.module.css';
+
+interface Props {
+  documentId: string;
+  field: Leaf;
+  proposal: Extraction['proposals'][number] | undefined;
+  onWrite: (value: unknown) => void;
+  onProposal: (accepted: boolean) => void;
+  onSkip: () => void;
+}
+
+export function ReviewCard({ documentId, field, proposal, onWrite, onProposal, onSkip }: Props) {
+  const [text, setText] = useState(() => written(field.value));
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.select(), []);
+  const { words, tone, sign } = STANDINGS[field.standing];
+  const isChanged = text !== written(field.value);
+  const { page, boxes } = field.evidence ?? {};
+  const box = boxes?.[0] as Box | undefined;
+
+  const confirm = () => {
+    if (isChanged) onWrite(readWritten(text, field.value));
+    else if (proposal !== undefined) onProposal(false);
+    else onWrite(field.value);
+  };
+  return (
+    <section className={styles.card} aria-label={`To check: ${plain(field.path)}`}>
+      <div className={styles.head}>
+        <code className="cut">{plain(field.path)}</code>
+        <Badge tone={tone} sign={sign}>
+          {words}
+        </Badge>
+      </div>
+      {field.errors.map((error) => (
+        <p key={error.code + error.message} className={styles.bad}>
+          {error.message}
+        </p>
+      ))}
+      <p className="soft">{evidenceSentence(field)}</p>
+      {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
+      <input
+        ref={input}
+        className={styles.input}
+        aria-label={`Value of ${plain(field.path)}`}
+        value={text}
+        spellCheck={false}
+        autoFocus
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter' && event.altKey && proposal !== undefined) onProposal(true);
+          else if (event.key === 'Enter') confirm();
+          else if (event.key === 'Escape') onSkip();
+        }}
+      />
+      {proposal !== undefined && (
+        <p>
+          An agent proposes {proposal.removed ? 'that nothing stands here' : <q>{shown(proposal.new)}</q>}
+        </p>
+      )}
+      <div className={styles.buttons}>
+        <Button kind="main" onClick={confirm}>
+          {isChanged ? 'Keep what I wrote' : proposal === undefined ? 'It is right' : 'Keep it as it is'} <kbd>Enter</kbd>
+        </Button>
+        {proposal !== undefined && (
+          <Button onClick={() => onProposal(true)}>
+            Take the proposal <kbd>Alt Enter</kbd>
+          </Button>
+        )}
+        <Button kind="quiet" onClick={onSkip}>
+          Later <kbd>Esc</kbd>
+        </Button>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,82 @@
+/** What evidence does not settle, one value after the other, across documents: Enter confirms or keeps what was written,
+ * and goes to the next. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useMemo } from 'react';
+import type { Box } from '../api/types';
+import { marksByPage } from '../document/fields/fieldTree';
+import { PageViewer } from '../document/viewer/PageViewer';
+import { documentQuery } from '../documents/documentQueries';
+import { reviewRoute } from '../router';
+import { Button } from '../shared/Button';
+import { count, plain } from '../shared/format';
+import { Empty, Failure } from '../shared/Notice';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { perMinute } from './attention';
+import { ReviewCard } from './ReviewCard';
+import styles from './Review.module.css';
+import { useReview } from './useReview';
+
+const UNDO = { id: 'review.undo', area: 'Review', words: 'Take the last decision back', keys: 'Mod+z' };
+
+export function ReviewPage() {
+  const review = useReview(reviewRoute.useSearch().extraction);
+  const { extraction, field, summary, rows } = review;
+  const document = useQuery({ ...documentQuery(summary?.document_id ?? ''), enabled: summary !== undefined });
+  const marks = useMemo(() => marksByPage(rows), [rows]);
+  useShortcut(UNDO, review.undo, review.canUndo);
+  if (review.queue.isError) return <Failure error={review.queue.error} again={() => void review.queue.refetch()} />;
+  if (review.error !== null) return <Failure error={review.error} />;
+  const speed = perMinute(review.times);
+  const told = (
+    <p className="soft" role="status">
+      {summary !== undefined && `${count(review.left, 'value')} here, ${count(review.documents, 'document')} to check`}
+      {speed !== null && ` · ${speed.toFixed(0)} a minute`}
+    </p>
+  );
+  const undo = review.canUndo && <Button onClick={review.undo}>Undo</Button>;
+  if (summary === undefined || extraction === undefined || field === undefined || document.data === undefined) {
+    return review.queue.isSuccess && summary === undefined ? (
+      <Empty title="Nothing to check">
+        <p>Values that no page prints, that are unsure, that break a rule, or for which an agent proposes another come here.</p>
+        {told}
+        {undo}
+        <Button onClick={() => void review.queue.refetch()}>Look again</Button>
+      </Empty>
+    ) : null;
+  }
+  const page = field.evidence?.page ?? 1;
+  const at = rows.indexOf(field) + 1;
+  return (
+    <div className={styles.page}>
+      <PageViewer
+        key={extraction.document_id}
+        documentId={extraction.document_id}
+        pages={document.data.page_count ?? 0}
+        marks={marks}
+        chosen={field.path}
+        place={{ page, box: field.evidence?.boxes?.[0] as Box | undefined, at }}
+        onChoose={() => undefined}
+      />
+      <div className={styles.side}>
+        <div className={styles.of}>
+          <Link to="/documents/$documentId" params={{ documentId: extraction.document_id }} search={{ extraction: extraction.id, field: field.path }} className="cut">
+            {plain(document.data.filename)}
+          </Link>
+          {undo}
+        </div>
+        {told}
+        <ReviewCard
+          key={`${extraction.id} ${field.path}`}
+          documentId={extraction.document_id}
+          field={field}
+          proposal={extraction.proposals.find((one) => one.path === field.path)}
+          onWrite={(value) => review.write(field.path, value)}
+          onProposal={(accepted) => review.decideProposals(field.path, accepted)}
+          onSkip={() => review.skip(field.path)}
+        />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,19 @@
+/** Which fields a person should look at: what their evidence does not settle, the most urgent first. */
+
+import type { FieldRow, Leaf, Standing } from '../document/fields/fieldTree';
+
+const URGENT: readonly Standing[] = ['broken', 'proposal', 'not_found', 'unsure'];
+
+/** Without those that were decided or left for later. Of equal urgency, in the order of the page. */
+export function attention(rows: readonly FieldRow[], done: ReadonlySet<string>): Leaf[] {
+  return rows
+    .filter((row): row is Leaf => row.kind === 'leaf' && URGENT.includes(row.standing) && !done.has(row.path))
+    .sort((a, b) => URGENT.indexOf(a.standing) - URGENT.indexOf(b.standing));
+}
+
+/** How fast it goes: decisions a minute, over the time between the first and the last. null before the second. */
+export function perMinute(times: readonly number[]): number | null {
+  const [first, last] = [times[0], times.at(-1)];
+  if (first === undefined || last === undefined || last <= first) return null;
+  return ((times.length - 1) / (last - first)) * 60_000;
+}
