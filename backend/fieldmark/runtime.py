@@ -16,12 +16,14 @@ from fieldmark.db.embedded import running
 from fieldmark.db.migrate import MostWaiting, migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
+from fieldmark.embedding import Embedder, embedder_for
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
 from fieldmark.isolation import close_memory, users
 from fieldmark.runs.billing.prices import Prices, plain_name, said_price
 from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
+from fieldmark.stores import search_vectors
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.telemetry.traces import export_to
 
@@ -38,6 +40,7 @@ class Runtime:
     reading_limits: ReadingLimits
     metrics: Metrics
     prices: Prices
+    embedder: Embedder | None = None
 
     def full_disk(self) -> Path | None:
         """A folder that this process writes to, on a disk with less than FIELDMARK_MIN_FREE_MB free; None if all have
@@ -106,7 +109,26 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
         _check_models(settings)
         prices = Prices(settings.first_model, said, settings.offline)
         documents = DocumentService(database, files, limits)
-        yield Runtime(settings, database, direct_url, files, documents, limits, Metrics(), prices)
+        embedder = await stack.enter_async_context(_embedder(settings, database))
+        yield Runtime(settings, database, direct_url, files, documents, limits, Metrics(), prices, embedder)
+
+
+@asynccontextmanager
+async def _embedder(settings: Settings, database: Database) -> AsyncGenerator[Embedder | None]:
+    embedder = embedder_for(settings)
+    if embedder is None:
+        yield None
+        return
+    try:
+        async with database.as_service() as conn:
+            if not await search_vectors.are_possible(conn):
+                raise Misconfigured(
+                    "FIELDMARK_EMBEDDER needs a database with the extension vector (pgvector): have it installed there "
+                    "and run `fieldmark migrate`, or leave the setting out."
+                )
+        yield embedder
+    finally:
+        await embedder.close()
 
 
 async def migrate_as_owner(settings: Settings) -> list[str]:

@@ -132,6 +132,12 @@ class Settings(BaseSettings):
     # Two in its place: the first reads, and the second goes on with what that has not settled.
     models: Annotated[tuple[str, str] | None, NoDecode, BeforeValidator(_two)] = None
 
+    # Search by meaning: off, package (the model that a package carries), or the address of an endpoint in the shape of
+    # OpenAI's embeddings, its model and the key for it.
+    embedder: Annotated[str, Field(pattern=r"^(off|package|https?://[^/]+.*)$")] = "off"
+    embedder_model: Annotated[str, Field(min_length=1, max_length=100)] = "text-embedding-3-small"
+    embedder_key: SecretStr | None = None
+
     # Runs
     max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=agents_that_fit)
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100

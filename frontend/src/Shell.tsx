@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
+import { WaitingNumber } from './approvals/WaitingNumber';
 import { AREAS } from './areas';
 import { AccountMenu } from './session/AccountMenu';
 import { configQuery } from './session/config';
@@ -35,6 +36,7 @@ export function Shell() {
           {AREAS.map(({ to, words }) => (
             <Link key={to} to={to}>
               {words}
+              {to === '/approvals' && <WaitingNumber />}
             </Link>
           ))}
         </nav>

@@ -2,6 +2,7 @@
 
 export const AREAS = [
   { to: '/documents', words: 'Documents' },
+  { to: '/approvals', words: 'Approvals' },
   { to: '/ask', words: 'Ask' },
   { to: '/search', words: 'Search' },
 ] as const;

@@ -34,6 +34,12 @@ export const documentRoute = createRoute({
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
+const approvalsRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/approvals',
+  component: lazyRouteComponent(() => import('./approvals/ApprovalsPage'), 'ApprovalsPage'),
+});
+
 export const askRoute = createRoute({
   getParentRoute: () => root,
   path: '/ask',
@@ -61,7 +67,7 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   // What the service refused is told where it was asked for: this is a fault of the page's own.
   defaultErrorComponent: ({ error, reset }) => <Broken error={error} again={reset} />,

@@ -253,6 +253,8 @@ begin
       get diagnostics v_gone = row_count;
     end if;
     if v_gone < p_rows then
+      delete from private.search_vectors where document_id = any (v_ids)
+        and org_number = (select number from private.search_orgs where org_id = v_org);
       delete from private.search_pieces where document_id = any (v_ids);
       delete from public.extractions where document_id = any (v_ids);
       delete from public.documents where id = any (v_ids);

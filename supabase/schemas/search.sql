@@ -209,6 +209,7 @@ begin
   if not found then
     v_pieces := '[]';
   end if;
+  perform private.drop_search_vectors(v_org_id, v_org.number, p_document_id);
 
   with gone as (
     delete from private.search_pieces where document_id = p_document_id returning keys, length, number

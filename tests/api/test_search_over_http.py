@@ -6,6 +6,7 @@ import pytest
 from answers import problem
 
 from desk import sql, until
+from embedder import embedding
 
 pytestmark = pytest.mark.anyio
 
@@ -32,11 +33,11 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert len((await search(q="roof", filename="SURVEY", document_id=document))["hits"]) == 1
         async with served.client() as stranger:
             answer = await stranger.get("/api/search", params={"q": "roof", "document_id": document})
-            assert answer.json() == {"hits": [], "behind": 0}
+            assert answer.json() == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
 
         assert (await served.http.delete(f"/api/documents/{document}")).status_code == 204
         await until(is_indexed)
-        assert (await search(q="roof")) == {"hits": [], "behind": 0}
+        assert (await search(q="roof")) == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
         assert sql(clone.owner_url, "select from private.search_pieces") == []
 
 
@@ -55,3 +56,23 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
 async def test_what_cannot_be_asked_is_told(serve, asked):
     async with serve(with_worker=False) as served:
         problem(await served.http.get("/api/search", params=asked), 422)
+
+
+async def test_with_an_embedder_what_means_the_same_is_found(serve, clone):
+    if not sql(clone.owner_url, "select private.has_vectors() as has")[0]["has"]:
+        pytest.skip("the extension vector cannot be had here")
+    with embedding() as fake:
+        async with serve(embedder=fake.url, embedder_model="small") as served:
+            document = await served.document("The roof leaks.", name="survey.txt")
+
+            async def found() -> dict:
+                return (await served.http.get("/api/search", params={"q": "shingles"})).json()
+
+            async def is_near() -> bool:
+                return len((await found())["hits"]) == 1
+
+            await until(is_near)
+            assert (await found())["hits"][0]["document_id"] == str(document)
+            assert (await found())["by_meaning"] == "on"
+            fake.refusal = (500, b"")
+            assert ((await found())["hits"], (await found())["by_meaning"]) == ([], "down")

@@ -31,6 +31,11 @@ ROWS = (
          document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
        select id, 1, 1, 1, 0, 0, 'simple', 1, '{1}', '' from public.documents""",
     "insert into private.search_terms (org_number, key, pieces) values (1, 1, 1)",
+    "insert into private.search_embedder (name) values ('a/1')",
+    """insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
+       select 1, id, 1, 'a/1', '{1}' from public.documents""",
+    """insert into private.search_vectors_due (org_id, document_id) select org_id, id from public.documents
+       on conflict do nothing""",
 )
 
 # For each table what none of its rows may be made into.
@@ -151,6 +156,8 @@ BAD: dict[str, list[str]] = {
     "public.queue_limits": ["max_waiting_runs = -1", "max_waiting_documents = -1"],
     "private.most_waiting": ["is_only = false", "runs = -1", "documents = -1"],
     "private.search_pieces": ["number = -1"],
+    "private.search_vectors": ["number = 0"],
+    "private.search_embedder": ["is_the_one = false"],
 }
 
 # For each table the columns that name another row: the keys carry the organisation along. A row is refused that has all
@@ -198,6 +205,7 @@ KEYS: dict[str, list[tuple[str, ...]]] = {
     "private.departing_organisations": [("org_id",)],
     "private.search_orgs": [("org_id",)],
     "private.search_due": [("org_id",)],
+    "private.search_vectors_due": [("org_id",)],
 }
 
 
@@ -240,6 +248,9 @@ UNIQUE: dict[str, list[tuple[str, ...]]] = {
     "private.search_due": [("document_id",)],
     "private.search_pieces": [("document_id", "number")],
     "private.search_terms": [("org_number", "key")],
+    "private.search_embedder": [("is_the_one",)],
+    "private.search_vectors": [("org_number", "document_id", "number")],
+    "private.search_vectors_due": [("org_id", "document_id")],
 }
 
 

@@ -213,8 +213,9 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
         "where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') "
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
-    tables = ("files_to_delete", "search_due", "search_orgs", "search_pieces", "search_terms")
-    assert sorted(kept) == [(name, True, True) for name in tables]
+    tables = {"search_due", "search_orgs", "search_pieces", "search_terms", "search_vectors", "search_vectors_due"}
+    tables |= {"files_to_delete", "search_embedder"}
+    assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 
 def test_every_view_asks_as_its_caller(doors: Doors) -> None:
@@ -509,6 +510,9 @@ CALLABLE = {
         "private.is_leaf",
         "private.search",
         "private.search_behind",
+        "private.search_nearest",
+        "private.vectors_behind",
+        "private.has_vectors",
         "private.search_stem",
         "private.search_stems",
         "private.without_accents",
@@ -570,6 +574,11 @@ CALLABLE = {
         "private.search_words",
         "private.write_search_pieces",
         "private.give_up_indexing",
+        "private.use_embedder",
+        "private.take_vectors_due",
+        "private.pieces_without_vectors",
+        "private.write_search_vectors",
+        "private.has_vectors",
         "private.search_stem",
         "private.search_stems",
         "private.without_accents",
@@ -634,6 +643,12 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "write_search_pieces",
         "give_up_indexing",
         "search",
+        "use_embedder",
+        "take_vectors_due",
+        "pieces_without_vectors",
+        "write_search_vectors",
+        "vectors_behind",
+        "search_nearest",
         "queue_files",
         "expect_files",
         "files_to_delete",

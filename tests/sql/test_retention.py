@@ -176,6 +176,11 @@ def test_an_organisation_goes_in_batches_and_no_other_with_it(
                select id, 9, %s, 1, 0, 0, 'simple', 1, '{1}', '' from documents where org_id = %s limit 1""",
             [number, org],
         )
+        one.execute(
+            """insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
+               select %s, id, 9, 'a/1', '{1}' from documents where org_id = %s limit 1""",
+            [number, org],
+        )
     before = rows_of(one, house.other_org)
     assert len(before) > 12
     with one.transaction():
@@ -194,6 +199,7 @@ def test_an_organisation_goes_in_batches_and_no_other_with_it(
         assert steps < 200
     assert rows_of(one, house.org) == {} and steps > 5
     assert [row[0] for row in one.execute("select org_number from private.search_pieces").fetchall()] == [-2]
+    assert [row[0] for row in one.execute("select org_number from private.search_vectors").fetchall()] == [-2]
     assert [row[0] for row in one.execute("select org_number from private.search_terms").fetchall()] == [-2]
     assert one.execute("select from private.search_orgs where org_id = %s", [house.org]).rowcount == 0
     assert rows_of(one, house.other_org) == before

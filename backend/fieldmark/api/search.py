@@ -49,6 +49,10 @@ class Found(BaseModel):
 
     hits: list[Hit]
     behind: int = Field(description="So many documents are not indexed as they are now: they may be missing.")
+    by_meaning: search.ByMeaning = Field(
+        description="Whether pieces of like meaning were looked for, too: `down` if the embedder did not answer."
+    )
+    behind_by_meaning: int = Field(description="So many documents cannot be found by their meaning yet.")
 
 
 @router.get("", responses=responses(401, 422))
@@ -92,6 +96,7 @@ async def search_documents(
         "fields": [FieldCondition.parse(text) for text in filter or ()],
     }
     filters = parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
+    meaning = await search.meaning_of(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:
-        found = await search.search(conn, scope, q, filters=filters, limit=limit)
+        found = await search.search(conn, scope, q, filters=filters, limit=limit, meaning=meaning)
     return Found.model_validate(found, from_attributes=True)

@@ -53,3 +53,5 @@ def search(
     if found["behind"]:
         said = steps() if found["hits"] else err
         said.print(f"{found['behind']} documents are not indexed as they are now: they may be missing.")
+    if found["by_meaning"] == "down":
+        err.print("The embedder does not answer: only words were searched for.")

@@ -85,6 +85,7 @@ async def migrate(
             for migration in missing:
                 await (_build if migration.is_concurrent else _apply)(connection, migration)
             await _make_queue(connection)
+            await _make_vectors(connection)
             await _grant(connection)
             if app_password is not None:
                 await _set_app_password(connection, app_password)
@@ -394,6 +395,19 @@ _QUEUE_OF_OURS: Final = (
     "alter table queue.procrastinate_jobs set (autovacuum_vacuum_scale_factor = 0.02)",
     "alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.02)",
 )
+
+
+async def _make_vectors(connection: _Connection) -> None:
+    """The extension that compares vectors, where the server has it and the owner may make it: search does without."""
+    refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile)
+    with suppress(*refused):
+        async with connection.transaction():
+            if await _value(
+                connection,
+                "select to_regnamespace('extensions') is not null "
+                "and exists (select from pg_available_extensions where name = 'vector')",
+            ):
+                await connection.execute("create extension if not exists vector schema extensions")
 
 
 async def _grant(connection: _Connection) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
+
+import structlog
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import search_terms
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.fields import walk
 from fieldmark.domain.search_terms import Chunk
-from fieldmark.errors import Invalid
+from fieldmark.embedding import Embedder, name_of
+from fieldmark.errors import Invalid, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn_at_last
 from fieldmark.stores import search as store
+from fieldmark.stores import search_vectors as vectors
 from fieldmark.stores.rows import Fields
 from fieldmark.stores.search import FoundRow, NewPiece, SourceRow
+
+log = structlog.get_logger()
 
 MAX_QUERY: Final = 1000
 MAX_TERMS: Final = 64
@@ -28,6 +34,11 @@ MOST_OF_A_DOCUMENT: Final = 3
 """So many pieces of one document are answered: a long one does not fill the list."""
 MOST_LOOKED_AT: Final = 4000
 """So many pieces are looked at: those that the rare words lead to. Where filters leave half as many documents, all."""
+
+_FUSED: Final = 100
+"""So many pieces of each ranking are put together."""
+_FUSION: Final = 60
+"""The usual constant of reciprocal rank fusion: how little the very first place says more than the next."""
 
 _SNIPPET_WORDS: Final = 40
 _SNIPPET_CHARACTERS: Final = 600
@@ -60,48 +71,119 @@ class Hit:
     chunk: tuple[int, int]
 
 
+ByMeaning: TypeAlias = Literal["off", "on", "down"]
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best pieces first. `behind`: so many documents are not indexed as they are now."""
+    """The best pieces first. `behind`: so many documents are not indexed as they are now. `by_meaning`: whether pieces
+    were found by their meaning, too; `down` if the embedder did not answer. `behind_by_meaning`: so many documents
+    could not be, or not wholly."""
 
     hits: list[Hit]
     behind: int
+    by_meaning: ByMeaning = "off"
+    behind_by_meaning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The vector of a question, and the name that vectors like it are kept under."""
+
+    state: ByMeaning = "off"
+    vector: tuple[float, ...] = ()
+    name: str = ""
+
+
+NO_MEANING: Final = Meaning()
+
+
+async def meaning_of(embedder: Embedder | None, query: str) -> Meaning:
+    """What a question means to the embedder; nothing where there is none, or it does not answer. It may take seconds:
+    to be asked where no connection is held, if it can be."""
+    if embedder is None or not (storable := _storable(query[:MAX_QUERY]).strip()):
+        return NO_MEANING
+    try:
+        vector = await embedder.question(storable)
+    except Unavailable as error:
+        log.warning("searched by words alone: there is no vector of the question", error=str(error))
+        return Meaning("down")
+    return Meaning("on", tuple(vector), name_of(embedder, vector))
 
 
 async def search(
-    conn: Connection, scope: Scope, query: str, *, filters: DocumentFilters | None = None, limit: int = 10
+    conn: Connection,
+    scope: Scope,
+    query: str,
+    *,
+    filters: DocumentFilters | None = None,
+    limit: int = 10,
+    meaning: Meaning = NO_MEANING,
 ) -> Found:
-    """What of the organisation's documents answers a question best. Any of its words may do; rare ones say most. Raises
-    Invalid for a question that is too long."""
+    """What of the organisation's documents answers a question best. Any of its words may do; rare ones say most. With
+    its meaning, pieces of a like one are found, too. Raises Invalid for a question that is too long."""
     if len(query) > MAX_QUERY:
         raise Invalid(f"The question has {len(query):,} characters, at most {MAX_QUERY:,} are allowed: ask shorter.")
     behind = await store.behind(conn, scope.org_id)
+    vectors_behind = 0 if meaning.state == "off" else await vectors.behind(conn, scope.org_id)
     terms = _terms(query)
     # What says nothing in the question's own language is rare in another's pieces, and would lead there.
     says = await store.stems(conn, search_terms.language_of(terms), terms)
     terms = [term for term in terms if term in says]
-    if not terms or limit < 1:
-        return Found([], behind)
     if filters == DocumentFilters():
         filters = None
-    rows = await store.find(
-        conn,
-        scope.org_id,
-        terms,
-        limit=min(limit, MAX_HITS),
-        most_of_a_document=MOST_OF_A_DOCUMENT,
-        most_looked_at=MOST_LOOKED_AT,
-        filters=filters,
-    )
-    return Found(await _hits(conn, rows, terms), behind)
+    limit = min(limit, MAX_HITS)
+    rows: list[FoundRow] = []
+    if terms and limit > 0:
+        rows = await store.find(
+            conn,
+            scope.org_id,
+            terms,
+            limit=max(limit, _FUSED) if meaning.vector else limit,
+            most_of_a_document=MOST_OF_A_DOCUMENT,
+            most_looked_at=MOST_LOOKED_AT,
+            filters=filters,
+        )
+    if meaning.vector and limit > 0:
+        near = await vectors.nearest(
+            conn,
+            scope.org_id,
+            meaning.name,
+            meaning.vector,
+            limit=_FUSED,
+            most_of_a_document=MOST_OF_A_DOCUMENT,
+            filters=filters,
+        )
+        rows = _fused(rows, near, limit)
+    return Found(await _hits(conn, rows, terms), behind, meaning.state, vectors_behind)
+
+
+def _fused(by_words: Sequence[FoundRow], by_meaning: Sequence[FoundRow], limit: int) -> list[FoundRow]:
+    """Two rankings as one, by reciprocal rank fusion: each place in one of them counts 1 / (60 + place)."""
+    rows: dict[tuple[UUID, int, int], FoundRow] = {}
+    scores: dict[tuple[UUID, int, int], float] = {}
+    for ranking in (by_words, by_meaning):
+        for place, row in enumerate(ranking, start=1):
+            piece = (row.document_id, row.page, row.first_word)
+            rows.setdefault(piece, row)
+            scores[piece] = scores.get(piece, 0) + 1 / (_FUSION + place)
+    fused: list[FoundRow] = []
+    of_document = Counter[UUID]()
+    for piece in sorted(rows, key=lambda one: (-scores[one], one)):
+        of_document[piece[0]] += 1
+        if of_document[piece[0]] <= MOST_OF_A_DOCUMENT:
+            fused.append(replace(rows[piece], score=scores[piece]))
+    return fused[:limit]
+
+
+def _storable(query: str) -> str:
+    """A question in which what Postgres cannot store is a space."""
+    return "".join(" " if character == "\0" or "\ud800" <= character <= "\udfff" else character for character in query)
 
 
 def _terms(query: str) -> list[str]:
-    """The terms of a question. What Postgres cannot store is a space."""
-    storable = "".join(
-        " " if character == "\0" or "\ud800" <= character <= "\udfff" else character for character in query
-    )
-    return list(dict.fromkeys(chain.from_iterable(search_terms.terms(storable.split()))))[:MAX_TERMS]
+    """The terms of a question."""
+    return list(dict.fromkeys(chain.from_iterable(search_terms.terms(_storable(query).split()))))[:MAX_TERMS]
 
 
 async def _hits(conn: Connection, rows: Sequence[FoundRow], terms: Sequence[str]) -> list[Hit]:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.statuses import Approval
+from fieldmark.embedding import Embedder
 from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.stores.runs import RunRow, Subject
@@ -73,6 +74,8 @@ class RunContext(Generic[Deps]):
     first_part_bytes: int = FIRST_PART_BYTES
     # How long one call may work in its transaction.
     tool_seconds: float = TOOL_SECONDS
+    # What finds passages by their meaning, where the service has one.
+    embedder: Embedder | None = field(default=None, compare=False)
     # Why the task falls back, where the model is asked for the last time.
     falls_back: FallbackCode | None = None
 

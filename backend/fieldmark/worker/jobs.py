@@ -31,6 +31,7 @@ from fieldmark.runs.lifecycle.queue import (
 from fieldmark.runs.lifecycle.runner import Limits, Runner, TaskLimits
 from fieldmark.runtime import Runtime
 from fieldmark.services import search
+from fieldmark.services.search_vectors import VectorMaker
 from fieldmark.settings import Settings
 from fieldmark.stores import documents
 from fieldmark.worker import maintenance
@@ -117,6 +118,7 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
             approval_wait_seconds=settings.approval_wait_seconds,
             first_part_bytes=settings.first_part_kb * 1000,
             tool_seconds=settings.tool_seconds,
+            embedder=runtime.embedder,
             tasks={"ask": TaskLimits(settings.ask_seconds, settings.ask_rounds, settings.ask_last_seconds)},
         ),
         runtime.metrics,
@@ -171,6 +173,9 @@ async def _work(queue: App, runtime: Runtime) -> None:
             group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=at_once: _work_on(queue, n, c)}))
         group.create_task(_load_readers(), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": lambda: _sweep(queue)}))
+        if runtime.embedder is not None:
+            maker = VectorMaker(runtime.database, runtime.embedder)
+            group.create_task(_repeat(POLL_SECONDS, {"vectors": maker.make_all}))
         # One behind the other: an idle process has one connection for both.
         cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
         group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))

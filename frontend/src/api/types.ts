@@ -30,6 +30,7 @@ export type Run = Schemas['Run'];
 export type RunEvent = Schemas['RunEvent'];
 export type RunStatus = Schemas['RunStatus'];
 export type Source = Schemas['Source'];
+export type ShownChange = Schemas['ShownChange'];
 export type SearchHit = Schemas['Hit'];
 export type Tag = Schemas['Tag'];
 export type Thread = Schemas['Thread'];

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'react';
 import { cancelRun } from '../api/runs';
 import { Button } from '../shared/Button';
 import { Sign } from '../shared/Sign';
-import { ApprovalCard } from './ApprovalCard';
+import { ApprovalCard } from '../approvals/ApprovalCard';
 import { RunCost } from './RunCost';
 import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';

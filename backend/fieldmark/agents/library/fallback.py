@@ -23,7 +23,7 @@ from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.places import boxes_of
-from fieldmark.services.search import MAX_QUERY, Found, Hit, search
+from fieldmark.services.search import MAX_QUERY, Found, Hit, meaning_of, search
 from fieldmark.stores import documents, runs
 
 log = structlog.get_logger()
@@ -117,7 +117,12 @@ async def _found(conn: Connection, context: Context, question: str) -> Found:
     try:
         async with asyncio.timeout(context.tool_seconds), conn.transaction():
             return await search(
-                conn, context.scope, question[:MAX_QUERY], filters=context.deps.filters, limit=MOST_PASSAGES
+                conn,
+                context.scope,
+                question[:MAX_QUERY],
+                filters=context.deps.filters,
+                limit=MOST_PASSAGES,
+                meaning=await meaning_of(context.embedder, question),
             )
     except FieldmarkError:
         raise

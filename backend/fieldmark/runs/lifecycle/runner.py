@@ -18,6 +18,7 @@ from fieldmark.agents.spec import MORE_TURNS, LastQuestion, Prompt, Task, decide
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
+from fieldmark.embedding import Embedder
 from fieldmark.errors import Fenced, FieldmarkError, Invalid, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
@@ -90,6 +91,7 @@ class Limits:
     approval_wait_seconds: float = 0
     second: str | None = None
     tool_seconds: float = TOOL_SECONDS
+    embedder: Embedder | None = None
     tasks: Mapping[str, TaskLimits] = field(default_factory=dict[str, "TaskLimits"])
 
     def task(self, run: RunRow) -> Task[Any, Any, Any]:
@@ -165,6 +167,7 @@ class Runner:
                 run_context(self._database, scope, run),
                 first_part_bytes=self._limits.first_part_bytes,
                 tool_seconds=self._limits.tool_seconds,
+                embedder=self._limits.embedder,
             )
         except Invalid as fault:
             await self._fail(run.id, str(fault), RunError.INVALID_INPUT)

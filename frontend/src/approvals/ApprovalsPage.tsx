@@ -1,0 +1,56 @@
+/** Everything that waits for a decision in the organisation, the newest first. */
+
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import type { Run } from '../api/types';
+import { documentQuery } from '../documents/documentQueries';
+import { ago, plain } from '../shared/format';
+import { Empty, Failure } from '../shared/Notice';
+import { ApprovalCard } from './ApprovalCard';
+import { MOST, waitingQuery } from './approvalQueries';
+import styles from './Approvals.module.css';
+
+export function ApprovalsPage() {
+  const waiting = useQuery(waitingQuery);
+  const queries = useQueryClient();
+  const runs = (waiting.data?.items ?? []).filter((run) => run.waits_for !== null);
+  if (waiting.isError) return <Failure error={waiting.error} again={() => void waiting.refetch()} />;
+  return (
+    <div className={styles.page}>
+      <h1>Approvals</h1>
+      {waiting.isSuccess && runs.length === 0 && (
+        <Empty title="Nothing waits for you">
+          <p>What an agent may not do by itself waits here: a write of a run that asks, a schema, a tag.</p>
+        </Empty>
+      )}
+      {runs.map((run, index) => (
+        <article key={`${run.id} ${run.waiting_call ?? ''}`} className={styles.item}>
+          <p className={styles.of}>
+            <DocumentLink run={run} />
+            <span>{run.agent}</span>
+            <span>{ago(run.created_at)}</span>
+          </p>
+          {run.waits_for !== null && (
+            <ApprovalCard
+              runId={run.id}
+              call={run.waits_for}
+              hasKeys={index === 0}
+              onDecided={() => queries.invalidateQueries({ queryKey: waitingQuery.queryKey })}
+            />
+          )}
+        </article>
+      ))}
+      {waiting.data?.next && <p className="soft">These are the newest {MOST}.</p>}
+    </div>
+  );
+}
+
+function DocumentLink({ run }: { run: Run }) {
+  const document = useQuery({ ...documentQuery(run.document_id ?? ''), enabled: run.document_id !== null });
+  if (run.document_id === null) return <span>All documents</span>;
+  return (
+    <Link to="/documents/$documentId" params={{ documentId: run.document_id }} search={run.extraction_id === null ? {} : { extraction: run.extraction_id }}>
+      {plain(document.data?.filename ?? 'The document')}
+    </Link>
+  );
+}

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { editedInput, placeOfChange } from './editedInput';
+
+const extract = { fields: { total: 1, vendor: { name: 'A' }, items: [{ price: 2 }], 'a.b': 3 }, confidences: { total: 0.9 } };
+
+test('the value of a change is found in the arguments', () => {
+  expect(placeOfChange(extract, 'total')).toEqual(['fields', 'total']);
+  expect(placeOfChange(extract, 'items[0].price')).toEqual(['fields', 'items', 0, 'price']);
+  expect(placeOfChange(extract, '["a.b"]')).toEqual(['fields', 'a.b']);
+  expect(placeOfChange({ path: 'total', value: 1 }, 'total')).toEqual(['value']);
+});
+
+test('where nobody can tell, nothing is found', () => {
+  expect(placeOfChange(extract, 'other')).toBeNull();
+  expect(placeOfChange(extract, 'constructor')).toBeNull();
+  expect(placeOfChange({ name: 'Invoices', schema: {} }, 'name')).toBeNull();
+  expect(placeOfChange({ path: 'vat', value: 1 }, 'total')).toBeNull();
+});
+
+test('other values are put in, and what was given stays as it is', () => {
+  const edited = editedInput(extract, [
+    { place: ['fields', 'total'], value: 5 },
+    { place: ['fields', 'items', 0, 'price'], value: '7' },
+    { place: ['fields', '__proto__', 'polluted'], value: true },
+  ]);
+  expect(edited).toEqual({ ...extract, fields: { ...extract.fields, total: 5, items: [{ price: '7' }] } });
+  expect(extract.fields.total).toBe(1);
+  expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+});

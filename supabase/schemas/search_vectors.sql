@@ -1,0 +1,195 @@
+-- Search by meaning, as an extra: a vector for each piece of a page, made by the embedder that the settings name.
+--
+-- Vectors are compared by the extension pgvector, which `fieldmark migrate` makes where it can be had; without it nothing
+-- is written here. They are kept as plain arrays, so the tables are the same everywhere. They are compared one by one,
+-- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
+
+-- The embedder that vectors are made with now: its name, and how many dimensions its vectors have.
+create table private.search_embedder (
+  is_the_one boolean primary key default true check (is_the_one),
+  name text not null
+);
+select private.protect_table('private.search_embedder');
+
+create table private.search_vectors (
+  org_number integer not null,
+  document_id uuid not null,
+  number integer not null check (number > 0),
+  embedder text not null,
+  embedding real[] not null,
+  primary key (org_number, document_id, number)
+);
+-- Numbers do not grow smaller, and all of them are read.
+alter table private.search_vectors set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
+alter table private.search_vectors alter column embedding set storage external,
+  alter column embedding set statistics 0;
+select private.protect_table('private.search_vectors');
+
+-- Documents of whose pieces some have no vector yet. No job leads there: a worker takes what is due, for a while.
+create table private.search_vectors_due (
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  document_id uuid not null,
+  -- Which pieces they are: what is made of those before is not written.
+  change bigint generated always as identity,
+  tries integer not null default 0,
+  taken_until timestamptz,
+  primary key (org_id, document_id)
+);
+select private.protect_table('private.search_vectors_due');
+
+-- A document's pieces are about to be put in the place of others. Waits for who writes vectors of these.
+create function private.drop_search_vectors(p_org_id uuid, p_org_number integer, p_document_id uuid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (select from private.search_embedder) then
+    insert into private.search_vectors_due as due (org_id, document_id) values (p_org_id, p_document_id)
+    on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
+    delete from private.search_vectors where org_number = p_org_number and document_id = p_document_id;
+  end if;
+end $$;
+
+-- Whether vectors can be compared here.
+create function private.has_vectors() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select exists (select from pg_extension where extname = 'vector') $$;
+
+-- From now on vectors are made with this embedder. If it is another, every document is due.
+create function private.use_embedder(p_name text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (select from private.search_embedder where name = p_name) then
+    return;
+  end if;
+  insert into private.search_embedder (name) values (p_name)
+  on conflict (is_the_one) do update set name = excluded.name;
+  insert into private.search_vectors_due as due (org_id, document_id)
+  select o.org_id, p.document_id from private.search_pieces as p
+  join private.search_orgs as o on o.number = p.org_number where p.number = 1
+  on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
+end $$;
+
+-- Takes a document that is due, of any organisation that has some: each gets the same share. Nobody else gets it before
+-- the lease ends, which it does if its worker dies. Each time that one fails it is left alone for longer.
+create function private.take_vectors_due(p_seconds double precision)
+returns table (document_id uuid, org_id uuid, change bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  return query
+    with turn as (
+      select one.org_id from (
+        select distinct d.org_id from private.search_vectors_due as d
+        where d.taken_until is null or d.taken_until < clock_timestamp()) as one
+      order by random() limit 1
+    ), next as (
+      select d.org_id, d.document_id from private.search_vectors_due as d join turn using (org_id)
+      where d.taken_until is null or d.taken_until < clock_timestamp()
+      order by d.tries, d.change limit 1 for update of d skip locked
+    )
+    update private.search_vectors_due as due set tries = due.tries + 1,
+      taken_until = clock_timestamp() + make_interval(secs => p_seconds * least(due.tries + 1, 10))
+    from next where due.org_id = next.org_id and due.document_id = next.document_id
+    returning due.document_id, due.org_id, due.change;
+end $$;
+
+-- Some pieces of a document that is due and was not changed since, those that have no vector of this embedder.
+create function private.pieces_without_vectors(
+  p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
+returns table (number integer, page integer, first_word integer, last_word integer, filename text)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select p.number, p.page, p.first_word, p.last_word, d.filename
+  from private.search_vectors_due as due
+  join private.search_orgs as o on o.org_id = due.org_id
+  join public.documents as d on d.id = due.document_id and d.org_id = due.org_id and d.status = 'ready'
+  join private.search_pieces as p on p.document_id = due.document_id and p.org_number = o.number and p.number > 0
+  where due.org_id = p_org_id and due.document_id = p_document_id and due.change = p_change
+    and not exists (
+      select from private.search_vectors as v
+      where v.org_number = o.number and v.document_id = p.document_id and v.number = p.number
+        and v.embedder = p_embedder)
+  order by p.number limit p_most
+$$;
+
+-- Keeps vectors of pieces, unless the document was changed meanwhile. It is due no longer when none is missing, which who
+-- gives no vectors says.
+create function private.write_search_vectors(
+  p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_number integer := (select number from private.search_orgs where org_id = p_org_id);
+begin
+  perform from private.search_vectors_due
+  where org_id = p_org_id and document_id = p_document_id and change = p_change for update;
+  if not found then
+    return;
+  end if;
+  if p_vectors = '[]' then
+    delete from private.search_vectors_due where org_id = p_org_id and document_id = p_document_id;
+    delete from private.search_vectors as v where v.org_number = v_number and v.document_id = p_document_id
+      and (v.embedder <> p_embedder or not exists (
+        select from private.search_pieces as p where p.document_id = p_document_id and p.number = v.number));
+    return;
+  end if;
+  insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
+  select v_number, p_document_id, v.number, p_embedder, v.embedding
+  from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
+  join private.search_pieces as p
+    on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
+  where p_embedder like '%/' || cardinality(v.embedding)
+  on conflict (org_number, document_id, number) do update
+    set embedder = excluded.embedder, embedding = excluded.embedding;
+  update private.search_vectors_due set tries = 0, taken_until = null
+  where org_id = p_org_id and document_id = p_document_id;
+end $$;
+
+-- How many documents of an organisation have pieces without a vector.
+create function private.vectors_behind(p_org_id uuid) returns bigint
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select count(*) from private.search_vectors_due
+  where org_id = p_org_id and p_org_id in (select private.my_org_ids())
+$$;
+
+-- The pieces nearest to a vector, of an organisation that the caller reads in; with p_documents of these alone. All of
+-- them are compared. The score is the cosine.
+create function private.search_nearest(
+  p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
+returns table (
+  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+  v_number integer := (
+    select o.number from private.search_orgs as o
+    where o.org_id = p_org_id and p_org_id in (select private.my_org_ids()));
+  -- The extension stands where whoever made it wanted.
+  v_schema text := (select extnamespace::regnamespace::text from pg_extension where extname = 'vector');
+begin
+  if v_number is null or v_schema is null then
+    return;
+  end if;
+  return query execute format($query$
+    select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, (1 - near.distance)::real
+    from (
+      select v.document_id, v.number, v.embedding::%1$s.vector operator(%1$s.<=>) $3::%1$s.vector as distance
+      from private.search_vectors as v
+      where v.org_number = $1 and v.embedder = $2 and ($4 is null or v.document_id in (select unnest($4)))
+      order by distance, v.document_id, v.number limit $5) as near
+    join private.search_pieces as p
+      on p.document_id = near.document_id and p.number = near.number and p.org_number = $1
+  $query$, v_schema) using v_number, p_embedder, p_vector, p_documents, p_most;
+end $$;
+
+revoke execute on all functions in schema private from public;
+grant execute on function private.use_embedder(text), private.take_vectors_due(double precision),
+  private.pieces_without_vectors(uuid, uuid, bigint, text, integer),
+  private.write_search_vectors(uuid, uuid, bigint, text, jsonb) to fieldmark_app;
+grant execute on function private.search_nearest(uuid, text, real[], uuid[], integer), private.vectors_behind(uuid)
+  to authenticated;
+grant execute on function private.has_vectors() to authenticated, fieldmark_app;
