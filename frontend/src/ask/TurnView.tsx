@@ -5,12 +5,13 @@ import { useEffect, useState } from 'react';
 import { cancelRun } from '../api/runs';
 import type { Turn } from '../api/types';
 import { isUnderWay } from '../runs/runReducer';
+import { RunCost } from '../runs/RunCost';
+import { RunDraft } from '../runs/RunDraft';
 import { RunStep } from '../runs/RunStep';
 import runStyles from '../runs/RunPanel.module.css';
 import { runSentence } from '../runs/runWords';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
-import { dollars } from '../shared/format';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
@@ -60,7 +61,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
         <span className="cut" role="status">
           {runSentence(state)}
         </span>
-        {!!state.costUsd && <span className="soft">{dollars(state.costUsd)}</span>}
+        <RunCost runId={runId} state={state} />
         {goesOn && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
             <Sign name="stop" size={12} /> Cancel
@@ -70,7 +71,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
       {state.steps.map((step) => (
         <RunStep key={step.key} step={step} />
       ))}
-      {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <p className="soft">{state.draft.text}</p>)}
+      {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <RunDraft draft={state.draft} />)}
     </div>
   );
 }

@@ -4,9 +4,10 @@ import { useMutation } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { cancelRun } from '../api/runs';
 import { Button } from '../shared/Button';
-import { dollars } from '../shared/format';
 import { Sign } from '../shared/Sign';
 import { ApprovalCard } from '../approvals/ApprovalCard';
+import { RunCost } from './RunCost';
+import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';
 import { isUnderWay, type RunState } from './runReducer';
 import { RunStep } from './RunStep';
@@ -40,7 +41,7 @@ export function RunPanel({ runId, state, onDecided }: Props) {
             {runSentence(state)}
           </span>
         </button>
-        {!!state.costUsd && <span className="soft">{dollars(state.costUsd)}</span>}
+        <RunCost runId={runId} state={state} />
         {(goesOn || state.phase === 'approval') && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
             <Sign name="stop" size={12} /> Cancel
@@ -53,7 +54,7 @@ export function RunPanel({ runId, state, onDecided }: Props) {
           {state.steps.map((step) => (
             <RunStep key={step.key} step={step} />
           ))}
-          {state.draft !== null && <p className={`${styles.said} ${state.draft.kind === 'thinking' ? 'soft' : ''}`}>{state.draft.text}</p>}
+          {state.draft !== null && <RunDraft draft={state.draft} />}
           {state.steps.length === 0 && state.draft === null && <p className="soft">Nothing yet.</p>}
         </div>
       )}

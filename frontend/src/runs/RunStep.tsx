@@ -3,8 +3,10 @@
 import { memo } from 'react';
 import { plain, seconds } from '../shared/format';
 import { Sign } from '../shared/Sign';
+import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';
-import type { Step } from './runReducer';
+import type { RunState, Step } from './runReducer';
+import { runSentence } from './runWords';
 
 export const RunStep = memo(function RunStep({ step }: { step: Step }) {
   switch (step.kind) {
@@ -14,7 +16,8 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
       return (
         <details className={styles.step}>
           <summary>
-            <Sign name="spark" size={13} /> Reasoning
+            <Sign name="spark" size={13} /> <span className={styles.what}>Reasoning</span>
+            {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
           </summary>
           <p className={`${styles.said} soft`}>{step.text}</p>
         </details>
@@ -36,7 +39,21 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
           </p>
           {step.input !== undefined && <pre>{JSON.stringify(step.input, null, 2)}</pre>}
           {(step.error ?? step.output) !== undefined && <pre>{step.error ?? step.output}</pre>}
+          {step.children?.map((child) => <ChildRun key={child.runId} state={child} />)}
         </details>
       );
   }
 });
+
+/** A run that a call has started: what it does is told as the whole run's doing is. */
+function ChildRun({ state }: { state: RunState }) {
+  return (
+    <div className={styles.child} role="group" aria-label="A run of its own">
+      <p className="soft">{runSentence(state)}</p>
+      {state.steps.map((step) => (
+        <RunStep key={step.key} step={step} />
+      ))}
+      {state.draft !== null && <RunDraft draft={state.draft} />}
+    </div>
+  );
+}

@@ -6,8 +6,12 @@ const RUN = '00000000-0000-0000-0000-000000000001';
 const USAGE = { turns: 1, input_tokens: 1, output_tokens: 1, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
 
 function after(state: RunState, ...told: [number | undefined, object][]): RunState {
+  return at(0, state, ...told);
+}
+
+function at(moment: number, state: RunState, ...told: [number | undefined, object][]): RunState {
   const events = told.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
-  return runReducer(state, { type: 'told', told: events });
+  return runReducer(state, { type: 'told', told: events, at: moment });
 }
 const begun = after(BEGINNING, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
 const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
@@ -16,7 +20,7 @@ const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: cal
 describe('what is being said', () => {
   test('is gathered, and replaced by the whole', () => {
     const half = after(begun, [undefined, { type: 'text_delta', text_delta: 'I re' }], [undefined, { type: 'text_delta', text_delta: 'ad' }]);
-    expect(half.draft).toEqual({ kind: 'text', text: 'I read' });
+    expect(half.draft).toEqual({ kind: 'text', text: 'I read', since: 0 });
     const whole = after(half, [2, { type: 'text', text: 'I read it.' }]);
     expect(whole.draft).toBeNull();
     expect(whole.steps).toEqual([{ kind: 'text', key: '2', text: 'I read it.' }]);
@@ -29,7 +33,14 @@ describe('what is being said', () => {
 
   test('begins anew with another kind', () => {
     const state = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }], [undefined, { type: 'text_delta', text_delta: 'So' }]);
-    expect(state.draft).toEqual({ kind: 'text', text: 'So' });
+    expect(state.draft).toEqual({ kind: 'text', text: 'So', since: 0 });
+  });
+
+  test('is timed from its first words, where it was watched', () => {
+    const more = at(700, at(500, begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]), [undefined, { type: 'thinking_delta', thinking_delta: '!' }]);
+    expect(more.draft).toEqual({ kind: 'thinking', text: 'Hm!', since: 500 });
+    expect(at(1500, more, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: 1000 }]);
+    expect(at(1500, begun, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: undefined }]);
   });
 });
 
@@ -75,6 +86,44 @@ describe('calls', () => {
     expect([waits.phase, waits.approval?.runId, isUnderWay(waits)]).toEqual(['approval', RUN, false]);
     const decided = after(waits, [3, { ...running, status: 'complete' }]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
+  });
+});
+
+describe('a run that a call has started', () => {
+  const OTHER = '00000000-0000-0000-0000-000000000002';
+  const child = (event: object, parent_call_id = 'c') => ({ type: 'child', parent_call_id, run_id: OTHER, event });
+  const talk = after(BEGINNING, [1, { type: 'run', run_id: RUN }], [2, running]);
+  const parts = (state: RunState) => state.steps.flatMap((step) => (step.kind === 'tool' ? (step.children ?? []) : []));
+  const started = after(talk, [3, child({ type: 'run', run_id: OTHER, extraction_id: 'e' })]);
+
+  test('tells its steps and its words at that call', () => {
+    const state = after(started, [4, child({ ...running, call_id: 'd' })], [undefined, child({ type: 'text_delta', text_delta: 'So' })]);
+    const [part] = parts(state);
+    expect([part?.runId, part?.steps.length, part?.draft?.text]).toEqual([OTHER, 1, 'So']);
+    expect([state.steps.length, state.draft]).toEqual([1, null]);
+    expect(parts(after(state, [5, { ...running, status: 'complete' }]))).toEqual([part]);
+  });
+
+  test('shows what it writes, unless this run writes elsewhere', () => {
+    const state = after(started, [undefined, child(preview('total'))]);
+    expect([state.extractionId, [...state.previews.keys()]]).toEqual(['e', ['total']]);
+    const stored = after(state, [4, child({ type: 'changed', version: 3, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] })]);
+    expect([stored.previews.size, stored.changed.get('total'), stored.version]).toEqual([0, 3, 3]);
+    const elsewhere = after({ ...started, extractionId: 'another' }, [undefined, child(preview('total'))]);
+    expect([elsewhere.extractionId, elsewhere.previews.size]).toEqual(['another', 0]);
+  });
+
+  test('asks here, for its own run, until that is decided', () => {
+    const waits = after(started, [4, child({ type: 'approval', run_id: OTHER, approval: { call_id: 'd', tool: 't', input: {}, message: 'm', changes: [] } })]);
+    expect([waits.phase, waits.approval?.runId, waits.approval?.call.call_id]).toEqual(['approval', OTHER, 'd']);
+    const decided = after(waits, [5, child({ ...running, call_id: 'd', status: 'complete' })]);
+    expect([decided.phase, decided.approval]).toEqual(['working', null]);
+  });
+
+  test('counts no event twice, and ends without ending this one', () => {
+    const ended = after(started, [4, child({ type: 'complete', complete: true, cost_usd: 0.01, usage: USAGE, extraction_id: 'e' })]);
+    expect(after(ended, [3, child({ type: 'run', run_id: OTHER })], [4, child({ type: 'text', text: 'A' })])).toBe(ended);
+    expect([parts(ended)[0]?.phase, ended.phase, ended.costUsd]).toEqual(['complete', 'working', null]);
   });
 });
 

@@ -12,7 +12,8 @@ export interface Preview {
 
 export type Step =
   | { kind: 'text'; key: string; text: string }
-  | { kind: 'thinking'; key: string; text: string }
+  /** `durationMs`: how long it was watched; a page that reads it later does not know. */
+  | { kind: 'thinking'; key: string; text: string; durationMs?: number | undefined }
   | {
       kind: 'tool';
       key: string;
@@ -24,6 +25,8 @@ export type Step =
       output?: string | undefined;
       error?: string | undefined;
       durationMs?: number | undefined;
+      /** The runs that this call has started and waits for. */
+      children?: readonly RunState[] | undefined;
     }
   | { kind: 'retry'; key: string; text: string };
 
@@ -34,11 +37,12 @@ export interface RunState {
   phase: 'starting' | 'reading' | 'waiting' | 'working' | 'approval' | 'complete' | 'failed';
   /** The number of the last event that is kept. */
   lastId: number;
+  runId: string | null;
   extractionId: string | null;
   pages: { read: number; of: number } | null;
   steps: readonly Step[];
   /** What is being said and not yet whole. */
-  draft: { kind: 'text' | 'thinking'; text: string } | null;
+  draft: { kind: 'text' | 'thinking'; text: string; since: number } | null;
   previews: ReadonlyMap<string, Preview>;
   /** Paths that this run has changed, with the version of their last change. */
   changed: ReadonlyMap<string, number>;
@@ -56,6 +60,7 @@ export interface RunState {
 export const BEGINNING: RunState = {
   phase: 'starting',
   lastId: 0,
+  runId: null,
   extractionId: null,
   pages: null,
   steps: [],
@@ -71,7 +76,8 @@ export const BEGINNING: RunState = {
   lost: false,
 };
 
-export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'told'; told: readonly Told<RunEvent>[] };
+/** `at`: when it came, in milliseconds of any one clock. */
+export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'told'; told: readonly Told<RunEvent>[]; at: number };
 
 export function runReducer(state: RunState, action: RunAction): RunState {
   switch (action.type) {
@@ -80,11 +86,11 @@ export function runReducer(state: RunState, action: RunAction): RunState {
     case 'lost':
       return { ...state, lost: true };
     case 'told':
-      return action.told.reduce(told, state);
+      return action.told.reduce((before, one) => told(before, one, action.at), state);
   }
 }
 
-function told(before: RunState, { id, event }: Told<RunEvent>): RunState {
+function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunState {
   // Read again after a lost connection: nothing counts twice.
   if (id !== undefined && id <= before.lastId) return before;
   let state = before.lost ? { ...before, lost: false } : before;
@@ -93,7 +99,7 @@ function told(before: RunState, { id, event }: Told<RunEvent>): RunState {
   const key = String(id ?? `${state.lastId}.`);
   switch (event.type) {
     case 'run':
-      return { ...state, phase: 'working', extractionId: event.extraction_id ?? state.extractionId };
+      return { ...state, phase: 'working', runId: event.run_id, extractionId: event.extraction_id ?? state.extractionId };
     case 'reading':
       return { ...state, phase: 'reading', pages: { read: event.pages_read, of: event.page_count } };
     case 'waiting':
@@ -101,11 +107,11 @@ function told(before: RunState, { id, event }: Told<RunEvent>): RunState {
     case 'text':
       return { ...working(state), steps: [...state.steps, { kind: 'text', key, text: event.text }] };
     case 'thinking':
-      return { ...working(state), steps: [...state.steps, { kind: 'thinking', key, text: event.thinking }] };
+      return { ...working(state), steps: [...state.steps, { kind: 'thinking', key, text: event.thinking, durationMs: watched(before, at) }] };
     case 'text_delta':
-      return { ...working(state), draft: longer(state, 'text', event.text_delta) };
+      return { ...working(state), draft: longer(state, 'text', event.text_delta, at) };
     case 'thinking_delta':
-      return { ...working(state), draft: longer(state, 'thinking', event.thinking_delta) };
+      return { ...working(state), draft: longer(state, 'thinking', event.thinking_delta, at) };
     case 'tool': {
       const ended = event.status !== 'running';
       const previews = ended ? without(state.previews, event.call_id) : state.previews;
@@ -138,7 +144,7 @@ function told(before: RunState, { id, event }: Told<RunEvent>): RunState {
     case 'retry':
       return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry }] };
     case 'child':
-      return state;
+      return withChild(state, id, event, at);
     case 'complete':
       return {
         ...state,
@@ -159,8 +165,32 @@ function working(state: RunState): RunState {
   return state.phase === 'working' ? state : { ...state, phase: 'working' };
 }
 
-function longer(state: RunState, kind: 'text' | 'thinking', delta: string): RunState['draft'] {
-  return { kind, text: (state.draft?.kind === kind ? state.draft.text : '') + delta };
+function longer(state: RunState, kind: 'text' | 'thinking', delta: string, at: number): RunState['draft'] {
+  const before = state.draft?.kind === kind ? state.draft : { text: '', since: at };
+  return { kind, text: before.text + delta, since: before.since };
+}
+
+function watched({ draft }: RunState, at: number): number | undefined {
+  return draft?.kind === 'thinking' ? at - draft.since : undefined;
+}
+
+/** What a run tells that a call of this one has started: kept at that call, by the same rules. */
+function withChild(before: RunState, id: number | undefined, event: Extract<RunEvent, { type: 'child' }>, at: number): RunState {
+  const call = before.steps.find((step) => step.kind === 'tool' && step.callId === event.parent_call_id);
+  if (call?.kind !== 'tool') return before;
+  const children = call.children ?? [];
+  const earlier = children.find((one) => one.runId === event.run_id);
+  const inner = event.event as unknown as RunEvent;
+  const child = told(earlier ?? { ...BEGINNING, runId: event.run_id }, id === undefined ? { event: inner } : { id, event: inner }, at);
+  const now = earlier === undefined ? [...children, child] : children.map((one) => (one === earlier ? child : one));
+  const steps = before.steps.map((step) => (step === call ? { ...call, children: now } : step));
+  // A part of the run that waits for a person lets the whole wait: the decision is asked for here, for the part's own run.
+  const asks = now.find((one) => one.approval !== null)?.approval ?? null;
+  const state: RunState = { ...before, steps, approval: asks, phase: asks === null ? 'working' : 'approval' };
+  // What it writes is shown where this run writes nothing itself, or the same.
+  if (child.extractionId === null || (before.extractionId ?? child.extractionId) !== child.extractionId) return state;
+  const { extractionId, previews, version } = child;
+  return { ...state, extractionId, previews, version: version ?? state.version, changed: new Map([...state.changed, ...child.changed]) };
 }
 
 function without(previews: RunState['previews'], callId: string): RunState['previews'] {
@@ -180,6 +210,7 @@ function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, 
     output: event.output,
     error: event.error,
     durationMs: event.duration_ms,
+    children: before?.kind === 'tool' ? before.children : undefined,
   };
   return before === undefined ? [...steps, step] : steps.map((one) => (one === before ? step : one));
 }

@@ -21,7 +21,7 @@ export function useRun(runId: string | null, again: unknown = null): RunState {
       timer = undefined;
       const told = gathered;
       gathered = [];
-      dispatch({ type: 'told', told });
+      dispatch({ type: 'told', told, at: performance.now() });
     };
     const follow = async () => {
       const lost = () => dispatch({ type: 'lost' });
