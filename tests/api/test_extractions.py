@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from answers import problem
 
+from desk import sql
 from fieldmark.offline_model.messages import text
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
@@ -184,6 +185,24 @@ async def test_without_a_schema_nothing_is_judged(serve):
     async with edited(serve) as one:
         assert (await one.now())["valid"] is await one.listed_as_valid() is None
         assert (await one.http.get(f"{one.path}/export")).json()["valid"] is None
+
+
+async def test_what_is_confirmed_is_locked_as_it_stands_to_the_last_digit(serve, clone):
+    long = "12345678901234567890.50"
+    async with edited(serve) as one:
+        total = f'{{"total": {long}}}'
+        sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", one.path.rsplit("/", 1)[1], total)
+        before = await one.now()
+        assert before["locks"] == {}
+        confirmed = await one.http.post(f"{one.path}/locks", params={"path": "total"})
+        assert confirmed.status_code == 200
+        (stands,) = sql(clone.owner_url, "select extracted_fields ->> 'total' as total from extractions")
+        assert stands["total"] == long
+        assert confirmed.json()["locks"].keys() == {"total"} and confirmed.json()["version"] == before["version"]
+        # Not what stands there only since somebody looked, and nothing where nothing stands.
+        seen = {"if-match": f'"{before["version"] - 1}"'}
+        problem(await one.http.post(f"{one.path}/locks", params={"path": "total"}, headers=seen), 409)
+        problem(await one.http.post(f"{one.path}/locks", params={"path": "nowhere"}), 422, "invalid")
 
 
 async def test_setting_what_stands_locks_it_and_keeps_its_evidence(serve):

@@ -40,7 +40,20 @@ def test_every_operation_says_what_it_does(openapi):
 READING = {"get", "list", "download", "export", "search"}
 WRITING = {
     *("upload", "adopt", "read", "start", "decide", "create", "update", "set", "complete", "restore"),
-    *("accept", "leave", "cancel", "delete", "remove", "revoke", "unlock", "plan", "apply", "reject", "query"),
+    *(
+        "accept",
+        "leave",
+        "cancel",
+        "delete",
+        "remove",
+        "revoke",
+        "unlock",
+        "plan",
+        "apply",
+        "reject",
+        "query",
+        "confirm",
+    ),
 }
 
 

@@ -38,6 +38,7 @@ NAMED = [
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
     ("GET", "/api/extractions/{extraction}/places?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
+    ("POST", "/api/extractions/{extraction}/locks?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/examples?path=a", None),
     ("POST", "/api/extractions/{extraction}/restore", {"version": 0}),

@@ -511,6 +511,17 @@ async def restore_version(
     return await again_while_stale(attempt)
 
 
+@router.post("/{extraction_id}/locks", response_model=ChangedExtraction, responses=_CHANGES)
+async def confirm_field(
+    extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
+) -> Response:
+    """Say that the value at a path is right as it stands, to the last digit: it is locked, as one that you set."""
+    steps = paths.parse(path)
+    return await _change(
+        runtime, scope, extraction_id, if_match, lambda conn: extractions.confirm(conn, extraction_id, steps)
+    )
+
+
 @router.delete("/{extraction_id}/locks", response_model=ChangedExtraction, responses=_CHANGES)
 async def unlock_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None

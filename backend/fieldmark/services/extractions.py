@@ -463,6 +463,12 @@ async def remove(conn: Connection, extraction_id: UUID) -> None:
     await extractions.remove(conn, extraction_id)
 
 
+async def confirm(conn: Connection, extraction_id: UUID, path: Path) -> None:
+    """Lock what stands at a path as it stands. Raises Invalid where nothing does."""
+    if not await extractions.confirm(conn, extraction_id, paths.to_sql(path)):
+        raise Invalid("Nothing stands there that could be confirmed: set a value.")
+
+
 async def unlock(conn: Connection, extraction_id: UUID, path: Path) -> None:
     """Let agents change again what a person set at a path or below it. Raises NotFound, Invalid."""
     await extractions.unlock(conn, extraction_id, paths.to_sql(path))

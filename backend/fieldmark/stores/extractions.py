@@ -403,6 +403,18 @@ async def restore(
     )
 
 
+async def confirm(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> bool:
+    """Set a value to itself, which locks it; it does not leave the database, so no digit of it is lost. False where
+    nothing stands at the path."""
+    cursor = await conn.execute(
+        """select public.update_extraction_field(e.id, %(path)s::text[], e.extracted_fields #> %(path)s::text[])
+           from public.extractions as e
+           where e.id = %(id)s and e.extracted_fields #> %(path)s::text[] is not null""",
+        {"id": extraction_id, "path": list(path)},
+    )
+    return await cursor.fetchone() is not None
+
+
 async def unlock(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> None:
     """Take the locks away at a path and below it."""
     await conn.execute("select public.unlock_extraction_field(%s, %s::text[])", (extraction_id, list(path)))

@@ -15,12 +15,14 @@ interface Props {
   documentId: string;
   field: Leaf;
   proposal: Extraction['proposals'][number] | undefined;
+  onConfirm: () => void;
   onWrite: (value: unknown) => void;
+  onUndo: (() => void) | undefined;
   onProposal: (accepted: boolean) => void;
   onSkip: () => void;
 }
 
-export function ReviewCard({ documentId, field, proposal, onWrite, onProposal, onSkip }: Props) {
+export function ReviewCard({ documentId, field, proposal, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
@@ -32,7 +34,7 @@ export function ReviewCard({ documentId, field, proposal, onWrite, onProposal, o
   const confirm = () => {
     if (isChanged) onWrite(readWritten(text, field.value));
     else if (proposal !== undefined) onProposal(false);
-    else onWrite(field.value);
+    else onConfirm();
   };
   return (
     <section className={styles.card} aria-label={`To check: ${plain(field.path)}`}>
@@ -58,7 +60,12 @@ export function ReviewCard({ documentId, field, proposal, onWrite, onProposal, o
         autoFocus
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
-          if (event.key === 'Enter' && event.altKey && proposal !== undefined) onProposal(true);
+          // Held down, or of an input method, it decides nothing.
+          if (event.repeat || event.nativeEvent.isComposing) return;
+          if (event.key === 'z' && (event.ctrlKey || event.metaKey) && !isChanged && onUndo !== undefined) {
+            event.preventDefault();
+            onUndo();
+          } else if (event.key === 'Enter' && event.altKey && proposal !== undefined) onProposal(true);
           else if (event.key === 'Enter') confirm();
           else if (event.key === 'Escape') onSkip();
         }}

@@ -72,6 +72,8 @@ export function ReviewPage() {
           documentId={extraction.document_id}
           field={field}
           proposal={extraction.proposals.find((one) => one.path === field.path)}
+          onConfirm={() => review.confirm(field.path)}
+          onUndo={review.canUndo ? review.undo : undefined}
           onWrite={(value) => review.write(field.path, value)}
           onProposal={(accepted) => review.decideProposals(field.path, accepted)}
           onSkip={() => review.skip(field.path)}

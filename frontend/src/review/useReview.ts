@@ -12,12 +12,15 @@ import { attention } from './attention';
 import { cropQuery } from './Crop';
 import { toCheckQuery } from './reviewQueries';
 
+/** What can be taken back: a value that was written or confirmed. */
 interface Decided {
   extractionId: string;
   path: string;
-  /** The version before, and after: null while that is not known. */
+  /** The version before, and after: the same where a value was confirmed. */
   before: number;
-  after: number | null;
+  after: number;
+  /** Whether a person had set it before, too. */
+  wasLocked: boolean;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -101,8 +104,12 @@ export function useReview(first: string | undefined) {
         try {
           const changed = (await ask(current)) as ChangedExtraction;
           put(changed);
-          setDecided((before) => [...before, { extractionId: id, path, before: current.version, after: changed.version }]);
+          const wasLocked = current.locks[path] !== undefined;
+          if (changed.version === current.version && wasLocked) return; // a proposal was rejected: that stays
+          const one = { extractionId: id, path, before: current.version, after: changed.version, wasLocked };
+          setDecided((before) => [...before, one]);
         } catch (error) {
+          setTimes((before) => before.slice(0, -1));
           mark(id, path, false);
           setOver((before) => without(before, id));
           tell(sentenceOf(error), { urgent: true });
@@ -120,8 +127,19 @@ export function useReview(first: string | undefined) {
         const changed = (await answer(
           api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: current.id }, header }, body: { path, value } }),
         )) as ChangedExtraction;
-        // What somebody wrote stands: not what an agent proposed there.
-        return changed.proposals.some((one) => one.path === path) ? answerProposals(changed, path, false) : changed;
+        if (!changed.proposals.some((one) => one.path === path)) return changed;
+        // What somebody wrote stands: not what an agent proposed there. Where this fails, it is asked about again.
+        return answerProposals(changed, path, false).catch(() => changed);
+      }),
+    [decide],
+  );
+
+  /** The value stands as it is: not as JavaScript reads it, which keeps no more than some 15 digits. */
+  const confirm = useCallback(
+    (path: string) =>
+      decide(path, (current) => {
+        const params = { path: { extraction_id: current.id }, query: { path }, header: { 'if-match': `"${current.version}"` } };
+        return answer(api.POST('/api/extractions/{extraction_id}/locks', { params }));
       }),
     [decide],
   );
@@ -140,10 +158,23 @@ export function useReview(first: string | undefined) {
         if (last === undefined) return;
         const path = { extraction_id: last.extractionId };
         try {
-          const header = { 'if-match': `"${last.after ?? 0}"` };
-          const body = { version: last.before };
-          put((await answer(api.POST('/api/extractions/{extraction_id}/restore', { params: { path, header }, body }))) as ChangedExtraction);
-          setDecided((before) => before.slice(0, -1));
+          let version = last.after;
+          if (last.before !== last.after) {
+            const header = { 'if-match': `"${last.after}"` };
+            const params = { path, header };
+            const back = (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: last.before } }))) as ChangedExtraction;
+            put(back);
+            version = back.version;
+          }
+          // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
+          if (!last.wasLocked) {
+            const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
+            put((await answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
+          }
+          // The same stands there under another number: the decision before this one led to it.
+          const same = (one: Decided) => (one.extractionId === last.extractionId && one.after === last.before ? { ...one, after: version } : one);
+          setDecided((before) => before.slice(0, -1).map(same));
+          setTimes((before) => before.slice(0, -1));
           mark(last.extractionId, last.path, false);
           setOver((before) => without(before, last.extractionId));
         } catch (error) {
@@ -165,6 +196,7 @@ export function useReview(first: string | undefined) {
     times,
     canUndo: decided.length > 0,
     write,
+    confirm,
     decideProposals,
     skip,
     undo,
