@@ -141,7 +141,7 @@ async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve):
         await page.goto("about:blank")
 
         async def is_gone() -> bool:
-            return (await served.http.get(f"/api/documents/{gone}")).status_code == 410
+            return (await served.http.get(f"/api/documents/{gone}")).status_code == 404
 
         await until(is_gone)
         assert (await served.http.get(f"/api/documents/{kept}")).status_code == 200
