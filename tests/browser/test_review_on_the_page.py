@@ -137,5 +137,6 @@ async def test_what_cannot_be_written_comes_again(serve, clone):
         await page.get_by_label("Value of vat").wait_for()
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name="Nothing to check").wait_for()
+        await until(lambda: nothing_to_check(served))
         assert (await stored(served, extraction_id))["extracted_fields"]["total"] == 0.5
         assert window.faults == []

@@ -6,8 +6,10 @@ import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
 import { DropTarget } from '../documents/DropTarget';
+import { HistoryDialog } from '../history/HistoryDialog';
 import { documentRoute } from '../router';
 import { RunPanel } from '../runs/RunPanel';
+import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
 import { Empty, Failure, Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
@@ -42,6 +44,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const run = useShownRun(documentId);
   const { extraction, errors, error } = useShownExtraction(documentId, search.extraction, run.state);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
+  const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ShownPlace>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
   const { previews, changed } = run.state;
@@ -83,6 +86,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   return (
     <div className={styles.page}>
       <DropTarget />
+      {historyShown && extraction !== undefined && <HistoryDialog extraction={extraction} onClose={() => showHistory(false)} />}
       <div>
         <div className={styles.bar}>
           <Link to="/documents" aria-label="All documents">
@@ -92,6 +96,7 @@ function OneDocument({ documentId }: { documentId: string }) {
             {plain(filename)}
           </h1>
           <ExtractMenu documentId={documentId} disabled={!isReady || run.goesOn} isFirst={extraction === undefined} onStarted={run.start} />
+          {extraction !== undefined && <Button onClick={() => showHistory(true)}>History</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
         {warnings.length > 0 && (

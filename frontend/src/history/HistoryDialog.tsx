@@ -1,0 +1,99 @@
+/** What was changed in an extraction, by whom and when, and a way back to each version. */
+
+import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { answer, api } from '../api/client';
+import type { Change, ChangedExtraction, Extraction } from '../api/types';
+import { meQuery } from '../session/config';
+import { Button } from '../shared/Button';
+import { Dialog } from '../shared/Dialog';
+import { ago, atMoment, plain } from '../shared/format';
+import { Failure, sentenceOf } from '../shared/Notice';
+import { tell } from '../shared/Toasts';
+import styles from './History.module.css';
+import { versionsOf, type Version } from './versions';
+
+/** Its key has the version: another one has another history. */
+const historyQuery = (extractionId: string, version: number) =>
+  infiniteQueryOptions({
+    queryKey: ['history', extractionId, version],
+    initialPageParam: null as number | null,
+    queryFn: async ({ pageParam, signal }) => {
+      const params = { path: { extraction_id: extractionId }, query: { limit: 100, ...(pageParam !== null && { before: pageParam }) } };
+      return (await answer(api.GET('/api/extractions/{extraction_id}/history', { params, signal }))) as { items: Change[]; next: number | null };
+    },
+    getNextPageParam: (last) => last.next,
+  });
+
+export function HistoryDialog({ extraction, onClose }: { extraction: Extraction; onClose: () => void }) {
+  const history = useInfiniteQuery(historyQuery(extraction.id, extraction.version));
+  const versions = versionsOf((history.data?.pages ?? []).flatMap((page) => page.items));
+  const queries = useQueryClient();
+  const restore = useMutation({
+    mutationFn: async (version: number) => {
+      const params = { path: { extraction_id: extraction.id }, header: { 'if-match': `"${extraction.version}"` } };
+      return (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }))) as ChangedExtraction;
+    },
+    onSuccess: (changed) => {
+      const { problems, errors, ...stored } = changed;
+      queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems, errors });
+      queries.setQueryData(['extraction', changed.id], stored);
+      tell('The fields stand as they stood then.');
+    },
+    onError: (error) => {
+      tell(sentenceOf(error), { urgent: true });
+      void queries.invalidateQueries({ queryKey: ['extraction', extraction.id] });
+    },
+  });
+  return (
+    <Dialog title="History" open onClose={onClose}>
+      {history.isError && <Failure error={history.error} again={() => void history.refetch()} />}
+      <ol className={styles.versions}>
+        {versions.map((one) => (
+          <li key={one.version}>
+            <div className={styles.head}>
+              <b>Version {one.version}</b>
+              <Who version={one} />
+              <span className="soft" title={atMoment(one.at)}>
+                {ago(one.at)}
+              </span>
+              {one.version === extraction.version ? (
+                <span className="soft">as it stands</span>
+              ) : (
+                <Button disabled={restore.isPending} aria-label={`Restore version ${one.version}`} onClick={() => restore.mutate(one.version)}>
+                  Restore
+                </Button>
+              )}
+            </div>
+            <ul>
+              {one.changes.map((change) => (
+                <li key={change.path} className={styles.change}>
+                  <code>{plain(change.path)}</code>
+                  <span>
+                    <s className="soft">{change.added ? '' : asText(change.old)}</s> → {change.removed ? 'nothing' : asText(change.new)}
+                  </span>
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ol>
+      {history.isSuccess && versions.length === 0 && <p className="soft">Nothing was written yet.</p>}
+      {history.hasNextPage && (
+        <Button disabled={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
+          What was before
+        </Button>
+      )}
+    </Dialog>
+  );
+}
+
+function Who({ version }: { version: Version }) {
+  const me = useQuery(meQuery);
+  const isMe = version.userId !== null && version.userId === me.data?.user_id;
+  if (version.actor === 'agent') return <span>an agent{isMe && ' of yours'}</span>;
+  return <span>{isMe ? 'you' : 'another person'}</span>;
+}
+
+function asText(value: unknown): string {
+  return plain(typeof value === 'string' ? value : JSON.stringify(value ?? null));
+}

@@ -1,0 +1,45 @@
+"""What was changed in an extraction is told on the page, and each version can be had back."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import browsing
+
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
+FIELDS = {"number": "17", "total": 12.5}
+
+
+async def test_a_version_is_restored_and_the_fields_show_it(serve, picture):
+    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+    saved = call("extract_fields", {"fields": FIELDS, "confidences": dict.fromkeys(FIELDS, 0.9)})
+    script = Script([[identified], [saved], [call("complete_extraction", {"summary": "Two fields."})]])
+    async with serve(script) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(TEXT)
+        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
+        extraction = answer.json()["extraction"]
+        await window.enter(f"/documents/{document}")
+        row = page.locator('[role=treeitem][data-path="total"]')
+        for value in ("13", "14"):
+            await row.dblclick()
+            await page.get_by_label("Value of total").fill(value)
+            await page.keyboard.press("Enter")
+            await row.get_by_text(value, exact=True).wait_for()
+        await page.get_by_role("button", name="History").click()
+        dialog = page.get_by_role("dialog", name="History")
+        await dialog.get_by_text("you", exact=True).nth(1).wait_for()
+        assert await dialog.get_by_text("an agent").count() >= 1
+        await picture(page, "history")
+        now = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
+        await dialog.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
+        await page.get_by_text("The fields stand as they stood then.").wait_for()
+        await page.keyboard.press("Escape")
+        await row.get_by_text("12.5", exact=True).wait_for()
+        now = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
+        assert now["extracted_fields"] == FIELDS
+        assert window.faults == []
