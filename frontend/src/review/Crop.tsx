@@ -7,10 +7,11 @@ import type { Box } from '../api/types';
 import styles from './Review.module.css';
 
 const WIDTH = 900; // pixels: sharp on a screen with two for one
+const LEAST = 0.1; // of the page's width: a short word alone would be as large as a poster
 
 export const cropQuery = (documentId: string, page: number, box: Box) => {
   // (The service shows some of what stands around it, and says how much.)
-  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${WIDTH}&box=${box.join(',')}`;
+  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${WIDTH}&box=${wide(box).join(',')}`;
   return queryOptions({ queryKey: ['crop', path], queryFn: ({ signal }) => picture(path, signal), staleTime: Infinity, gcTime: 60_000 });
 };
 
@@ -40,6 +41,11 @@ export function Crop({ documentId, page, box }: { documentId: string; page: numb
       {isError && <p className="soft">The picture of this place could not be made.</p>}
     </figure>
   );
+}
+
+function wide([x0, y0, x1, y1]: Box): Box {
+  const more = Math.max(0, LEAST - (x1 - x0)) / 2;
+  return [Math.max(0, x0 - more), y0, Math.min(1, x1 + more), y1];
 }
 
 /** A box of the page in parts of another one. */

@@ -11,9 +11,17 @@ import { plain } from '../shared/format';
 import { Crop } from './Crop';
 import styles from './Review.module.css';
 
+/** A word of the page that was clicked, and how often one was. With `isMore` it comes behind what is there. */
+export interface Picked {
+  text: string;
+  isMore: boolean;
+  times: number;
+}
+
 interface Props {
   documentId: string;
   field: Leaf;
+  picked: Picked | null;
   proposal: Extraction['proposals'][number] | undefined;
   onConfirm: () => void;
   onWrite: (value: unknown) => void;
@@ -22,10 +30,16 @@ interface Props {
   onSkip: () => void;
 }
 
-export function ReviewCard({ documentId, field, proposal, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
+export function ReviewCard({ documentId, field, picked, proposal, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
+  const [taken, setTaken] = useState(picked?.times ?? 0);
+  if (picked !== null && picked.times !== taken) {
+    setTaken(picked.times);
+    setText(picked.isMore ? `${text} ${picked.text}` : picked.text);
+  }
+  useEffect(() => input.current?.focus(), [taken]);
   const { words, tone, sign } = STANDINGS[field.standing];
   const isChanged = text !== written(field.value);
   const { page, boxes } = field.evidence ?? {};
@@ -88,6 +102,7 @@ export function ReviewCard({ documentId, field, proposal, onConfirm, onWrite, on
           Later <kbd>Esc</kbd>
         </Button>
       </div>
+      <p className="soft">A click on a word of the page writes it here; with Shift, one more.</p>
     </section>
   );
 }

@@ -18,11 +18,13 @@ interface Props {
   chosen: string | null;
   flash: number;
   onChoose: (path: string) => void;
+  /** A word was clicked; with Shift it is one more. */
+  onWord?: ((text: string, isMore: boolean) => void) | undefined;
   /** How high the page is in parts of its width, as soon as that is known. */
   onRatio: (number: number, ratio: number) => void;
 }
 
-export function PageView({ documentId, number, width, height, marks, chosen, flash, onChoose, onRatio }: Props) {
+export function PageView({ documentId, number, width, height, marks, chosen, flash, onChoose, onWord, onRatio }: Props) {
   const { url, failed } = usePageImage(documentId, number);
   const page = useQuery(pageQuery(documentId, number));
   const ratio = page.data === undefined ? null : page.data.height / page.data.width;
@@ -33,8 +35,11 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
   function click(event: MouseEvent<HTMLElement>) {
     if (!(getSelection()?.isCollapsed ?? true)) return; // text was being marked
     const { left, top } = event.currentTarget.getBoundingClientRect();
-    const mark = markAt(marks, (event.clientX - left) / width, (event.clientY - top) / height);
+    const [x, y] = [(event.clientX - left) / width, (event.clientY - top) / height];
+    const mark = markAt(marks, x, y);
     if (mark !== undefined) onChoose(mark.path);
+    const word = onWord && page.data?.words.find((one) => x >= one.x0 && x <= one.x1 && y >= one.y0 && y <= one.y1);
+    if (word !== undefined) onWord?.(word.text, event.shiftKey);
   }
 
   return (

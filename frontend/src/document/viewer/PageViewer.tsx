@@ -34,9 +34,10 @@ interface Props {
   chosen: string | null;
   place: ShownPlace;
   onChoose: (path: string) => void;
+  onWord?: ((text: string, isMore: boolean) => void) | undefined;
 }
 
-export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }: Props) {
+export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, onWord }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [room, setRoom] = useState(0);
   const [zoom, setZoom] = useState(1);
@@ -114,6 +115,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
                   chosen={chosen}
                   flash={at}
                   onChoose={onChoose}
+                  onWord={onWord}
                   onRatio={onRatio}
                 />
               </div>
