@@ -43,3 +43,51 @@ async def test_a_version_is_restored_and_the_fields_show_it(serve, picture):
         now = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
         assert now["extracted_fields"] == FIELDS
         assert window.faults == []
+
+
+def extracting(*steps):
+    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+    return Script([[identified], *steps, [call("complete_extraction", {"summary": "Done."})]])
+
+
+async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, picture):
+    def saves(**fields):
+        return [call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})]
+
+    first, again = extracting(saves(**FIELDS)), extracting(saves(total=12.5))
+    corrects = extracting([call("update_field", {"path": "number", "value": "18", "confidence": 0.9})])
+
+    async def model(body):
+        said = str(body["messages"])
+        return await (corrects if "the number is 18" in said else again if "once more" in said else first)(body)
+
+    async with serve(model) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(TEXT)
+        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
+        extraction = answer.json()["extraction"]["id"]
+        await window.enter(f"/documents/{document}")
+        total, number = (page.locator(f'[role=treeitem][data-path="{path}"]') for path in ("total", "number"))
+        await total.dblclick()
+        await page.get_by_label("Value of total").fill("13")
+        await page.keyboard.press("Enter")
+        await total.get_by_text("13", exact=True).wait_for()
+        await page.get_by_label("What is to be corrected").fill("the number is 18")
+        await page.get_by_role("button", name="Correct").click()
+        await number.get_by_text("18", exact=True).wait_for()
+        await page.locator("[data-phase=complete]").wait_for()
+
+        # What an agent finds otherwise than a person has set it, it proposes.
+        asked = {"document_id": str(document), "extraction_id": extraction, "instructions": "Read it once more."}
+        answer = await served.http.post("/api/agent/extract", json=asked)
+        assert answer.json()["status"] == "completed", answer.text
+        await page.reload()
+        await total.get_by_text("proposal").first.wait_for()
+        await total.click()
+        await page.get_by_text("An agent proposes").wait_for()
+        await picture(page, "proposal")
+        await page.get_by_role("button", name="Accept").click()
+        await total.get_by_text("12.5", exact=True).wait_for()
+        now = (await served.http.get(f"/api/extractions/{extraction}")).json()
+        assert (now["extracted_fields"], now["proposals"]) == ({"number": "18", "total": 12.5}, [])
+        assert window.faults == []

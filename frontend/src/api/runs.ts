@@ -23,6 +23,13 @@ export async function startExtraction(body: Asked<ExtractRequest>, key: string):
   return (started as { run_id: string }).run_id;
 }
 
+/** Has an agent correct an extraction, as it is told in words. */
+export async function startCorrection(extractionId: string, message: string, key: string): Promise<string> {
+  const asked = { extraction_id: extractionId, message, wait: false } as components['schemas']['CorrectRequest'];
+  const started = await answer(api.POST('/api/agent/correct', { body: asked, params: { header: { 'idempotency-key': key } } }));
+  return (started as { run_id: string }).run_id;
+}
+
 /** Asks the library agent; it answers by itself. Asked again with the same key it is the same question. */
 export async function startQuestion(body: Question, key: string): Promise<{ runId: string; threadId: string }> {
   const asked = { ...body, wait: false } as components['schemas']['AskRequest'];

@@ -13,6 +13,7 @@ import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
 import { Empty, Failure, Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
+import { CorrectBox } from './CorrectBox';
 import styles from './DocumentPage.module.css';
 import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
@@ -130,6 +131,7 @@ function OneDocument({ documentId }: { documentId: string }) {
                   </Notice>
                 </div>
               )}
+              {extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={run.start} />}
               {error !== null && <Failure error={error} />}
             </div>
             {rows.length > 0 ? (

@@ -55,7 +55,9 @@ export function FieldPanel({ extraction, rows, chosen, changed, onChoose }: Prop
       />
       <AboutField
         row={row}
+        proposal={extraction?.proposals.find((one) => one.path === row?.path)}
         onEdit={() => setEditing(true)}
+        onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}
         onUnlock={() => row !== undefined && changes.mutate({ path: row.path, unlock: true })}
       />
     </div>

@@ -6,7 +6,11 @@ import type { ChangedExtraction, Extraction } from '../../api/types';
 import { sentenceOf } from '../../shared/Notice';
 import { tell } from '../../shared/Toasts';
 
-export type FieldChange = { path: string; value: unknown } | { path: string; unlock: true } | { path: string; remove: true };
+export type FieldChange =
+  | { path: string; value: unknown }
+  | { path: string; unlock: true }
+  | { path: string; remove: true }
+  | { path: string; accept: boolean };
 
 export function useFieldChanges(extraction: Extraction | undefined) {
   const queries = useQueryClient();
@@ -20,6 +24,11 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     }
     if ('remove' in change) {
       return answer(api.DELETE('/api/extractions/{extraction_id}/fields', { params: { path, header, query: { path: change.path } } }));
+    }
+    if ('accept' in change) {
+      const those = current.proposals.filter((one) => one.path === change.path);
+      const body = { decisions: those.map((one) => ({ id: one.id, accepted: change.accept })) };
+      return answer(api.POST('/api/extractions/{extraction_id}/proposals', { params: { path, header }, body }));
     }
     const body = { path: change.path, value: change.value };
     return answer(api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path, header }, body }));
