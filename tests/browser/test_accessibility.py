@@ -1,0 +1,99 @@
+"""Each area of the page, light and dark: axe finds nothing against WCAG 2.2 A and AA."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browsing import browsing
+
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, indexed, submit
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script
+from node import installed
+
+FRONTEND = Path(__file__).parents[2] / "frontend"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.long,
+    pytest.mark.xdist_group("page"),
+    pytest.mark.usefixtures("built_page"),
+]
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return (installed(FRONTEND) / "axe-core" / "axe.min.js").read_text()
+
+
+async def violations(page, axe: str) -> list[str]:
+    """What is wrong, and where."""
+    await page.evaluate(axe)
+    found = await page.evaluate("tags => axe.run({runOnly: tags})", TAGS)
+    return [f"{one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in found["violations"]]
+
+
+def saves(**fields):
+    return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+async def test_nothing_is_found_against_wcag(serve, axe, colours):
+    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+    asked = Script([[INTENT, READ], cite(1, "The roof leaks at the chimney."), [submit("It leaks [1].")]])
+    read = Script([[identified], [saves(number="17", total=99.5)], [call("complete_extraction", {"summary": "Two."})]])
+
+    async def model(body):
+        return await (asked if "a person's questions about an organisation" in str(body["system"]) else read)(body)
+
+    async with serve(model) as served, browsing(served, color_scheme=colours) as window:
+        page = window.page
+        await page.goto(f"{served.base_url}/documents")
+        await page.get_by_label("Link or token").wait_for()
+        wrong = {"sign-in": await violations(page, axe)}
+
+        document = await served.document("Invoice number: 17\nTotal: 12.50 EUR\n", "invoice.txt")
+        extract = {"document_id": str(document)}
+        assert (await served.http.post("/api/agent/extract", json=extract)).json()["status"] == "completed"
+        other = await served.document("Invoice number: 17\nTotal: 12.50 EUR\n", "other.txt")
+        asks = {
+            "document_id": str(other),
+            "approval": "ask",
+            "auto_approved_tools": ["identify_document"],
+            "wait": False,
+        }
+        assert (await served.http.post("/api/agent/extract", json=asks)).status_code == 202
+        await served.document(SURVEY, "survey.txt")
+        await indexed(served)
+
+        async def look(name: str, address: str, seen) -> None:
+            await page.goto("about:blank")
+            await window.enter(address)
+            await seen.wait_for()
+            wrong[name] = await violations(page, axe)
+
+        await look("documents", "/documents", page.get_by_role("link", name="survey.txt"))
+        await look("approvals", "/approvals", page.get_by_role("button", name="Approve"))
+        await page.get_by_role("button", name="Edit").click()
+        wrong["approval, edited"] = await violations(page, axe)
+        await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
+        await page.locator('[role=treeitem][data-path="total"]').click()
+        wrong["a field"] = await violations(page, axe)
+        await look("review", "/review", page.get_by_label("Value of total"))
+        await look("search", "/search?q=roof", page.get_by_role("list", name="Found").get_by_role("button").first)
+        await look("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))
+        await page.get_by_label("Your question").fill("Does the roof leak?")
+        await page.keyboard.press("Enter")
+        source = page.get_by_role("button", name="Source 1: survey.txt, page 1")
+        await source.click()
+        await page.get_by_role("complementary", name="Source").locator("rect").first.wait_for(state="attached")
+        wrong["an answer"] = await violations(page, axe)
+        await look("settings", "/settings", page.get_by_role("button", name="Make a key"))
+        assert {name: those for name, those in wrong.items() if those} == {}
+        # The control: what is wrong is found.
+        await page.evaluate(
+            "() => { const one = document.createElement('input'); document.querySelector('main').append(one); }"
+        )
+        assert await violations(page, axe)
