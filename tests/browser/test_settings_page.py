@@ -7,7 +7,9 @@ from uuid import uuid4
 import pytest
 from browsing import browsing
 
+from agents.library.test_asking import INTENT, submit
 from fieldmark.services.organisations import enter
+from fieldmark.testing.script import Script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
 
@@ -89,7 +91,7 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, picture):
 
 
 async def test_what_was_used_is_told(serve):
-    async with serve() as served, browsing(served) as window:
+    async with serve(Script([INTENT, submit("Nothing was found.")])) as served, browsing(served) as window:
         await window.enter("/settings")
         await window.page.get_by_text("No model has answered yet.").wait_for()
         begun = await served.http.post("/api/agent/ask", json={"message": "Hello?", "wait": True})
