@@ -81,6 +81,11 @@ async def test_nothing_is_found_against_wcag(serve, axe, colours):
         await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
         await page.locator('[role=treeitem][data-path="total"]').click()
         wrong["a field"] = await violations(page, axe)
+        await look("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
+        assert (await served.http.post("/api/tags", json={"name": "paid"})).status_code == 201
+        await page.get_by_label("Your message").press_sequentially("tag it @pa")
+        await page.get_by_role("listbox", name="To mention").get_by_role("option").first.wait_for()
+        wrong["a mention"] = await violations(page, axe)
         await look("review", "/review", page.get_by_label("Value of total"))
         await look("search", "/search?q=roof", page.get_by_role("list", name="Found").get_by_role("button").first)
         await look("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))

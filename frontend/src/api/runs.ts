@@ -38,6 +38,19 @@ export async function startQuestion(body: Question, key: string): Promise<{ runI
   return { runId, threadId };
 }
 
+/** Says something to the agent about a document; it goes on by itself. With the same key again it is the same message. */
+export async function startTurn(body: Omit<Asked<components['schemas']['ChatRequest']>, 'wait'>, key: string): Promise<{ threadId: string }> {
+  const asked = { ...body, wait: false } as components['schemas']['ChatRequest'];
+  const started = await answer(api.POST('/api/agent/chat', { body: asked, params: { header: { 'idempotency-key': key } } }));
+  return { threadId: (started as { thread_id: string }).thread_id };
+}
+
+/** Has an agent propose a schema, a prompt and an extraction for a document. */
+export async function startProposal(documentId: string, key: string): Promise<void> {
+  const asked = { document_id: documentId, wait: false } as components['schemas']['AutoCreateRequest'];
+  await answer(api.POST('/api/agent/auto_create', { body: asked, params: { header: { 'idempotency-key': key } } }));
+}
+
 export async function cancelRun(runId: string): Promise<void> {
   await api.POST('/api/runs/{run_id}/cancel', { params: { path: { run_id: runId } } });
 }

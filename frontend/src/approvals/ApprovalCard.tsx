@@ -13,6 +13,7 @@ import { Failure, Notice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './Approvals.module.css';
 import { editedInput, placeOfChange, valueAt } from './editedInput';
+import { SchemaEffect } from './SchemaEffect';
 
 const AREA = 'Approval';
 const APPROVE = { id: 'approval.approve', area: AREA, words: 'Approve', keys: 'a' };
@@ -50,6 +51,8 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
     onSuccess: onDecided,
   });
 
+  // Where nothing was there before, there is no room to keep for it.
+  const isAllNew = changes.every((change) => change.added === true);
   const editable = changes.filter((change) => change.removed !== true && placeOfChange(call.input, change.path) !== null);
   const edit = () => {
     if (editable.length === 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
@@ -71,13 +74,13 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
   return (
     <section className={styles.card} aria-label="Waits for your decision">
       <h3>{plain(call.message)}</h3>
-      <dl className={styles.changes}>
+      <dl className={styles.changes} data-new={isAllNew || undefined}>
         {changes.map((change) => (
           <Fragment key={change.path}>
             <dt>
               <code>{plain(change.path)}</code>
             </dt>
-            <dd className={styles.old}>{change.added === true ? '' : asText(change.old)}</dd>
+            {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : asText(change.old)}</dd>}
             <dd aria-label="becomes">→</dd>
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
@@ -95,6 +98,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
           </Fragment>
         ))}
       </dl>
+      {call.tool === 'update_schema' && <SchemaEffect runId={runId} call={call} />}
       {mode.kind === 'edit all' && (
         <textarea
           className={styles.all}

@@ -3,20 +3,21 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useState } from 'react';
+import { Conversation } from '../conversation/Conversation';
+import { threadsQuery } from '../conversation/conversationQueries';
+import type { SeenPlace } from '../conversation/seenPlace';
 import { askRoute } from '../router';
 import { Button } from '../shared/Button';
 import styles from './Ask.module.css';
-import { threadsQuery } from './askQueries';
 import { AskBox } from './AskBox';
-import { Conversation } from './Conversation';
-import { PlaceViewer, type SeenPlace } from './PlaceViewer';
+import { PlaceViewer } from './PlaceViewer';
 import { ThreadList } from './ThreadList';
 
 export function AskPage() {
   const { thread } = askRoute.useSearch();
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const threads = useQuery(threadsQuery);
+  const threads = useQuery(threadsQuery('library'));
   const [place, setPlace] = useState<SeenPlace | null>(null);
   const show = useCallback((next: SeenPlace) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
   const open = (next: string | undefined) => {
@@ -48,7 +49,7 @@ export function AskPage() {
           threadId={thread}
           onAsked={async (threadId) => {
             await Promise.all([
-              queries.invalidateQueries({ queryKey: threadsQuery.queryKey }),
+              queries.invalidateQueries({ queryKey: ['threads'] }),
               queries.invalidateQueries({ queryKey: ['thread', threadId] }),
             ]);
             if (threadId !== thread) open(threadId);

@@ -3,7 +3,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import type { Box, Source } from '../api/types';
+import type { Box } from '../api/types';
+import type { SeenPlace } from '../conversation/seenPlace';
 import type { Mark } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
 import { documentQuery } from '../documents/documentQueries';
@@ -16,27 +17,6 @@ import styles from './Ask.module.css';
 
 const CLOSE = { id: 'place.close', area: 'Page', words: 'Close the page beside', keys: 'Escape' };
 
-export interface SeenPlace {
-  documentId: string;
-  page: number;
-  boxes: readonly (readonly number[])[];
-  /** Of which source it is the place. */
-  number: number | null;
-  /** Rises each time that it is asked for. */
-  at: number;
-}
-
-/** Where a source stands, as the viewer wants it. */
-export function placeOf(source: Pick<Source, 'document_id' | 'page' | 'boxes'> & { number?: number | null }): SeenPlace {
-  return {
-    documentId: source.document_id,
-    page: source.page,
-    boxes: source.boxes,
-    number: source.number ?? null,
-    at: 0,
-  };
-}
-
 export function PlaceViewer({ place, onClose }: { place: SeenPlace; onClose: () => void }) {
   const { documentId, page, boxes, number, at } = place;
   const document = useQuery(documentQuery(documentId));
@@ -48,7 +28,7 @@ export function PlaceViewer({ place, onClose }: { place: SeenPlace; onClose: () 
   useShortcut(CLOSE, onClose);
   return (
     <aside className={styles.beside} aria-label="Source">
-      <div className={styles.line}>
+      <div className={styles.head}>
         {number !== null && <b>{number}</b>}
         <Link to="/documents/$documentId" params={{ documentId }} search={{ page }} className="cut">
           {plain(document.data?.filename ?? '…')}

@@ -8,7 +8,6 @@ import { ago, plain } from '../shared/format';
 import { sentenceOf } from '../shared/Notice';
 import { tell } from '../shared/Toasts';
 import styles from './Ask.module.css';
-import { threadsQuery } from './askQueries';
 
 interface Props {
   threads: readonly ThreadSummary[];
@@ -22,7 +21,7 @@ export function ThreadList({ threads, chosen, onOpen }: Props) {
     mutationFn: (threadId: string) => api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
     onSuccess: (_, threadId) => {
       if (threadId === chosen) onOpen(undefined);
-      return queries.invalidateQueries({ queryKey: threadsQuery.queryKey });
+      return queries.invalidateQueries({ queryKey: ['threads'] });
     },
     onError: (error) => tell(sentenceOf(error), { urgent: true }),
   });

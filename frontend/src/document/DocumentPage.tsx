@@ -19,7 +19,10 @@ import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
 import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
+import { BrokenRules } from './BrokenRules';
 import { NotReady } from './NotReady';
+import { ProposalBanner } from './ProposalBanner';
+import { Side } from './Side';
 import { useShownExtraction } from './useShownExtraction';
 import { useShownRun } from './useShownRun';
 import { PageViewer, type ShownPlace } from './viewer/PageViewer';
@@ -65,6 +68,11 @@ function OneDocument({ documentId }: { documentId: string }) {
     [navigate, rows],
   );
 
+  const showBeside = useCallback(
+    (chat: string | undefined) => void navigate({ to: '.', search: ({ chat: _, ...said }) => ({ ...said, ...(chat !== undefined && { chat }) }), replace: true }),
+    [navigate],
+  );
+
   // A field that a link names is shown as soon as it is there.
   const isThere = rows.some((row) => row.path === search.field);
   useEffect(() => {
@@ -96,10 +104,11 @@ function OneDocument({ documentId }: { documentId: string }) {
           <h1 className="cut" title={plain(filename)}>
             {plain(filename)}
           </h1>
-          <ExtractMenu documentId={documentId} disabled={!isReady || run.goesOn} isFirst={extraction === undefined} onStarted={run.start} />
+          <ExtractMenu documentId={documentId} disabled={!isReady || run.goesOn} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>History</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
+        <ProposalBanner document={document.data} />
         {warnings.length > 0 && (
           <details className={styles.notices}>
             <summary>{count(warnings.length, 'thing')} in this file could not be read well</summary>
@@ -117,21 +126,11 @@ function OneDocument({ documentId }: { documentId: string }) {
       ) : (
         <div className={styles.split}>
           <PageViewer documentId={documentId} pages={pages ?? 0} marks={marks} chosen={chosen} place={place} onChoose={choose} />
-          <div className={styles.side}>
+          <Side chat={search.chat} documentId={documentId} fields={rows.length} onShow={showBeside}>
             <div>
               {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onDecided={run.decided} />}
-              {errors !== undefined && errors.length > 0 && (
-                <div className={styles.notices}>
-                  <Notice kind="unsure">
-                    <ul className={styles.problems}>
-                      {errors.map((one) => (
-                        <li key={one.path + one.code}>{one.message}</li>
-                      ))}
-                    </ul>
-                  </Notice>
-                </div>
-              )}
-              {extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={run.start} />}
+              {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} />}
+              {extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
               {error !== null && <Failure error={error} />}
             </div>
             {rows.length > 0 ? (
@@ -143,7 +142,7 @@ function OneDocument({ documentId }: { documentId: string }) {
                 </Empty>
               )
             )}
-          </div>
+          </Side>
         </div>
       )}
     </div>

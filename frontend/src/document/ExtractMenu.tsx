@@ -1,7 +1,7 @@
-/** Starts an extraction: freely, or by one of the kept schemas. */
+/** Starts an extraction: freely, by one of the kept schemas, or by one that an agent proposes. */
 
-import { useMutation, useQuery } from '@tanstack/react-query';
-import { startExtraction } from '../api/runs';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { startExtraction, startProposal } from '../api/runs';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
@@ -33,6 +33,12 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
     onSuccess: onStarted,
     onError: (error) => tell(sentenceOf(error), { urgent: true }),
   });
+  const queries = useQueryClient();
+  const propose = useMutation({
+    mutationFn: () => startProposal(documentId, crypto.randomUUID()),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
+    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+  });
   const button = (
     <Button kind={isFirst ? 'main' : 'plain'} disabled={disabled || start.isPending}>
       <Sign name="spark" /> Extract <Sign name="down" size={12} />
@@ -42,6 +48,7 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
     <Menu trigger={button}>
       <MenuItem onChoose={() => start.mutate({})}>All fields, without a schema</MenuItem>
       <MenuItem onChoose={() => start.mutate({ ask: true })}>… and ask me before each write</MenuItem>
+      <MenuItem onChoose={() => propose.mutate()}>Have a schema proposed</MenuItem>
       {(schemas.data?.length ?? 0) > 0 && <MenuLabel>By a schema</MenuLabel>}
       {schemas.data?.map((schema) => (
         <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaRevid: schema.schema_revid })}>

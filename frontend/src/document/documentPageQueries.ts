@@ -49,12 +49,14 @@ export const pageImageQuery = (documentId: string, number: number) =>
     gcTime: 60_000,
   });
 
+/** The last that has read or corrected the document. What is said about it in a conversation is told there. */
 export const lastRunQuery = (documentId: string) =>
   queryOptions({
     queryKey: ['runs', 'last of', documentId],
-    queryFn: async ({ signal }) => {
-      const query = { document_id: documentId, limit: 1 };
-      return (await answer(api.GET('/api/runs', { params: { query }, signal }))).items[0] ?? null;
+    queryFn: async ({ signal }): Promise<{ id: string } | null> => {
+      const query = { document_id: documentId, limit: 50 };
+      const { items } = await answer(api.GET('/api/runs', { params: { query }, signal }));
+      return items.find((one) => one.task === 'extract' || one.task === 'correct') ?? null;
     },
   });
 

@@ -5,14 +5,17 @@ export interface Place {
   /** The path of a field. */
   field?: string;
   page?: number;
+  /** The conversation beside it (an id, `last`, or `new` for one that has not begun). Left out: the fields are beside it. */
+  chat?: string;
 }
 
 /** What of an address is such a place. */
 export function isPlace(search: Record<string, unknown>): Place {
-  const { extraction, field, page } = search;
+  const { extraction, field, page, chat } = search;
   return {
     ...(typeof extraction === 'string' && { extraction }),
     ...(typeof field === 'string' && { field }),
     ...(typeof page === 'number' && Number.isInteger(page) && page > 0 && { page }),
+    ...(typeof chat === 'string' && { chat }),
   };
 }

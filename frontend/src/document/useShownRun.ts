@@ -1,4 +1,4 @@
-/** The run that a document's page shows: the one started here, else the document's last. */
+/** The run that a document's page shows: the last that has read or corrected it. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
@@ -8,10 +8,9 @@ import { lastRunQuery } from './documentPageQueries';
 
 export function useShownRun(documentId: string) {
   const queries = useQueryClient();
-  const [started, setStarted] = useState<string | null>(null);
   const [decisions, setDecisions] = useState(0);
   const last = useQuery(lastRunQuery(documentId));
-  const runId = started ?? last.data?.id ?? null;
+  const runId = last.data?.id ?? null;
   const state = useRun(runId, decisions);
 
   // What a run changes outside of its events is asked for anew when it stands somewhere else.
@@ -27,7 +26,12 @@ export function useShownRun(documentId: string) {
     runId,
     state,
     goesOn: runId !== null && isUnderWay(state),
-    start: (id: string) => setStarted(id),
+    start: async (id: string) => {
+      const { queryKey } = lastRunQuery(documentId);
+      await queries.cancelQueries({ queryKey }); // an older answer would come over this
+      queries.setQueryData(queryKey, () => ({ id }));
+      await queries.invalidateQueries({ queryKey });
+    },
     decided: () => setDecisions((before) => before + 1),
   };
 }

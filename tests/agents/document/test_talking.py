@@ -6,8 +6,8 @@ import json
 from uuid import uuid4
 
 import pytest
-from talking import SCHEMA
 
+from agents.document.talking import SCHEMA
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
 from fieldmark.services import schemas

@@ -1,10 +1,11 @@
-/** One question and what became of it: the steps while it is answered, then the answer with its sources. */
+/** One message and what became of it: the steps while it is answered and what waits for a decision, then the answer. */
 
-import { useMutation } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { cancelRun } from '../api/runs';
 import type { Turn } from '../api/types';
-import { isUnderWay } from '../runs/runReducer';
+import { ApprovalCard } from '../approvals/ApprovalCard';
+import { isUnderWay, type RunState } from '../runs/runReducer';
 import { RunCost } from '../runs/RunCost';
 import { RunDraft } from '../runs/RunDraft';
 import { RunStep } from '../runs/RunStep';
@@ -16,14 +17,15 @@ import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
 import { AnswerView } from './AnswerView';
-import styles from './Ask.module.css';
-import { placeOf, type SeenPlace } from './PlaceViewer';
+import styles from './Conversation.module.css';
+import { placeOf, type SeenPlace } from './seenPlace';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 interface Props {
   turn: Turn;
-  onShow: (place: SeenPlace) => void;
+  /** What an answer rests on is to be seen. */
+  onShow?: ((place: SeenPlace) => void) | undefined;
   onEnded: () => void;
 }
 
@@ -35,18 +37,21 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
       {!hasEnded && <Live runId={turn.run_id} onShow={onShow} onEnded={onEnded} />}
       {hasEnded && turn.error !== null && <Notice kind="bad">{turn.error}</Notice>}
       {hasEnded && turn.result !== null && <AnswerView turn={turn} answer={turn.result} onShow={onShow} />}
+      {hasEnded && turn.result === null && turn.answer !== null && <Markdown text={turn.answer} />}
       {hasEnded && <Steps runId={turn.run_id} />}
     </article>
   );
 }
 
 function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'>) {
-  const state = useRun(runId);
+  const [decisions, setDecisions] = useState(0);
+  const state = useRun(runId, decisions);
+  useTold(state);
   const cancel = useMutation({ mutationFn: () => cancelRun(runId) });
   const goesOn = isUnderWay(state);
   const { opened, phase } = state;
   useEffect(() => {
-    if (opened !== null && goesOn) onShow(placeOf(opened.place));
+    if (opened !== null && goesOn) onShow?.(placeOf(opened.place));
     // Each time that the agent says so, and not when somebody has gone elsewhere since.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [opened?.times]);
@@ -62,7 +67,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
           {runSentence(state)}
         </span>
         <RunCost runId={runId} state={state} />
-        {goesOn && (
+        {(goesOn || state.approval !== null) && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
             <Sign name="stop" size={12} /> Cancel
           </Button>
@@ -71,9 +76,34 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
       {state.steps.map((step) => (
         <RunStep key={step.key} step={step} />
       ))}
+      {state.approval !== null && (
+        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={() => setDecisions((before) => before + 1)} />
+      )}
       {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <RunDraft draft={state.draft} />)}
     </div>
   );
+}
+
+/** What the run has changed is asked for anew where it is shown. */
+function useTold({ phase, extractionId, version, steps }: RunState): void {
+  const queries = useQueryClient();
+  const started = steps.reduce((sum, step) => sum + (step.kind === 'tool' ? (step.children?.length ?? 0) : 0), 0);
+  useEffect(() => {
+    if (started > 0) void queries.invalidateQueries({ queryKey: ['runs'] });
+  }, [queries, started]);
+  useEffect(() => {
+    if (extractionId === null) return;
+    void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
+    void queries.invalidateQueries({ queryKey: ['extractions'] });
+  }, [queries, extractionId, version]);
+  // What a call has made stands when the next one begins to wait, too.
+  useEffect(() => {
+    if (!['approval', 'complete', 'failed'].includes(phase)) return;
+    for (const one of ['document', 'documents', 'extractions', 'prompts', 'schemas', 'tags', 'thread state']) {
+      void queries.invalidateQueries({ queryKey: [one] });
+    }
+    if (extractionId !== null) void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
+  }, [queries, phase, extractionId]);
 }
 
 /** What was done for an answer: asked for when somebody wants to see it. */

@@ -1,13 +1,18 @@
-/** Conversations over all documents, as the service has them. */
+/** Conversations as the service has them: which there are, and what was said in one. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { answer, api } from '../api/client';
 import type { Thread } from '../api/types';
 
-export const threadsQuery = queryOptions({
-  queryKey: ['threads', 'library'],
-  queryFn: ({ signal }) => answer(api.GET('/api/threads', { params: { query: { agent: 'library', limit: 100 } }, signal })),
-});
+/** Those with an agent, about one document or about all. */
+export const threadsQuery = (agent: 'library' | 'document', documentId?: string) =>
+  queryOptions({
+    queryKey: ['threads', agent, documentId ?? null],
+    queryFn: ({ signal }) => {
+      const query = { agent, limit: 100, ...(documentId !== undefined && { document_id: documentId }) };
+      return answer(api.GET('/api/threads', { params: { query }, signal }));
+    },
+  });
 
 /** What was said in one, the newest page first. */
 export const threadQuery = (threadId: string) =>

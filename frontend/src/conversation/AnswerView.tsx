@@ -4,13 +4,13 @@ import type { Source, Turn, TypedAnswer } from '../api/types';
 import { count, plain } from '../shared/format';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
-import styles from './Ask.module.css';
-import { placeOf, type SeenPlace } from './PlaceViewer';
+import styles from './Conversation.module.css';
+import { placeOf, type SeenPlace } from './seenPlace';
 
 interface Props {
   turn: Turn;
   answer: TypedAnswer;
-  onShow: (place: SeenPlace) => void;
+  onShow?: ((place: SeenPlace) => void) | undefined;
 }
 
 export function AnswerView({ turn, answer, onShow }: Props) {
@@ -19,7 +19,7 @@ export function AnswerView({ turn, answer, onShow }: Props) {
     const source = sources.find((one) => one.number === number);
     if (source === undefined) return `[${number}]`;
     return (
-      <button type="button" className={styles.cite} aria-label={`Source ${number}: ${whereOf(source)}`} title={whereOf(source)} onClick={() => onShow(placeOf(source))}>
+      <button type="button" className={styles.cite} aria-label={`Source ${number}: ${whereOf(source)}`} title={whereOf(source)} onClick={() => onShow?.(placeOf(source))}>
         {number}
       </button>
     );
@@ -33,7 +33,7 @@ export function AnswerView({ turn, answer, onShow }: Props) {
         <ol className={styles.sources} aria-label="Sources">
           {sources.map((source) => (
             <li key={source.number}>
-              <button type="button" onClick={() => onShow(placeOf(source))}>
+              <button type="button" onClick={() => onShow?.(placeOf(source))}>
                 <b>{source.number}</b>
                 <span className="cut">{whereOf(source)}</span>
                 <q className="cut">{plain(source.quote)}</q>

@@ -4,12 +4,17 @@ import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useLayoutEffect, useRef } from 'react';
 import { Button } from '../shared/Button';
 import { Failure } from '../shared/Notice';
-import styles from './Ask.module.css';
-import { threadQuery } from './askQueries';
-import type { SeenPlace } from './PlaceViewer';
+import styles from './Conversation.module.css';
+import { threadQuery } from './conversationQueries';
+import type { SeenPlace } from './seenPlace';
 import { TurnView } from './TurnView';
 
-export function Conversation({ threadId, onShow }: { threadId: string; onShow: (place: SeenPlace) => void }) {
+interface Props {
+  threadId: string;
+  onShow?: (place: SeenPlace) => void;
+}
+
+export function Conversation({ threadId, onShow }: Props) {
   const thread = useInfiniteQuery(threadQuery(threadId));
   const queries = useQueryClient();
   const scroller = useRef<HTMLDivElement>(null);

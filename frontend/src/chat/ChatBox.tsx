@@ -1,0 +1,121 @@
+/** Where a message about a document is written. `@` names a schema, a prompt, a tag, an extraction or another document,
+ * which the agent is then given whole. */
+
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
+import { startTurn } from '../api/runs';
+import { MessageBox } from '../conversation/MessageBox';
+import styles from './Chat.module.css';
+import { suggestionsQuery } from './chatQueries';
+import { MentionList } from './MentionList';
+import { MOST_MENTIONS, mentionAt, standing, withMention, type Mention } from './mentions';
+
+interface Props {
+  documentId: string;
+  threadId: string | undefined;
+  onSaid: (threadId: string) => Promise<void>;
+}
+
+export function ChatBox({ documentId, threadId, onSaid }: Props) {
+  const [text, setText] = useState('');
+  const [caret, setCaret] = useState(0);
+  const [chosen, setChosen] = useState<readonly Mention[]>([]);
+  const [active, setActive] = useState(0);
+  const [dismissed, setDismissed] = useState<number | null>(null);
+  const [asks, setAsks] = useState(true);
+  const area = useRef<HTMLTextAreaElement>(null);
+  /** Where the caret belongs once the text is drawn that a name was put into. */
+  const moveTo = useRef<number | null>(null);
+  const listId = useId();
+  // An answer that was lost, and a second press, say the same once.
+  const key = useRef(crypto.randomUUID());
+
+  const typed = mentionAt(text, caret);
+  const mentioned = standing(text, chosen);
+  const isOpen = typed !== null && typed.from !== dismissed && mentioned.length < MOST_MENTIONS;
+  const suggestions = useQuery({ ...suggestionsQuery(documentId, typed?.word ?? ''), enabled: isOpen });
+  const shown = isOpen ? (suggestions.data ?? []) : [];
+
+  const say = useMutation({
+    mutationFn: async () => {
+      const mentions = mentioned.map(({ type, id }) => ({ type, id }));
+      const said = { document_id: documentId, message: text, mentions, ...(threadId !== undefined && { thread_id: threadId }) };
+      const { threadId: id } = await startTurn({ ...said, approval: asks ? 'ask' : 'auto' }, key.current);
+      key.current = crypto.randomUUID();
+      setText('');
+      setChosen([]);
+      await onSaid(id);
+    },
+  });
+
+  useLayoutEffect(() => {
+    if (moveTo.current === null) return;
+    area.current?.focus();
+    area.current?.setSelectionRange(moveTo.current, moveTo.current);
+    moveTo.current = null;
+  }, [text]);
+
+  const change = (next: string, at: number) => {
+    setText(next);
+    setCaret(at);
+    setActive(0);
+    if (mentionAt(next, at)?.from !== dismissed) setDismissed(null);
+    key.current = crypto.randomUUID(); // another message
+  };
+  const choose = (one: Mention) => {
+    if (typed === null) return;
+    const next = withMention(text, typed.from, caret, one.name);
+    change(next.text, next.caret);
+    setChosen([...chosen, one]);
+    moveTo.current = next.caret;
+  };
+  const onKey = (event: KeyboardEvent): boolean => {
+    if (shown.length === 0 || typed === null) return false;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const one = shown[active];
+    if (step !== undefined) setActive((active + step + shown.length) % shown.length);
+    else if ((event.key === 'Enter' || event.key === 'Tab') && one !== undefined) choose(one);
+    else if (event.key === 'Escape') setDismissed(typed.from);
+    else return false;
+    event.preventDefault();
+    event.stopPropagation();
+    return true;
+  };
+
+  return (
+    <MessageBox
+      label="Your message"
+      placeholder="“Make a schema of this”, “extract by @Invoice”, “what is the due date?”"
+      send="Send"
+      value={text}
+      isPending={say.isPending}
+      error={say.error}
+      onChange={change}
+      onSend={() => say.mutate()}
+      onKey={onKey}
+      above={shown.length > 0 && <MentionList id={listId} items={shown} active={active} onChoose={choose} />}
+      textarea={{
+        ref: area,
+        role: 'combobox',
+        'aria-autocomplete': 'list',
+        'aria-expanded': shown.length > 0,
+        'aria-controls': listId,
+        ...(shown.length > 0 && { 'aria-activedescendant': `${listId} ${active}` }),
+        onSelect: (event) => setCaret(event.currentTarget.selectionStart),
+      }}
+    >
+      <label className={styles.asks}>
+        <input type="checkbox" checked={asks} onChange={(event) => setAsks(event.target.checked)} /> Ask me before each write
+      </label>
+      {mentioned.length > 0 && (
+        <ul className={styles.mentioned} aria-label="Mentioned">
+          {mentioned.map((one) => (
+            <li key={one.id}>
+              <span className="soft">{one.type}</span> <span className="cut">{one.name}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </MessageBox>
+  );
+}

@@ -1,0 +1,59 @@
+/** What a conversation on a document asks the service for. */
+
+import { queryOptions } from '@tanstack/react-query';
+import { answer, api } from '../api/client';
+import type { Thread } from '../api/types';
+import { atMoment, plain } from '../shared/format';
+import type { Mention } from './mentions';
+
+const FEW = 5;
+
+/** What a word behind an `@` may mean: a few of each kind. */
+export const suggestionsQuery = (documentId: string, word: string) =>
+  queryOptions({
+    queryKey: ['suggestions', documentId, word],
+    queryFn: async ({ signal }): Promise<Mention[]> => {
+      const query = { limit: FEW, ...(word !== '' && { name: word }) };
+      const [schemas, prompts, tags, documents, extractions] = await Promise.all([
+        answer(api.GET('/api/schemas', { params: { query }, signal })),
+        answer(api.GET('/api/prompts', { params: { query }, signal })),
+        answer(api.GET('/api/tags', { params: { query }, signal })),
+        answer(api.GET('/api/documents', { params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } }, signal })),
+        answer(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
+      ]);
+      const told = extractions.items.map((one) => ({ id: one.id, name: `extraction of ${atMoment(one.created_at)}` }));
+      const of = (type: Mention['type'], items: readonly { id: string; name: string }[]) => items.map(({ id, name }) => ({ type, id, name }));
+      return [
+        ...of('schema', schemas.items),
+        ...of('prompt', prompts.items),
+        ...of('tag', tags.items),
+        ...of('extraction', told.filter((one) => one.name.includes(word))),
+        ...of('document', documents.items.filter((one) => one.id !== documentId).map((one) => ({ id: one.id, name: plain(one.filename) }))),
+      ];
+    },
+    staleTime: 10_000,
+  });
+
+export interface WorkingState {
+  schema?: string;
+  prompt?: string;
+}
+
+/** The schema and the prompt that a conversation takes for granted, by name. */
+export const workingStateQuery = (threadId: string) =>
+  queryOptions({
+    queryKey: ['thread state', threadId],
+    queryFn: async ({ signal }): Promise<WorkingState> => {
+      const params = { path: { thread_id: threadId }, query: { limit: 1 } };
+      const { working_state: ids } = (await answer(api.GET('/api/threads/{thread_id}', { params, signal }))) as Thread;
+      const [schema, prompt] = await Promise.all([
+        typeof ids.schema_revid === 'string'
+          ? answer(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: ids.schema_revid } }, signal }))
+          : undefined,
+        typeof ids.prompt_revid === 'string'
+          ? answer(api.GET('/api/prompt_versions/{prompt_revid}', { params: { path: { prompt_revid: ids.prompt_revid } }, signal }))
+          : undefined,
+      ]);
+      return { ...(schema && { schema: `${schema.name}, version ${schema.number}` }), ...(prompt && { prompt: `${prompt.name}, version ${prompt.number}` }) };
+    },
+  });

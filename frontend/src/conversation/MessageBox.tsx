@@ -1,0 +1,65 @@
+/** Where a message is written. Enter sends it, Shift-Enter begins a line. */
+
+import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
+import { Button } from '../shared/Button';
+import { Failure } from '../shared/Notice';
+import styles from './MessageBox.module.css';
+
+interface Props {
+  label: string;
+  placeholder: string;
+  /** What the button says. */
+  send: string;
+  value: string;
+  isPending: boolean;
+  error: unknown;
+  onChange: (text: string, caret: number) => void;
+  onSend: () => void;
+  /** A key before it counts as the box's own; true: it was taken. */
+  onKey?: (event: KeyboardEvent) => boolean;
+  /** What stands above the words. */
+  above?: ReactNode;
+  /** What stands beside the button. */
+  children?: ReactNode;
+  textarea?: ComponentProps<'textarea'> & { ref?: Ref<HTMLTextAreaElement> };
+}
+
+export function MessageBox({ label, placeholder, send, value, isPending, error, onChange, onSend, onKey, above, children, textarea }: Props) {
+  const trySend = () => {
+    if (value.trim() !== '' && !isPending) onSend();
+  };
+  return (
+    <form
+      className={styles.box}
+      onSubmit={(event) => {
+        event.preventDefault();
+        trySend();
+      }}
+    >
+      {error != null && <Failure error={error} />}
+      {above}
+      <textarea
+        aria-label={label}
+        placeholder={placeholder}
+        rows={2}
+        maxLength={8000}
+        value={value}
+        autoFocus
+        {...textarea}
+        onChange={(event) => onChange(event.target.value, event.target.selectionStart)}
+        onKeyDown={(event) => {
+          if (event.nativeEvent.isComposing || onKey?.(event) === true) return;
+          if (event.key !== 'Enter' || event.shiftKey) return;
+          event.preventDefault();
+          trySend();
+        }}
+      />
+      <div className={styles.tools}>
+        {children}
+        <Button kind="main" type="submit" disabled={isPending || value.trim() === ''}>
+          {send}
+        </Button>
+      </div>
+    </form>
+  );
+}

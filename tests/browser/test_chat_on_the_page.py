@@ -1,0 +1,161 @@
+"""A conversation on a document, beside its pages: mentions, calls that wait in a row, and what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from browsing import browsing
+
+from acceptance.test_auto_create import MADE, upload
+from acceptance.test_auto_create import model as proposing
+from agents.document.talking import SCHEMA
+from agents.document.test_talking import FIELDS, PRINTED, model
+from desk import until
+from fieldmark.offline_model.messages import call, text
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+HOSTILE = "<img src=x onerror=alert(1)> ![](http://evil.invalid/x.png)"
+
+
+def card_of(page):
+    return page.get_by_role("region", name="Waits for your decision")
+
+
+async def say(page, message: str) -> None:
+    box = page.get_by_label("Your message")
+    await box.fill(message)
+    await box.press("Enter")
+
+
+async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_row(serve, picture):
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
+    script = model(
+        [call("create_schema", {"name": "Invoices", "schema": schema})],
+        [call("run_extraction")],
+        [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
+        [text(f"**Done.** {HOSTILE}")],
+    )
+    async with serve(script) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(PRINTED)
+        await window.enter(f"/documents/{document}")
+        await page.get_by_role("tab", name="Chat").wait_for()
+        await page.keyboard.press("c")
+        await say(page, "make a schema and read by it")
+
+        await card_of(page).get_by_role("heading", name="Making the schema").wait_for()
+        await picture(page, "chat-approval")
+        await card_of(page).get_by_role("button", name="Approve").click()
+        # A reload in the middle goes on where it was.
+        await card_of(page).get_by_text("Invoices (version 1)").wait_for()
+        await page.reload()
+        await card_of(page).get_by_text("Invoices (version 1)").wait_for()
+        await card_of(page).get_by_role("button", name="Approve").click()
+        await card_of(page).get_by_text("Acme Ltd").wait_for()
+        await card_of(page).get_by_role("button", name="Edit").click()
+        await card_of(page).get_by_label("New value of vendor").fill("Acme AG")
+        await card_of(page).get_by_role("button", name="Approve edited").click()
+
+        said = page.get_by_role("log", name="Conversation")
+        await said.get_by_text("Done.", exact=True).wait_for()
+        await page.get_by_text("Schema: Invoices, version 1").wait_for()
+        await picture(page, "chat")
+        assert await said.locator("img, a").count() == 0
+        (row,) = (await served.http.get("/api/extractions")).json()["items"]
+        stored = (await served.http.get(f"/api/extractions/{row['id']}")).json()
+        assert stored["extracted_fields"] == {**FIELDS, "vendor": "Acme AG"}
+
+        # What was written stands among the fields, without loading anything anew.
+        await page.get_by_role("tab", name="Fields").click()
+        await page.get_by_text("Acme AG").first.wait_for()
+        await picture(page, "chat-fields")
+        assert window.faults == []
+
+
+async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, picture):
+    async with serve(model([text("It is about invoices.")])) as served, browsing(served) as window:
+        page = window.page
+        for name in ("Receipts", "Invoices"):
+            made = await served.http.post("/api/schemas", json={"name": name, "schema": SCHEMA})
+            assert made.status_code == 201, made.text
+        assert (await served.http.post("/api/tags", json={"name": "Invoices to pay"})).status_code == 201
+        document = await served.document(PRINTED)
+        await window.enter(f"/documents/{document}?chat=new")
+        box = page.get_by_label("Your message")
+        await box.press_sequentially("what is @Inv")
+        options = page.get_by_role("listbox", name="To mention").get_by_role("option")
+        await until(lambda: _is(options, ["schema Invoices", "tag Invoices to pay"]))
+        await picture(page, "chat-mention")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("Enter")
+        assert await box.input_value() == "what is @Invoices "
+        await box.press_sequentially("and @to")
+        await until(lambda: _is(options, ["tag Invoices to pay"]))
+        await page.keyboard.press("Tab")
+        # A name that is taken out of the message is mentioned no more.
+        await box.fill("what is @Invoices for?")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("It is about invoices.").wait_for()
+
+        (thread,) = (await served.http.get("/api/threads", params={"agent": "document"})).json()["items"]
+        (turn,) = (await served.http.get(f"/api/threads/{thread['id']}")).json()["turns"]
+        schemas = (await served.http.get("/api/schemas", params={"named": "Invoices"})).json()["items"]
+        assert turn["mentions"] == [{"type": "schema", "id": schemas[0]["id"]}]
+        assert turn["message"] == "what is @Invoices for?"
+        assert window.faults == []
+
+
+async def _is(options, wanted: list[str]) -> bool:
+    return [" ".join(one.split()) for one in await options.all_inner_texts()] == wanted
+
+
+async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve):
+    holds = asyncio.Event()
+
+    async def late(_body):
+        await holds.wait()
+        return [text("The second.")]
+
+    async with serve(model([text("The first.")], late)) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(PRINTED)
+        await window.enter(f"/documents/{document}?chat=new")
+        await say(page, "first?")
+        await page.get_by_text("The first.").wait_for()
+        await say(page, "second?")
+        await page.get_by_role("button", name="Cancel").wait_for()
+        holds.set()
+        await page.get_by_text("The second.").wait_for()
+        await page.get_by_text("The first.").wait_for()
+        await page.get_by_role("button", name="Share").click()
+        await page.get_by_role("button", name="Shared").wait_for()
+        (thread,) = (await served.http.get("/api/threads")).json()["items"]
+        assert thread["shared"] is True
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("button", name="Press again").click()
+        await page.get_by_role("heading", name="Talk about this document").wait_for()
+        assert (await served.http.get("/api/threads")).json()["items"] == []
+        assert window.faults == []
+
+
+@pytest.mark.parametrize("answer", ["Accept", "Reject"])
+async def test_what_is_proposed_by_itself_is_decided_as_one(serve, picture, answer):
+    async with serve(proposing(*MADE)) as served, browsing(served) as window:
+        page = window.page
+        document = await upload(served)
+        await window.enter(f"/documents/{document['id']}")
+        banner = page.get_by_role("region", name="Proposal")
+        await banner.get_by_role("button", name=answer).wait_for()
+        await banner.get_by_text("the schema “Invoices” (1 field)").click()
+        await banner.get_by_text("total", exact=True).wait_for()
+        await picture(page, f"proposal-{answer.lower()}")
+        await banner.get_by_role("button", name=answer).click()
+        await banner.wait_for(state="hidden")
+        kept = (await served.http.get("/api/schemas")).json()["items"]
+        assert [one["name"] for one in kept] == (["Invoices"] if answer == "Accept" else [])
+        stood = (await served.http.get("/api/extractions")).json()["items"]
+        assert len(stood) == (1 if answer == "Accept" else 0)
+        assert window.faults == []
