@@ -7,6 +7,7 @@ from browsing import browsing
 
 from desk import sql, until
 from fieldmark.offline_model.messages import call
+from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
@@ -148,4 +149,108 @@ async def test_what_cannot_be_written_comes_again(serve, clone):
         await page.get_by_role("heading", name="Nothing to check").wait_for()
         await until(lambda: nothing_to_check(served))
         assert (await stored(served, extraction_id))["extracted_fields"]["total"] == 0.5
+        assert window.faults == []
+
+
+MISREAD = "Net 100.00\nTax 19.00\nTotal 119.00\nCustomer number 191\nTotal 119.00\n"
+RULE = {"type": "object", "x-fieldmark": {"rules": [{"sum": ["net", "tax"], "equals": "total"}]}}
+
+
+async def misread(served) -> str:
+    """An extraction whose total is printed, but is not the total."""
+    document = await served.document(MISREAD, "misread.txt")
+    async with served.service.database.as_user(served.scope) as conn:
+        given = {**RULE, "properties": {name: {"type": "number"} for name in ("net", "tax", "total")}}
+        made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document, schema=given)
+    writes = [{"path": path, "value": value} for path, value in {"net": 100, "tax": 19, "total": 191}.items()]
+    answer = await served.http.patch(f"/api/extractions/{made}/fields", json=writes)
+    assert answer.status_code == 200, answer.text
+    freed = await served.http.delete(f"/api/extractions/{made}/locks", params={"path": "total"})
+    assert freed.status_code == 200, freed.text
+    return str(made)
+
+
+async def test_a_broken_rule_offers_what_would_make_it_hold(serve, picture):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        made = await misread(served)
+        document = (await stored(served, made))["document_id"]
+        await window.enter(f"/documents/{document}")
+        await page.get_by_role("link", name="1 value to check").click()
+        await page.get_by_label("Value of total").wait_for()
+        await picture(page, "review-rule")
+        await page.get_by_role("button", name="Take 119").click()
+        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        mended = {"net": 100, "tax": 19, "total": 119}
+
+        async def is_mended() -> bool:
+            now = await stored(served, made)
+            return now["extracted_fields"] == mended and now["valid"] and "total" in now["locks"]
+
+        await until(is_mended)
+
+        # On its own page, beside every place where a value could stand.
+        await page.keyboard.press("Control+z")
+        await page.get_by_label("Value of total").wait_for()
+        await page.get_by_role("link", name="misread.txt").click()
+        about = page.get_by_role("region", name="About total")
+        await about.get_by_role("button", name="Take 119").click()
+        await about.get_by_text("Place 1 of 2").wait_for()
+        before = await shown_at(page, "total")
+        await page.keyboard.press("n")
+        await about.get_by_text("Place 2 of 2").wait_for()
+        assert await shown_at(page, "total") > before
+        await page.keyboard.press("n")
+        await about.get_by_text("Place 1 of 2").wait_for()
+        assert await shown_at(page, "total") == before
+        assert window.faults == []
+
+
+async def shown_at(page, path: str) -> float:
+    """How far down the page the box of a field is."""
+    box = page.locator(f'rect[class*=chosen][data-path="{path}"]')
+    await box.wait_for(state="attached")
+    return float(await box.get_attribute("y"))
+
+
+async def test_words_within_a_rectangle_are_written_into_the_field(serve, clone, picture):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        extraction_id = await extracted(served, clone, "a.txt")
+        document = (await stored(served, extraction_id))["document_id"]
+        words = {
+            one["text"]: one for one in (await served.http.get(f"/api/documents/{document}/pages/1")).json()["words"]
+        }
+        await window.enter(f"/documents/{document}?field=number")
+        row = page.locator('[role=treeitem][data-path="number"]')
+        await row.dblclick()
+        field = page.get_by_label("Value of number")
+        await field.wait_for()
+        box = await page.locator("[data-page='1']").bounding_box()
+
+        def at(x: float, y: float) -> tuple[float, float]:
+            return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
+        first, last = words["Total:"], words["EUR"]
+        await page.mouse.move(*at(first["x0"] - 0.01, first["y0"] - 0.003))
+        await page.mouse.down()
+        await page.mouse.move(*at(last["x1"] + 0.01, first["y1"] + 0.003), steps=5)
+        await picture(page, "rectangle")
+        await page.mouse.up()
+        assert await field.input_value() == "Total: 12.50 EUR"
+        number = words["17"]
+        await page.keyboard.down("Shift")
+        await page.mouse.click(*at((number["x0"] + number["x1"]) / 2, (number["y0"] + number["y1"]) / 2))
+        await page.keyboard.up("Shift")
+        assert await field.input_value() == "Total: 12.50 EUR 17"
+        await page.keyboard.press("Enter")
+
+        async def is_written() -> bool:
+            return (await stored(served, extraction_id))["extracted_fields"]["number"] == "Total: 12.50 EUR 17"
+
+        await until(is_written)
+        # Where no field is written, a click on the page chooses one, and text can be marked.
+        net = words["10.50"]
+        await page.mouse.click(*at((net["x0"] + net["x1"]) / 2, (net["y0"] + net["y1"]) / 2))
+        await page.get_by_role("region", name="About net").wait_for()
         assert window.faults == []

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.problems import FieldError, responses
@@ -124,6 +124,12 @@ class Extraction(BaseModel):
         return cls.model_validate({**row.shown(), "valid": valid})
 
 
+class FieldViolation(FieldError):
+    """One thing that is wrong in fields."""
+
+    about: list[str] = Field(description="What a rule has looked at, each list as a whole: total, items.")
+
+
 class ChangedExtraction(Extraction):
     """The extraction after your change. What you write stands, whatever its schema says; where it does not follow the
     schema, you are told."""
@@ -132,7 +138,7 @@ class ChangedExtraction(Extraction):
         description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
         "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
     )
-    errors: list[FieldError] = Field(description="The same for programs, in the same order.")
+    errors: list[FieldViolation] = Field(description="The same for programs, in the same order.")
 
     @classmethod
     def with_problems(cls, row: ExtractionRow, found: Sequence[Violation]) -> Self:
@@ -146,7 +152,7 @@ class Problems(BaseModel):
 
     version: int
     problems: list[str] = Field(description="As in the answer to a change.")
-    errors: list[FieldError] = Field(description="As in the answer to a change.")
+    errors: list[FieldViolation] = Field(description="As in the answer to a change.")
 
 
 class FieldPlace(BaseModel):
@@ -166,6 +172,22 @@ class Places(BaseModel):
     version: int = Field(description="The version of the extraction whose value was looked for.")
     items: list[FieldPlace] = Field(description="In the order of the pages' words; at most 200.")
     count: int = Field(description="How many there are.")
+
+
+class RuleReading(BaseModel):
+    """A value that would make a broken rule hold, and where the document prints it."""
+
+    path: str
+    value: JsonValue
+    rule: str = Field(description="The rule's kind.", examples=["sum"])
+    place: FieldPlace
+
+
+class RuleReadings(BaseModel):
+    """What may have been misread where rules are broken."""
+
+    version: int = Field(description="The version of the extraction whose rules were looked at.")
+    items: list[RuleReading] = Field(description="In the order of the rules; at most 20.")
 
 
 class ExtractionSchema(BaseModel):
@@ -421,6 +443,25 @@ async def list_places(extraction_id: UUID, path: FieldPath, scope: TheScope, run
     return Places(version=row.version, items=items, count=count)
 
 
+@router.get("/{extraction_id}/readings", responses=responses(401, 404, 422))
+async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> RuleReadings:
+    """Where a rule of the schema is broken: which one value, in place of another, would make it hold, of those that the
+    document prints somewhere. None that breaks another rule instead. Nothing is changed."""
+    async with runtime.database.as_user(scope) as conn:
+        row = await extractions.get(conn, extraction_id)
+    found = await extractions.readings(runtime.database, scope, row)
+    items = [
+        RuleReading(
+            path=paths.name(one.reading.path),
+            value=one.reading.value,
+            rule=one.reading.kind,
+            place=FieldPlace.model_validate(one.place, from_attributes=True),
+        )
+        for one in found
+    ]
+    return RuleReadings(version=row.version, items=items)
+
+
 @router.get("/{extraction_id}/schema", responses=responses(401, 404, 422))
 async def get_extraction_schema(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionSchema:
     """The JSON Schema that an extraction follows, and the version of a kept one that this is."""
@@ -595,5 +636,13 @@ def _version_in(if_match: str | None) -> int | None:
 
 def _told(found: Sequence[Violation]) -> dict[str, Any]:
     """Violations in sentences, and for programs."""
-    errors = [FieldError(path=paths.name(one.path), code=one.code, message=one.message) for one in found]
+    errors = [
+        FieldViolation(
+            path=paths.name(one.path),
+            code=one.code,
+            message=one.message,
+            about=[paths.name(path) for path in one.about],
+        )
+        for one in found
+    ]
     return {"problems": [one.message for one in found], "errors": errors}

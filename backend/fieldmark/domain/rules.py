@@ -50,7 +50,7 @@ MAX_BROKEN: Final = 20
 _EACH: Final = paths.MAX_INDEX
 _STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\[\*\]')
 # The database keeps numbers of 100 digits a side, so a product of twenty is exact in this.
-_EXACT: Final = Context(prec=200 * MAX_PATHS + 100, Emax=999_999, Emin=-999_999)
+EXACT: Final = Context(prec=200 * MAX_PATHS + 100, Emax=999_999, Emin=-999_999)
 
 Number = int | float
 
@@ -89,7 +89,7 @@ def broken_rules(schema: JsonObject, fields: JsonObject) -> list[Violation]:
     that cannot be used, or that would look at more than 500,000 values."""
     finder = _Finder()
     found: list[Violation] = []
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         for rule in _read(schema):
             check = _CHECKS[rule.kind]
             for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
@@ -99,6 +99,34 @@ def broken_rules(schema: JsonObject, fields: JsonObject) -> list[Violation]:
                 if len(found) >= MAX_BROKEN:
                     return found[:MAX_BROKEN]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A rule that does not hold at one place, and what it compared: each part by its path, and the result."""
+
+    kind: str
+    parts: tuple[tuple[Path, JsonValue], ...]
+    result_path: Path | None
+    result: JsonValue
+
+
+def broken_by_rule(schema: JsonObject, fields: JsonObject) -> Iterator[BrokenRule]:
+    """Each rule that `fields` break, at each of its places. Raises Invalid for rules that cannot be used."""
+    finder = _Finder()
+    for rule in _read(schema):
+        for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
+            at = _At(finder, place, item)
+            if next(iter(_CHECKS[rule.kind](rule, at)), None) is None:
+                continue
+            parts = tuple(
+                found for path in rule.paths for found in finder.every(item, path, place) if found[1] is not None
+            )
+            equals = rule.equals
+            if equals is None or is_number(equals):
+                yield BrokenRule(rule.kind, parts, None, equals)
+            elif isinstance(equals, tuple):
+                yield BrokenRule(rule.kind, parts, *next(finder.every(item, equals, place)))
 
 
 # Looking at fields ----------------------------------------------------------------------------------------------------

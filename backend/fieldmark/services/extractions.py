@@ -19,15 +19,26 @@ from pydantic_core import to_jsonable_python
 
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
-from fieldmark.domain import paths
+from fieldmark.domain import paths, rule_readings
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.fields import Nothing, leaves, value_at, walk
 from fieldmark.domain.paths import Path
+from fieldmark.domain.rule_readings import Reading
 from fieldmark.domain.schema import violations, violations_of_write, violations_told
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.values import canonical, invisible_character, problem_with
 from fieldmark.domain.violations import Violation
-from fieldmark.errors import Conflict, Invalid, Invisible, NotFound, QuoteNotPrinted, SchemaViolation, Settled, Stale
+from fieldmark.errors import (
+    Conflict,
+    Invalid,
+    InvalidSchema,
+    Invisible,
+    NotFound,
+    QuoteNotPrinted,
+    SchemaViolation,
+    Settled,
+    Stale,
+)
 from fieldmark.grounding import Claim, DocumentIndex, Place
 from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
@@ -42,6 +53,9 @@ from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, J
 
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
+
+MOST_READINGS: Final = 20
+"""Values that would make a broken rule hold, of those that are told."""
 
 MOST_BESIDE: Final = 25
 """Leaves of a row that are looked for again, to tell the line of those that are written now."""
@@ -197,6 +211,34 @@ async def places(database: Database, scope: Scope, row: ExtractionRow, path: Pat
     if isinstance(value, dict | list):
         raise Invalid("A place is of one value: name the path of a text, a number or a yes or no.")
     return await find_places(database, scope, row.document_id, value, row.evidence.get(paths.name(path)))
+
+
+@dataclass(frozen=True)
+class PrintedReading:
+    """A value that would make a broken rule hold, and where the document prints it."""
+
+    reading: Reading
+    place: Place
+
+
+async def readings(database: Database, scope: Scope, row: ExtractionRow) -> list[PrintedReading]:
+    """What else the document prints that would make a rule hold which is broken now: the first 20. Opens a transaction
+    of its own."""
+    if row.schema is None:
+        return []
+    schema, fields = row.schema, dict(row.extracted_fields)
+    try:
+        wanted = await in_turn(scope.org_id, rule_readings.readings, schema, fields)
+    except InvalidSchema:
+        return []
+    found: list[PrintedReading] = []
+    for one in wanted:
+        printed, _ = await find_places(database, scope, row.document_id, one.value, None)
+        if printed and await in_turn(scope.org_id, rule_readings.mends, schema, fields, one):
+            found.append(PrintedReading(one, printed[0]))
+        if len(found) == MOST_READINGS:
+            break
+    return found
 
 
 async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:

@@ -7,6 +7,7 @@ import type { Box, Extraction } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
 import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
+import { attention } from '../review/attention';
 import { documentRoute } from '../router';
 import { RunPanel } from '../runs/RunPanel';
 import { Button } from '../shared/Button';
@@ -35,6 +36,8 @@ const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_sc
   proposals: [],
 };
 
+const NONE: ReadonlySet<string> = new Set();
+
 export function DocumentPage() {
   const { documentId } = documentRoute.useParams();
   // Another document is another page: nothing of the last one stays.
@@ -46,21 +49,31 @@ function OneDocument({ documentId }: { documentId: string }) {
   const navigate = useNavigate();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
-  const { extraction, errors, error } = useShownExtraction(documentId, search.extraction, run.state);
+  const { extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
   const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ShownPlace>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
   const { previews, changed } = run.state;
   const rows = useMemo(
-    () => fieldRows({ extraction: extraction ?? NOTHING, previews, ...(errors && { errors }) }),
-    [extraction, errors, previews],
+    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, ...(errors && { errors }) }),
+    [extraction, errors, previews, readings],
   );
-  const marks = useMemo(() => marksByPage(rows), [rows]);
+  const toCheck = useMemo(() => attention(rows, NONE).length, [rows]);
+  const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
+  const marks = useMemo(() => marksByPage(rows, other?.path === chosen ? other : null), [rows, other, chosen]);
+  const showPlace = useCallback(
+    (page: number, box: Box) => {
+      if (chosen !== null) setOther({ path: chosen, page, box });
+      setPlace((before) => ({ page, box, at: before.at + 1 }));
+    },
+    [chosen],
+  );
 
   const choose = useCallback(
     (path: string) => {
       setChosen(path);
+      setOther(null);
       setPlace((before) => placeOf(rows, path, before));
       // Shown first, then written down.
       setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 0);
@@ -132,9 +145,16 @@ function OneDocument({ documentId }: { documentId: string }) {
               {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} />}
               {extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
               {error !== null && <Failure error={error} />}
+              {extraction !== undefined && toCheck > 0 && !run.goesOn && (
+                <p className={styles.toCheck}>
+                  <Link to="/review" search={{ extraction: extraction.id }}>
+                    {count(toCheck, 'value')} to check
+                  </Link>
+                </p>
+              )}
             </div>
             {rows.length > 0 ? (
-              <FieldPanel extraction={extraction} rows={rows} chosen={chosen} changed={changed} onChoose={choose} />
+              <FieldPanel extraction={extraction} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
             ) : (
               !run.goesOn && (
                 <Empty title="No fields yet">

@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { answer, api, file } from '../api/client';
-import type { Extraction } from '../api/types';
+import type { Extraction, FieldPlace, RuleReading } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
   queryOptions({
@@ -28,6 +28,24 @@ export const problemsQuery = (extractionId: string, version: number) =>
     queryKey: ['problems', extractionId, version],
     queryFn: ({ signal }) =>
       answer(api.GET('/api/extractions/{extraction_id}/problems', { params: { path: { extraction_id: extractionId } }, signal })),
+    staleTime: Infinity,
+  });
+
+/** What else is printed that would make a broken rule hold. */
+export const readingsQuery = (extractionId: string, version: number) =>
+  queryOptions({
+    queryKey: ['readings', extractionId, version],
+    queryFn: async ({ signal }) =>
+      (await answer(api.GET('/api/extractions/{extraction_id}/readings', { params: { path: { extraction_id: extractionId } }, signal }))).items as RuleReading[],
+    staleTime: Infinity,
+  });
+
+/** Every place where a field's value could stand. */
+export const placesQuery = (extractionId: string, version: number, path: string) =>
+  queryOptions({
+    queryKey: ['places', extractionId, version, path],
+    queryFn: async ({ signal }) =>
+      (await answer(api.GET('/api/extractions/{extraction_id}/places', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldPlace[],
     staleTime: Infinity,
   });
 

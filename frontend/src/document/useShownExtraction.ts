@@ -2,8 +2,11 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
+import type { RuleReading } from '../api/types';
 import type { RunState } from '../runs/runReducer';
-import { extractionQuery, extractionsQuery, problemsQuery } from './documentPageQueries';
+import { extractionQuery, extractionsQuery, problemsQuery, readingsQuery } from './documentPageQueries';
+
+const NO_READINGS: readonly RuleReading[] = [];
 
 /** `wanted`: the one that the address names; else the run's that is shown, else the newest. */
 export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState) {
@@ -23,10 +26,8 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
     ...problemsQuery(id ?? '', stored?.version ?? 0),
     enabled: stored?.valid === false,
   });
-  return {
-    all: all.data,
-    extraction: stored,
-    error: extraction.error,
-    errors: stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined,
-  };
+  const errors = stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined;
+  const breaksRule = errors?.some((one) => one.about.length > 0) === true;
+  const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
+  return { all: all.data, extraction: stored, error: extraction.error, errors, readings };
 }

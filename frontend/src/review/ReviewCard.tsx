@@ -1,28 +1,23 @@
 /** One value to be decided: why it is asked for, what the page prints, and what shall stand. */
 
 import { useEffect, useRef, useState } from 'react';
-import type { Box, Extraction } from '../api/types';
+import type { Box, Extraction, RuleReading } from '../api/types';
 import type { Leaf } from '../document/fields/fieldTree';
 import { readWritten, shown, written } from '../document/fields/fieldValue';
+import { Readings } from '../document/fields/Readings';
 import { evidenceSentence, STANDINGS } from '../document/fields/standingWords';
+import { useTaker } from '../document/viewer/picking';
 import { Badge } from '../shared/Badge';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { Crop } from './Crop';
 import styles from './Review.module.css';
 
-/** A word of the page that was clicked, and how often one was. With `isMore` it comes behind what is there. */
-export interface Picked {
-  text: string;
-  isMore: boolean;
-  times: number;
-}
-
 interface Props {
   documentId: string;
   field: Leaf;
-  picked: Picked | null;
   proposal: Extraction['proposals'][number] | undefined;
+  readings: readonly RuleReading[];
   onConfirm: () => void;
   onWrite: (value: unknown) => void;
   onUndo: (() => void) | undefined;
@@ -30,16 +25,14 @@ interface Props {
   onSkip: () => void;
 }
 
-export function ReviewCard({ documentId, field, picked, proposal, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
+export function ReviewCard({ documentId, field, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
-  const [taken, setTaken] = useState(picked?.times ?? 0);
-  if (picked !== null && picked.times !== taken) {
-    setTaken(picked.times);
-    setText(picked.isMore ? `${text} ${picked.text}` : picked.text);
-  }
-  useEffect(() => input.current?.focus(), [taken]);
+  useTaker((words, isMore) => {
+    setText(isMore && text !== '' ? `${text} ${words}` : words);
+    input.current?.focus();
+  });
   const { words, tone, sign } = STANDINGS[field.standing];
   const isChanged = text !== written(field.value);
   const { page, boxes } = field.evidence ?? {};
@@ -63,6 +56,7 @@ export function ReviewCard({ documentId, field, picked, proposal, onConfirm, onW
           {error.message}
         </p>
       ))}
+      <Readings readings={readings} path={field.path} onTake={onWrite} />
       <p className="soft">{evidenceSentence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
       <input
@@ -102,7 +96,7 @@ export function ReviewCard({ documentId, field, picked, proposal, onConfirm, onW
           Later <kbd>Esc</kbd>
         </Button>
       </div>
-      <p className="soft">A click on a word of the page writes it here; with Shift, one more.</p>
+      <p className="soft">A click on a word of the page writes it here, a rectangle all within it; with Shift, behind what is there.</p>
     </section>
   );
 }

@@ -3,7 +3,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { useCallback, useMemo, useState } from 'react';
+import { useMemo } from 'react';
 import type { Box } from '../api/types';
 import { marksByPage } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
@@ -14,7 +14,7 @@ import { count, plain } from '../shared/format';
 import { Empty, Failure } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { perMinute } from './attention';
-import { ReviewCard, type Picked } from './ReviewCard';
+import { ReviewCard } from './ReviewCard';
 import styles from './Review.module.css';
 import { useReview } from './useReview';
 
@@ -25,8 +25,6 @@ export function ReviewPage() {
   const { extraction, field, summary, rows } = review;
   const document = useQuery({ ...documentQuery(summary?.document_id ?? ''), enabled: summary !== undefined });
   const marks = useMemo(() => marksByPage(rows), [rows]);
-  const [picked, setPicked] = useState<Picked | null>(null);
-  const pick = useCallback((text: string, isMore: boolean) => setPicked((before) => ({ text, isMore, times: (before?.times ?? 0) + 1 })), []);
   useShortcut(UNDO, review.undo, review.canUndo);
   if (review.queue.isError) return <Failure error={review.queue.error} again={() => void review.queue.refetch()} />;
   if (review.error !== null) return <Failure error={review.error} />;
@@ -60,7 +58,6 @@ export function ReviewPage() {
         chosen={field.path}
         place={{ page, box: field.evidence?.boxes?.[0] as Box | undefined, at }}
         onChoose={() => undefined}
-        onWord={pick}
       />
       <div className={styles.side}>
         <div className={styles.of}>
@@ -74,7 +71,7 @@ export function ReviewPage() {
           key={`${extraction.id} ${field.path}`}
           documentId={extraction.document_id}
           field={field}
-          picked={picked}
+          readings={review.readings}
           proposal={extraction.proposals.find((one) => one.path === field.path)}
           onConfirm={() => review.confirm(field.path)}
           onUndo={review.canUndo ? review.undo : undefined}

@@ -7,8 +7,13 @@ const URGENT: readonly Standing[] = ['broken', 'proposal', 'not_found', 'unsure'
 /** Without those that were decided or left for later. Of equal urgency, in the order of the page. */
 export function attention(rows: readonly FieldRow[], done: ReadonlySet<string>): Leaf[] {
   return rows
-    .filter((row): row is Leaf => row.kind === 'leaf' && URGENT.includes(row.standing) && !done.has(row.path))
+    .filter((row): row is Leaf => row.kind === 'leaf' && URGENT.includes(row.standing) && !done.has(row.path) && !isSettled(row))
     .sort((a, b) => URGENT.indexOf(a.standing) - URGENT.indexOf(b.standing));
+}
+
+/** Of a rule between fields that is broken all the same, one that somebody has set is not asked about again. */
+function isSettled(row: Leaf): boolean {
+  return row.standing === 'broken' && row.lock !== undefined && row.errors.every((one) => one.path !== row.path);
 }
 
 /** How fast it goes: decisions a minute, over the time between the first and the last. null before the second. */

@@ -3,8 +3,8 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { answer, api } from '../api/client';
-import type { ChangedExtraction, Extraction } from '../api/types';
-import { extractionQuery, pageImageQuery, pageQuery, problemsQuery } from '../document/documentPageQueries';
+import type { ChangedExtraction, Extraction, RuleReading } from '../api/types';
+import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuery } from '../document/documentPageQueries';
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
 import { sentenceOf } from '../shared/Notice';
 import { tell } from '../shared/Toasts';
@@ -24,6 +24,7 @@ interface Decided {
 }
 
 const NONE: ReadonlySet<string> = new Set();
+const NO_READINGS: readonly RuleReading[] = [];
 
 export function useReview(first: string | undefined) {
   const queries = useQueryClient();
@@ -33,20 +34,25 @@ export function useReview(first: string | undefined) {
   const [decided, setDecided] = useState<readonly Decided[]>([]);
   const [times, setTimes] = useState<readonly number[]>([]);
 
+  // One that somebody wants to go through comes first, whether or not it is among those that wait.
+  const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
+  const namedOne = named.data === undefined ? undefined : { id: named.data.id, document_id: named.data.document_id };
   const waiting = useMemo(() => {
-    const items = (queue.data?.pages ?? []).flatMap((page) => page.items);
-    const named = items.filter((one) => one.id === first);
-    return [...named, ...items.filter((one) => one.id !== first)].filter((one) => !over.has(one.id));
-  }, [queue.data, first, over]);
+    const items = (queue.data?.pages ?? []).flatMap((page) => page.items).filter((one) => one.id !== first);
+    return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items]).filter((one) => !over.has(one.id));
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [queue.data, first, namedOne?.id, over]);
   const summary = waiting[0];
   const id = summary?.id ?? '';
   const extraction = useQuery({ ...extractionQuery(id), enabled: id !== '' });
   const stored = extraction.data;
   const problems = useQuery({ ...problemsQuery(id, stored?.version ?? 0), enabled: stored?.valid === false });
   const errors = stored?.valid === false ? problems.data?.errors : undefined;
+  const breaksRule = errors?.some((one) => one.about.length > 0) === true;
+  const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id, stored?.version ?? 0), enabled: breaksRule });
   // Which fields break a rule is not known before the rules were asked for.
   const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined);
-  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, ...(errors && { errors }) })), [stored, errors]);
+  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, ...(errors && { errors }) })), [stored, errors, readings]);
   const left = useMemo(() => attention(rows, done.get(id) ?? NONE), [rows, done, id]);
   const field = left[0];
 
@@ -189,8 +195,9 @@ export function useReview(first: string | undefined) {
     documents: waiting.length,
     summary,
     extraction: stored,
-    error: extraction.error,
+    error: extraction.error ?? named.error,
     rows,
+    readings,
     field,
     left: left.length,
     times,

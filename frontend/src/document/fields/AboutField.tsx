@@ -1,15 +1,19 @@
 /** All that is known of the chosen field: where it was found, what the page prints, who set it, what is wrong with it. */
 
 import { useQuery } from '@tanstack/react-query';
-import type { Extraction } from '../../api/types';
+import { useState } from 'react';
+import type { Box, Extraction, RuleReading } from '../../api/types';
 import { meQuery } from '../../session/config';
 import { Badge } from '../../shared/Badge';
 import { Button } from '../../shared/Button';
-import { atMoment, count, plain } from '../../shared/format';
+import { atMoment, plain } from '../../shared/format';
 import { Sign } from '../../shared/Sign';
+import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import styles from './FieldPanel.module.css';
-import type { FieldRow } from './fieldTree';
+import { placesQuery } from '../documentPageQueries';
+import type { FieldRow, Leaf } from './fieldTree';
 import { shown } from './fieldValue';
+import { Readings } from './Readings';
 import { evidenceSentence, STANDINGS } from './standingWords';
 
 interface Props {
@@ -19,9 +23,14 @@ interface Props {
   onEdit: () => void;
   onDecide: (accept: boolean) => void;
   onUnlock: () => void;
+  readings: readonly RuleReading[];
+  onTake: (value: unknown) => void;
+  /** What the extraction is, for other places of the value; undefined: it is not stored yet. */
+  of: Pick<Extraction, 'id' | 'version'> | undefined;
+  onPlace: (page: number, box: Box) => void;
 }
 
-export function AboutField({ row, proposal, onEdit, onDecide, onUnlock }: Props) {
+export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings, onTake, of, onPlace }: Props) {
   const me = useQuery(meQuery);
   if (row === undefined || row.kind === 'group') {
     return <section className={`${styles.about} soft`}>Choose a field to see where it stands. Double-click, or Enter, changes it.</section>;
@@ -48,6 +57,7 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock }: Props)
           {error.message}
         </p>
       ))}
+      <Readings readings={readings} path={row.path} onTake={onTake} />
       {proposal !== undefined && (
         <div className={styles.aboutHead}>
           <span className="cut">
@@ -57,10 +67,8 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock }: Props)
           <Button onClick={() => onDecide(false)}>Reject</Button>
         </div>
       )}
-      <p>
-        {evidenceSentence(row)}
-        {(row.evidence?.places ?? 0) > 1 && ` · it could stand in ${count(row.evidence!.places, 'place')}`}
-      </p>
+      <p>{evidenceSentence(row)}</p>
+      {of !== undefined && (row.evidence?.places ?? 0) > 1 && <OtherPlaces key={`${row.path} ${of.version}`} of={of} row={row} onPlace={onPlace} />}
       {row.evidence?.quote && <p className={styles.quote}>{plain(row.evidence.quote)}</p>}
       {row.lock !== undefined && (
         <p className="soft">
@@ -70,4 +78,38 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock }: Props)
       )}
     </section>
   );
+}
+
+const NEXT = { id: 'field.place', area: 'Fields', words: 'The next place where the value could stand', keys: 'n' };
+
+/** Every place that the value could stand in, one after the other. */
+function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'version'>; row: Leaf; onPlace: Props['onPlace'] }) {
+  const { data } = useQuery(placesQuery(of.id, of.version, row.path));
+  const [seen, setSeen] = useState<number | null>(null);
+  const first = data?.findIndex((one) => one.page === row.evidence?.page && same(one.boxes[0], row.evidence?.boxes?.[0])) ?? -1;
+  const at = seen ?? Math.max(0, first);
+  const go = (by: 1 | -1) => {
+    if (data === undefined || data.length === 0) return;
+    const next = (at + by + data.length) % data.length;
+    setSeen(next);
+    onPlace(data[next]!.page, data[next]!.boxes[0]!);
+  };
+  useShortcut(NEXT, () => go(1));
+  return (
+    <p className={styles.places}>
+      <Button kind="quiet" label="The place before" onClick={() => go(-1)}>
+        <Sign name="left" size={12} />
+      </Button>
+      <output>
+        Place {at + 1} of {row.evidence!.places}
+      </output>
+      <Button kind="quiet" label="The next place" onClick={() => go(1)}>
+        <Sign name="right" size={12} />
+      </Button>
+    </p>
+  );
+}
+
+function same(one: readonly number[] | undefined, other: readonly number[] | undefined): boolean {
+  return one !== undefined && other !== undefined && one.every((edge, index) => edge === other[index]);
 }

@@ -1,6 +1,8 @@
-/** A value that is being changed where it stands: Enter keeps it, Escape leaves it as it was. */
+/** A value that is being changed where it stands: Enter keeps it, Escape leaves it as it was, a click on a word of the
+ * page or a rectangle drawn there writes it. */
 
 import { useEffect, useRef } from 'react';
+import { useTaker } from '../viewer/picking';
 import styles from './FieldPanel.module.css';
 import { readWritten, written } from './fieldValue';
 
@@ -15,6 +17,12 @@ export function FieldEditor({ value, label, onFinish }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const over = useRef(false);
   useEffect(() => input.current?.select(), []);
+  useTaker((words, isMore) => {
+    const element = input.current;
+    if (element === null) return;
+    element.value = isMore && element.value !== '' ? `${element.value} ${words}` : words;
+    element.focus();
+  });
   const finish = (keep: boolean) => {
     if (over.current) return; // the field loses the focus when it goes
     over.current = true;

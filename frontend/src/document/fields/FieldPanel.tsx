@@ -1,7 +1,7 @@
 /** The fields of one extraction: the tree, and all about the chosen one. */
 
 import { useState } from 'react';
-import type { Extraction } from '../../api/types';
+import type { Box, Extraction, RuleReading } from '../../api/types';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { AboutField } from './AboutField';
 import styles from './FieldPanel.module.css';
@@ -19,10 +19,12 @@ interface Props {
   rows: readonly FieldRow[];
   chosen: string | null;
   changed: ReadonlyMap<string, number>;
+  readings: readonly RuleReading[];
   onChoose: (path: string) => void;
+  onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldPanel({ extraction, rows, chosen, changed, onChoose }: Props) {
+export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoose, onPlace }: Props) {
   const [editing, setEditing] = useState(false);
   const changes = useFieldChanges(extraction);
   const row = rows.find((one) => one.path === chosen);
@@ -58,6 +60,10 @@ export function FieldPanel({ extraction, rows, chosen, changed, onChoose }: Prop
         proposal={extraction?.proposals.find((one) => one.path === row?.path)}
         onEdit={() => setEditing(true)}
         onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}
+        readings={readings}
+        onTake={(value) => row !== undefined && changes.mutate({ path: row.path, value })}
+        of={extraction}
+        onPlace={onPlace}
         onUnlock={() => row !== undefined && changes.mutate({ path: row.path, unlock: true })}
       />
     </div>

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Evidence } from '../../api/types';
 import { fieldRows, marksByPage } from './fieldTree';
+import type { RuleReading } from '../../api/types';
 import { childName, pathName, pathSteps } from './paths';
 
 const at = (page: number, y: number, x = 0.1): Evidence => ({
@@ -44,7 +45,7 @@ test('what is most urgent about a value is what is said of it', () => {
     confidence_scores: { unsure: 0.3, found: 0.9, lost: 0 },
     locks: { locked: lock, broken: lock },
   };
-  const errors = [{ path: 'broken', code: 'rule', message: 'No.' }];
+  const errors = [{ path: 'broken', code: 'rule', message: 'No.', about: [] }];
   const standings = Object.fromEntries(fieldRows({ extraction, errors }).map((row) => [row.path, row.kind === 'leaf' && row.standing]));
   expect(standings).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
 });
@@ -64,4 +65,17 @@ test('what is being written stands at its place, and nothing that is stored is c
 
 test('a key that is a name of JavaScript is one like any other', () => {
   expect(childName('', '__proto__')).toBe('__proto__');
+});
+
+test('a rule counts against what it has looked at, and of a list against what another value would mend', () => {
+  const extraction = {
+    extracted_fields: { total: 3, items: [{ price: 1 }, { price: 1 }], note: 'x' },
+    evidence: {}, confidence_scores: {}, locks: {}, proposals: [],
+  };
+  const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'] }];
+  const place = { page: 1, boxes: [], quote: '2', match: 'number' as const };
+  const broken = (readings: readonly RuleReading[]) =>
+    fieldRows({ extraction, errors, readings }).filter((row) => row.kind === 'leaf' && row.standing === 'broken').map((row) => row.path);
+  expect(broken([])).toEqual(['total']);
+  expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', place }]).toSorted()).toEqual(['items[1].price', 'total']);
 });

@@ -1,7 +1,7 @@
 /** The fields of an extraction as rows: in the order of the page, each with where it stands and how sure that is. */
 
 import type { Preview } from '../../runs/runReducer';
-import type { Box, Evidence, Extraction, FieldError, Lock } from '../../api/types';
+import type { Box, Evidence, Extraction, FieldError, Lock, RuleReading } from '../../api/types';
 import { childName, pathSteps, type Step } from './paths';
 
 /** How a value stands, the more urgent first. `preview`: not stored, the model is still writing it. */
@@ -37,12 +37,14 @@ export const UNSURE_BELOW = 0.5;
 interface Known {
   extraction: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'>;
   errors?: readonly FieldError[];
+  /** Values that would make a broken rule hold: what they would replace is to be looked at. */
+  readings?: readonly RuleReading[];
   previews?: ReadonlyMap<string, Preview>;
 }
 
-export function fieldRows({ extraction, errors = [], previews = new Map() }: Known): FieldRow[] {
+export function fieldRows({ extraction, errors = [], readings = [], previews = new Map() }: Known): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
-  const errorsAt = Map.groupBy(errors, (error) => error.path);
+  const errorsAt = byField(errors, readings);
   const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
   const fields = previews.size === 0 ? extraction.extracted_fields : withPreviews(extraction.extracted_fields, previews);
   const rows: FieldRow[] = [];
@@ -87,6 +89,18 @@ export function fieldRows({ extraction, errors = [], previews = new Map() }: Kno
   const top = Object.entries(fields).map(([step, child]) => ({ step, child, path: childName('', step) }));
   for (const { step, child, path } of inOrder(top)) add(child, path, step, 0);
   return rows;
+}
+
+/** What is said against each field. A rule counts against what it has looked at. Of a list that it adds up it does not
+ * say which is wrong: that counts which could be, since another value of the document would mend it. */
+function byField(errors: readonly FieldError[], readings: readonly RuleReading[]): Map<string, FieldError[]> {
+  const found = new Map<string, FieldError[]>();
+  for (const error of errors) {
+    const within = readings.filter(({ path }) => error.about.some((one) => path.startsWith(`${one}[`) || path.startsWith(`${one}.`)));
+    const those = new Set([error.path, ...error.about, ...within.map(({ path }) => path)]);
+    for (const path of those) found.set(path, [...(found.get(path) ?? []), error]);
+  }
+  return found;
 }
 
 function compare(a: number, b: number): number {
@@ -150,14 +164,15 @@ export interface Mark {
 }
 
 /** What is to be drawn, by page. */
-export function marksByPage(rows: readonly FieldRow[]): Map<number, Mark[]> {
+export function marksByPage(rows: readonly FieldRow[], other: { path: string; page: number; box: Box } | null = null): Map<number, Mark[]> {
   const marks = new Map<number, Mark[]>();
   for (const row of rows) {
-    if (row.kind !== 'leaf' || row.evidence?.page == null) continue;
+    if (row.kind !== 'leaf' || row.evidence?.page == null || row.path === other?.path) continue;
     const { page } = row.evidence;
     const those = marks.get(page) ?? [];
     for (const box of row.evidence.boxes ?? []) those.push({ path: row.path, box, standing: row.standing });
     marks.set(page, those);
   }
+  if (other !== null) marks.set(other.page, [...(marks.get(other.page) ?? []), { path: other.path, box: other.box, standing: 'found' }]);
   return marks;
 }

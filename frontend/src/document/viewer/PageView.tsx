@@ -2,12 +2,15 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, type MouseEvent } from 'react';
+import type { Box } from '../../api/types';
 import { pageQuery } from '../documentPageQueries';
 import type { Mark } from '../fields/fieldTree';
 import { Marks, markAt } from './Marks';
 import styles from './PageViewer.module.css';
+import { useTake } from './picking';
 import { TextLayer } from './TextLayer';
 import { usePageImage } from './usePageImage';
+import { useRectangle } from './useRectangle';
 
 interface Props {
   documentId: string;
@@ -18,13 +21,11 @@ interface Props {
   chosen: string | null;
   flash: number;
   onChoose: (path: string) => void;
-  /** A word was clicked; with Shift it is one more. */
-  onWord?: ((text: string, isMore: boolean) => void) | undefined;
   /** How high the page is in parts of its width, as soon as that is known. */
   onRatio: (number: number, ratio: number) => void;
 }
 
-export function PageView({ documentId, number, width, height, marks, chosen, flash, onChoose, onWord, onRatio }: Props) {
+export function PageView({ documentId, number, width, height, marks, chosen, flash, onChoose, onRatio }: Props) {
   const { url, failed } = usePageImage(documentId, number);
   const page = useQuery(pageQuery(documentId, number));
   const ratio = page.data === undefined ? null : page.data.height / page.data.width;
@@ -32,22 +33,41 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
     if (ratio !== null) onRatio(number, ratio);
   }, [number, ratio, onRatio]);
 
+  const take = useTake();
+  const words = page.data?.words;
+  const rectangle = useRectangle(
+    take &&
+      (([x0, y0, x1, y1], event) => {
+        const inside = words?.filter((one) => between(x0, (one.x0 + one.x1) / 2, x1) && between(y0, (one.y0 + one.y1) / 2, y1));
+        if (inside !== undefined && inside.length > 0) take(inside.map((one) => one.text).join(' '), event.shiftKey);
+      }),
+  );
+
   function click(event: MouseEvent<HTMLElement>) {
-    if (!(getSelection()?.isCollapsed ?? true)) return; // text was being marked
+    if (rectangle.hasDrawn() || !(getSelection()?.isCollapsed ?? true)) return; // or text was being marked
     const { left, top } = event.currentTarget.getBoundingClientRect();
     const [x, y] = [(event.clientX - left) / width, (event.clientY - top) / height];
-    const mark = markAt(marks, x, y);
-    if (mark !== undefined) onChoose(mark.path);
-    const word = onWord && page.data?.words.find((one) => x >= one.x0 && x <= one.x1 && y >= one.y0 && y <= one.y1);
-    if (word !== undefined) onWord?.(word.text, event.shiftKey);
+    const word = take && words?.find((one) => between(one.x0, x, one.x1) && between(one.y0, y, one.y1));
+    const mark = word == null && markAt(marks, x, y);
+    if (word != null) take?.(word.text, event.shiftKey);
+    else if (mark) onChoose(mark.path);
   }
 
   return (
-    <section className={styles.page} style={{ width, height }} aria-label={`Page ${number}`} data-page={number} onClick={click}>
+    <section className={styles.page} style={{ width, height }} aria-label={`Page ${number}`} data-page={number} data-takes={take !== null || undefined} onClick={click} {...rectangle.on}>
       {url !== null && <img src={url} alt="" width={width} height={height} draggable={false} decoding="async" />}
       {failed && <p className={styles.failed}>The picture of this page could not be made.</p>}
       {page.data !== undefined && <TextLayer page={page.data} width={width} height={height} />}
+      {rectangle.box !== null && <Drawn box={rectangle.box} />}
       <Marks marks={marks} chosen={chosen} flash={flash} />
     </section>
   );
+}
+
+function Drawn({ box: [x0, y0, x1, y1] }: { box: Box }) {
+  return <div className={styles.drawn} style={{ left: `${x0 * 100}%`, top: `${y0 * 100}%`, width: `${(x1 - x0) * 100}%`, height: `${(y1 - y0) * 100}%` }} />;
+}
+
+function between(least: number, value: number, most: number): boolean {
+  return value >= least && value <= most;
 }

@@ -34,10 +34,9 @@ interface Props {
   chosen: string | null;
   place: ShownPlace;
   onChoose: (path: string) => void;
-  onWord?: ((text: string, isMore: boolean) => void) | undefined;
 }
 
-export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, onWord }: Props) {
+export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [room, setRoom] = useState(0);
   const [zoom, setZoom] = useState(1);
@@ -115,7 +114,6 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
                   chosen={chosen}
                   flash={at}
                   onChoose={onChoose}
-                  onWord={onWord}
                   onRatio={onRatio}
                 />
               </div>

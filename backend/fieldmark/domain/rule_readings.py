@@ -1,0 +1,116 @@
+"""Which one value, where it stood in place of another, would make a broken rule hold.
+
+A sum that is 0.50 short names its result, and each of its parts made 0.50 greater. Whether such a value is printed
+anywhere is for the evidence to say: only then was something misread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
+from typing import Final
+
+from pydantic import JsonValue
+
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.numbers import is_number
+from fieldmark.domain.paths import Path
+from fieldmark.domain.rules import EXACT, BrokenRule, broken_by_rule, broken_rules
+
+MOST: Final = 200
+_MOST_PLACES: Final = 6
+"""How many places behind the point a factor is reckoned to that does not come out even."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`value` at `path`, in place of what stands there, would make a rule of this `kind` hold."""
+
+    path: Path
+    value: JsonValue
+    kind: str
+
+
+def readings(schema: JsonObject, fields: JsonObject) -> list[Reading]:
+    """The first 200, in the order of the rules. Not tried yet: see `mends`. Raises Invalid for rules that cannot be
+    used."""
+    found: dict[tuple[Path, str], Reading] = {}
+    with localcontext(EXACT):
+        for broken in broken_by_rule(schema, fields):
+            for path, value in _wanted(broken):
+                found.setdefault((path, repr(value)), Reading(path, value, broken.kind))
+                if len(found) >= MOST:
+                    return list(found.values())
+    return list(found.values())
+
+
+def mends(schema: JsonObject, fields: JsonObject, reading: Reading) -> bool:
+    """Whether fewer rules are broken with it, and none that is kept now."""
+    before = {(one.path, one.message) for one in broken_rules(schema, fields)}
+    after = {(one.path, one.message) for one in broken_rules(schema, _with(fields, reading.path, reading.value))}
+    return len(after) < len(before)
+
+
+def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
+    if broken.kind == "equals":
+        values = [value for _, value in broken.parts]
+        for path, value in broken.parts:
+            yield from ((path, other) for other in values if other != value)
+        return
+    if broken.kind not in ("sum", "product") or not is_number(broken.result):
+        return
+    numbers = [(path, _decimal(value)) for path, value in broken.parts if is_number(value)]
+    if len(numbers) < len(broken.parts):
+        return
+    places = max(_places(_decimal(broken.result)), *(_places(number) for _, number in numbers))
+    said, made = _decimal(broken.result), _together(broken.kind, [number for _, number in numbers])
+    if broken.result_path is not None:
+        yield broken.result_path, _as_json(made, max(places, 2))
+    for path, number in numbers:
+        if broken.kind == "sum":
+            yield path, _as_json(number + said - made, max(places, 2))
+        elif made != 0:
+            try:
+                yield path, _as_json(said / (made / number), _MOST_PLACES)
+            except (DivisionByZero, InvalidOperation):
+                continue
+
+
+def _together(kind: str, numbers: list[Decimal]) -> Decimal:
+    made = Decimal(0 if kind == "sum" else 1)
+    for number in numbers:
+        made = made + number if kind == "sum" else made * number
+    return made
+
+
+def _decimal(value: JsonValue) -> Decimal:
+    return Decimal(repr(value))
+
+
+def _places(number: Decimal) -> int:
+    exponent = number.normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _as_json(number: Decimal, places: int) -> JsonValue:
+    rounded = round(number, places)
+    return int(rounded) if rounded == rounded.to_integral_value() else float(rounded)
+
+
+def _with(fields: JsonValue, path: Path, value: JsonValue) -> JsonObject:
+    """A copy in which the value stands at the path, which is there."""
+
+    def put(node: JsonValue, rest: Path) -> JsonValue:
+        if not rest:
+            return value
+        step = rest[0]
+        if isinstance(node, dict) and isinstance(step, str):
+            return {**node, step: put(node[step], rest[1:])}
+        if isinstance(node, list) and isinstance(step, int):
+            return [put(one, rest[1:]) if index == step else one for index, one in enumerate(node)]
+        return node
+
+    made = put(fields, path)
+    assert isinstance(made, dict)
+    return made

@@ -1,0 +1,30 @@
+/** What else the document prints that, in place of a value, would make a broken rule hold: taken with one press. */
+
+import type { RuleReading } from '../../api/types';
+import { Button } from '../../shared/Button';
+import { plain } from '../../shared/format';
+import styles from './FieldPanel.module.css';
+import { shown } from './fieldValue';
+
+interface Props {
+  readings: readonly RuleReading[];
+  path: string;
+  onTake: (value: unknown) => void;
+}
+
+export function Readings({ readings, path, onTake }: Props) {
+  const those = readings.filter((one) => one.path === path);
+  if (those.length === 0) return null;
+  return (
+    <ul className={styles.readings} aria-label="What would make it hold">
+      {those.map((one) => (
+        <li key={JSON.stringify(one.value)}>
+          <Button onClick={() => onTake(one.value)}>Take {shown(one.value)}</Button>
+          <span className="soft">
+            It would make the rule hold. Page {one.place.page} prints <q>{plain(one.place.quote)}</q>.
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,84 @@
+"""Which value, in place of another, would make a broken rule hold."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmark.domain import paths
+from fieldmark.domain.rule_readings import mends, readings
+
+
+def said(*rules: Any) -> dict[str, Any]:
+    return {"x-fieldmark": {"rules": list(rules)}}
+
+
+ITEMS = {"sum": "items[*].total", "equals": "subtotal"}
+TAXED = {"sum": ["subtotal", "tax"], "equals": "total"}
+ROWS = {"product": ["quantity", "price"], "equals": "total", "each": "items[*]"}
+
+
+def told(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """path → the values that mend a rule there."""
+    found: dict[str, Any] = {}
+    for one in readings(schema, fields):
+        if mends(schema, fields, one):
+            found.setdefault(paths.name(one.path), []).append(one.value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rules", "fields", "wanted"),
+    [
+        ([TAXED], {"subtotal": 100, "tax": 19, "total": 191}, {"total": [119], "subtotal": [172], "tax": [91]}),
+        ([TAXED], {"subtotal": 100, "tax": 19, "total": 119}, {}),
+        ([TAXED], {"subtotal": 100, "tax": None, "total": 191}, {}),
+        ([TAXED], {"subtotal": "100", "tax": 19, "total": 191}, {}),
+        (
+            [ITEMS],
+            {"items": [{"total": 0.1}, {"total": 1}], "subtotal": 0.3},
+            {"subtotal": [1.1], "items[0].total": [-0.7], "items[1].total": [0.2]},
+        ),
+        (
+            [ROWS],
+            {"items": [{"quantity": 3, "price": 2.5, "total": 7.5}, {"quantity": 3, "price": 2, "total": 60}]},
+            {"items[1].total": [6], "items[1].quantity": [30], "items[1].price": [20]},
+        ),
+        ([ROWS], {"items": [{"quantity": 0, "price": 2, "total": 60}]}, {"items[0].total": [0]}),
+        ([{"equals": ["total", "paid"]}], {"total": 12, "paid": 21}, {"total": [21], "paid": [12]}),
+        ([{"sum": ["a", "b"], "equals": 100}], {"a": 60, "b": 30}, {"a": [70], "b": [40]}),
+        ([{"date_order": ["a", "b"]}], {"a": "2024-02-01", "b": "2024-01-01"}, {}),
+        # Only what breaks no other rule instead: the total stands in two.
+        (
+            [TAXED, {"equals": ["total", "paid"]}],
+            {"subtotal": 100, "tax": 19, "total": 191, "paid": 191},
+            {"subtotal": [172], "tax": [91]},
+        ),
+    ],
+)
+def test_what_would_make_it_hold(rules: list[Any], fields: dict[str, Any], wanted: dict[str, Any]):
+    assert told(said(*rules), fields) == wanted
+
+
+AMOUNTS = st.decimals(min_value=-10_000, max_value=10_000, places=2, allow_nan=False)
+
+
+@given(st.lists(AMOUNTS, min_size=1, max_size=8), st.data())
+def test_a_value_that_was_misread_is_among_them(amounts: list[Decimal], data: st.DataObject):
+    right: dict[str, Any] = {"items": [{"total": float(one)} for one in amounts], "subtotal": float(sum(amounts))}
+    at = data.draw(st.integers(0, len(amounts) - 1))
+    wrong = data.draw(AMOUNTS.filter(lambda one: one != amounts[at]))
+    misread = {
+        **right,
+        "items": [{"total": float(wrong)} if index == at else one for index, one in enumerate(right["items"])],
+    }
+    assert told(said(ITEMS), misread)[f"items[{at}].total"] == [float(amounts[at])]
+
+
+def test_of_many_only_some_are_reckoned():
+    fields = {"items": [{"total": 1}] * 1_000, "subtotal": 999}
+    assert len(readings(said(ITEMS), fields)) == 200
