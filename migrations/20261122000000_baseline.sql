@@ -2888,6 +2888,21 @@ begin
   return v_status;
 end $$;
 
+-- Whoever decides what a run waits for admits what it asks with these tools from here on, too. Answers whether they may:
+-- where a second person decides, each call is decided by itself.
+-- Security definer: what is admitted in advance, nobody may write.
+create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.runs as r
+  set auto_approved_tools = array(select distinct tool from unnest(r.auto_approved_tools || p_tools) as tool order by tool)
+  where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
+    and r.org_id in (select private.my_writable_org_ids()) and private.why_not_decide(r) = ''
+    and not exists (select from public.organisations as o where o.id = r.org_id and o.second_person);
+  return found;
+end $$;
+
 -- The run goes on after a decision: at once where the worker's CLI has waited and the organisation has room, else through
 -- the queue. Answers the status that it has now, which stays where the call has let it wait for other runs; null for a run
 -- that has ended or is out of sight.
@@ -2975,7 +2990,8 @@ grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
   private.is_left_behind(public.runs), private.why_not_decide(public.runs),
   private.why_not_decide_of(uuid, uuid, uuid), private.decided_by_others(uuid), private.take_over(uuid),
-  private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.resume_run(uuid),
+  private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.admit_further(uuid, text[]),
+  private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
   to authenticated;
 

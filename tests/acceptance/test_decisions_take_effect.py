@@ -336,3 +336,34 @@ async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
         body = {"extraction_id": ids["extraction_id"], "message": "Complete it, and set a to 1."}
         last = (await served.http.post("/api/agent/correct", json=body)).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}
+
+
+@pytest.mark.parametrize("waits", [10, 0], ids=["the CLI is there", "the CLI has gone"])
+async def test_what_follows_is_admitted_with_a_decision(serve, waits):
+    script = Script(
+        [
+            [call("identify_document", {"document_type": "invoice", "confidence": 0.9})],
+            [update("number", "1")],
+            [update("total", 10)],
+            [call("remove_field", {"path": "number"})],
+            [update("total", 11)],
+            [call("complete_extraction", {"summary": "Done."})],
+        ]
+    )
+    async with serve(script, approval_wait_seconds=waits) as served:
+        result = await asked(served)
+        assert result["waits_for"]["tool"] == "identify_document"
+        refused = await decide(served, result, approved=False, further="tool")
+        assert refused.status_code == 422
+        result = (await decide(served, result)).json()
+        assert result["waits_for"]["tool"] == "update_field"
+        # The same tool asks no more; another one does.
+        result = (await decide(served, result, further="tool")).json()
+        assert result["waits_for"]["tool"] == "remove_field"
+        assert result["extraction"]["extracted_fields"] == {"number": "1", "total": 10}
+        # None asks any more.
+        result = (await decide(served, result, further="all")).json()
+        assert (result["status"], result["waits_for"]) == ("completed", None)
+        assert result["extraction"]["extracted_fields"] == {"total": 11}
+        # Another run asks as ever.
+        assert (await asked(served))["waits_for"]["tool"] == "identify_document"

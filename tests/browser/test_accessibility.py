@@ -75,7 +75,7 @@ async def test_nothing_is_found_against_wcag(serve, axe, colours):
             wrong[name] = await violations(page, axe)
 
         await look("documents", "/documents", page.get_by_role("link", name="survey.txt"))
-        await look("approvals", "/approvals", page.get_by_role("button", name="Approve"))
+        await look("approvals", "/approvals", page.get_by_role("button", name="Approve", exact=True))
         await page.get_by_role("button", name="Edit").click()
         wrong["approval, edited"] = await violations(page, axe)
         await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))

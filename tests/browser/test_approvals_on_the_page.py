@@ -72,7 +72,7 @@ async def test_all_that_waits_stands_in_one_place(serve, picture):
         await page.get_by_role("link", name="Approvals 1").wait_for()
         await page.get_by_role("link", name="a.txt").wait_for()
         await picture(page, "approvals")
-        await page.get_by_role("button", name="Approve").click()
+        await page.get_by_role("button", name="Approve", exact=True).click()
         await page.get_by_role("heading", name="Nothing waits for you").wait_for()
 
         assert window.faults == []
@@ -101,12 +101,37 @@ async def test_what_moved_since_it_was_shown_is_said(serve, clone, picture):
         page = window.page
         await begun(served, await served.document(TEXT))
         await window.enter("/approvals")
-        await page.get_by_role("button", name="Approve").wait_for()
+        await page.get_by_role("button", name="Approve", exact=True).wait_for()
         (extraction,) = (await served.http.get("/api/extractions")).json()["items"]
         put(clone, {"extraction": extraction}, {"total": 99})
-        await page.get_by_role("button", name="Approve").click()
+        await page.get_by_role("button", name="Approve", exact=True).click()
         await page.get_by_text("is 99 now; nothing was shown").wait_for()
         await picture(page, "approval-moved")
         stored = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
         assert stored["extracted_fields"] == {"total": 99}
+        assert window.faults == []
+
+
+@pytest.mark.parametrize(("words", "asked"), [("all further “extract_fields”", 1), ("all that this run asks", 0)])
+async def test_what_a_run_asks_from_here_on_is_approved_at_once(serve, words, asked):
+    complete = [call("complete_extraction", {"summary": "Done."})]
+    script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5)], [saves(vat=2)], complete])
+    async with serve(script) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(TEXT)
+        body = {"document_id": str(document), "approval": "ask", "wait": False}
+        body["auto_approved_tools"] = ["identify_document"]
+        assert (await served.http.post("/api/agent/extract", json=body)).status_code == 202
+        await window.enter(f"/documents/{document}")
+        card = page.get_by_role("region", name="Waits for your decision")
+        await card.get_by_text("number", exact=True).wait_for()
+        await card.get_by_role("button", name="Approve this and more").click()
+        await page.get_by_role("menuitem", name=words).click()
+        for _ in range(asked):
+            await page.get_by_role("heading", name="Completing").wait_for()
+            await card.get_by_role("button", name="Approve", exact=True).click()
+        await page.locator("[data-phase=complete]").wait_for()
+        (extraction,) = (await served.http.get("/api/extractions")).json()["items"]
+        fields = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()["extracted_fields"]
+        assert fields == {"number": "17", "total": 12.5, "vat": 2}
         assert window.faults == []

@@ -47,12 +47,12 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
 
         await card_of(page).get_by_role("heading", name="Making the schema").wait_for()
         await picture(page, "chat-approval")
-        await card_of(page).get_by_role("button", name="Approve").click()
+        await card_of(page).get_by_role("button", name="Approve", exact=True).click()
         # A reload in the middle goes on where it was.
         await card_of(page).get_by_text("Invoices (version 1)").wait_for()
         await page.reload()
         await card_of(page).get_by_text("Invoices (version 1)").wait_for()
-        await card_of(page).get_by_role("button", name="Approve").click()
+        await card_of(page).get_by_role("button", name="Approve", exact=True).click()
         await card_of(page).get_by_text("Acme Ltd").wait_for()
         await card_of(page).get_by_role("button", name="Edit").click()
         await card_of(page).get_by_label("New value of vendor").fill("Acme AG")

@@ -64,7 +64,7 @@ async def test_a_call_waits_for_a_person_and_is_done_when_they_approve(serve, pi
         await page.get_by_role("menuitem", name="ask me before each write").click()
         approved = 0
         while not await page.locator("[data-phase=complete]").count():
-            button = page.get_by_role("button", name="Approve")
+            button = page.get_by_role("button", name="Approve", exact=True)
             await button.or_(page.locator("[data-phase=complete]")).first.wait_for()
             if await button.count() and await button.is_enabled():
                 await picture(page, f"approval-{approved}")

@@ -117,6 +117,11 @@ class Approval(BaseModel):
     approved: bool
     input: dict[str, Any] | None = Field(None, description="Other arguments than the agent's own.")
     reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
+    further: Literal["tool", "all"] | None = Field(
+        None,
+        description="With an approval: what this run asks from here on is admitted, too; with the same tool, or with "
+        "any. 403 (`second_person_needed`) where a second person decides.",
+    )
 
 
 _APPROVE: dict[str, JsonValue] = {
@@ -251,7 +256,7 @@ async def decide_call(
         runtime.database,
         scope,
         body.run_id,
-        decisions.Decision(said.call_id, said.approved, said.input, said.reason),
+        decisions.Decision(said.call_id, said.approved, said.input, said.reason, said.further),
     )
     if _is_not_awaited(request, prefer, wait=body.wait):
         return await _accepted(runtime, scope, body.run_id)

@@ -614,6 +614,20 @@ async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:
     await conn.execute("select private.await_runs(%s, %s)", (run_id, call_id))
 
 
+async def admit_further(conn: Connection, run_id: UUID, tools: Sequence[str]) -> bool:
+    """Admit what a run that waits asks with these tools from here on. False where each call is decided by itself."""
+    cursor = await conn.execute("select private.admit_further(%s, %s) as admitted", (run_id, list(tools)))
+    row = await cursor.fetchone()
+    return row is not None and row["admitted"]
+
+
+async def admitted_tools(conn: Connection, run_id: UUID) -> frozenset[str]:
+    """The tools whose calls were admitted in advance, when the run was started or with a decision since."""
+    cursor = await conn.execute("select auto_approved_tools from public.runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    return frozenset(row["auto_approved_tools"]) if row else frozenset()
+
+
 async def resume(conn: Connection, run_id: UUID) -> RunStatus:
     """The run goes on after a decision: `running` where its CLI has waited and there is room, else `queued`."""
     cursor = await conn.execute("select private.resume_run(%s) as status", (run_id,))

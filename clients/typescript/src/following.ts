@@ -28,9 +28,10 @@ export interface Told<Event> {
   event: Event;
 }
 
-/** What a person says of a call. `input`: other arguments than the agent's. */
+/** What a person says of a call. `input`: other arguments than the agent's. `further`: what the run asks from here on is
+ * approved, too, of the same tool or all. */
 export type Decision =
-  | { approved: true; input?: Record<string, unknown> }
+  | { approved: true; input?: Record<string, unknown>; further?: 'tool' | 'all' }
   | { approved: false; reason?: string };
 
 export interface FollowOptions<Call> {

@@ -9,7 +9,9 @@ import type { WaitingCall } from '../api/types';
 import { readWritten, written } from '../document/fields/fieldValue';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
+import { Menu, MenuItem } from '../shared/Menu';
 import { Failure, Notice } from '../shared/Notice';
+import { Sign } from '../shared/Sign';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './Approvals.module.css';
 import { editedInput, placeOfChange, valueAt } from './editedInput';
@@ -59,16 +61,16 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, written(given(call, change))])) });
   };
   const edited = inputOf(mode, call, editable);
-  const approve = () => {
+  const approve = (further?: 'tool' | 'all') => {
     if (edited === 'wrong') return;
-    decide.mutate({ approved: true, ...(edited !== null && { input: edited }) });
+    decide.mutate({ approved: true, ...(edited !== null && { input: edited }), ...(further !== undefined && { further }) });
   };
   const reject = () => {
     const reason = mode.kind === 'reject' ? mode.reason.trim() : '';
     decide.mutate({ approved: false, ...(reason !== '' && { reason }) });
   };
   const canBeAsked = hasKeys && mode.kind === 'look' && !decide.isPending;
-  useShortcut(APPROVE, approve, canBeAsked);
+  useShortcut(APPROVE, () => approve(), canBeAsked);
   useShortcut(REJECT, () => setMode({ kind: 'reject', reason: '' }), canBeAsked);
 
   return (
@@ -133,7 +135,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
           </Button>
         ) : (
           <>
-            <Button kind="main" disabled={decide.isPending || edited === 'wrong'} onClick={approve}>
+            <Button kind="main" disabled={decide.isPending || edited === 'wrong'} onClick={() => approve()}>
               {edited === null ? 'Approve' : 'Approve edited'}
             </Button>
             {mode.kind === 'look' && (
@@ -144,6 +146,17 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
                 <Button disabled={decide.isPending} onClick={() => setMode({ kind: 'reject', reason: '' })}>
                   Reject…
                 </Button>
+                <Menu
+                  align="start"
+                  trigger={
+                    <Button kind="quiet" disabled={decide.isPending} label="Approve this and more">
+                      <Sign name="down" size={12} />
+                    </Button>
+                  }
+                >
+                  <MenuItem onChoose={() => approve('tool')}>Approve this and all further “{plain(call.tool)}” of this run</MenuItem>
+                  <MenuItem onChoose={() => approve('all')}>Approve this and all that this run asks</MenuItem>
+                </Menu>
               </>
             )}
           </>

@@ -209,7 +209,7 @@ class PermissionHook:
             if (left := await self._hand_over()) is not None:
                 self.answer = Answer("")
                 return await self._handed_over(name, call_id, arguments, left)
-        if not tool.asks or self._policy.admits(name):
+        if not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name):
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
             if tool.collect is not None:
                 # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
@@ -232,6 +232,13 @@ class PermissionHook:
             return Verdict("defer")
         self.decided.add(call_id)
         return await self._as_decided(call_id)
+
+    async def _is_admitted_since(self, name: str) -> bool:
+        """Whether a person has admitted the tool's further calls with a decision since the run was taken up."""
+        async with self._context.database.as_user(self._context.scope) as conn:
+            admitted = await runs.admitted_tools(conn, self._context.run_id)
+        self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | admitted)
+        return self._policy.admits(name)
 
     async def _handed_over(
         self, name: str, call_id: str, arguments: dict[str, JsonValue], left: Sequence[str]

@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -47,12 +47,14 @@ from fieldmark.tools.toolset import Tool, ToolEffect, hash_of
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person says of one call. `arguments` replace the agent's own; `reason` is what the agent is told."""
+    """What a person says of one call. `arguments` replace the agent's own; `reason` is what the agent is told.
+    `further` admits what the run asks from here on with the same tool, or with any."""
 
     call_id: str
     approved: bool
     arguments: dict[str, JsonValue] | None = None
     reason: str | None = None
+    further: Literal["tool", "all"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     It is carried out with the rights of whoever decides. Where the run's user has left the organisation, the run goes
     on as the decider's.
 
-    Raises ReadOnly, NotApprover or SecondPersonNeeded where the organisation has others decide, NotFound for a run or
+    Raises ReadOnly, NotApprover or SecondPersonNeeded where the organisation has others decide (or, with `further`, a
+    second person each call by itself), NotFound for a run or
     call that is not this user's to decide, Gone for a run that was, Conflict for one that waits no more, TargetChanged
     where what it would change is no more as it was shown, Invalid for arguments that the tool would not take.
     """
@@ -118,6 +121,8 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
         raise Conflict("This call waits no more: it was decided, or its run has ended.")
     if decision.arguments is not None and not decision.approved:
         raise Invalid("A rejected call needs no input.")
+    if decision.further is not None and not decision.approved:
+        raise Invalid("Further calls are admitted together with one that is approved.")
     if not decision.approved:
         return await _reject(database, scope, run, call, decision)
     return await again_while_stale(lambda: _approve(database, scope, run, call, decision))
@@ -167,6 +172,10 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
     try:
         async with database.as_user(scope) as conn:
             last = await runs.last_event(conn, run.id)
+            if decision.further is not None:
+                every = [one.name for one in toolset.tools.values() if one.asks]
+                if not await runs.admit_further(conn, run.id, [call.tool] if decision.further == "tool" else every):
+                    raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
             await _begin(conn, run, call, decision, edited)
             await _check_target(conn, tool, context, call, edited)
             if prepared is not None:
