@@ -37,6 +37,7 @@ NAMED = [
     ("GET", "/api/extractions/{extraction}/problems", None),
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
     ("GET", "/api/extractions/{extraction}/places?path=a", None),
+    ("GET", "/api/extractions/{extraction}/unclaimed", None),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("POST", "/api/extractions/{extraction}/locks?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
