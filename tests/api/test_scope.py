@@ -82,6 +82,7 @@ UNNAMED = [
     ("GET", "/api/agent/tools", None),
     ("POST", "/api/agent/ask", {"message": ""}),
     ("GET", "/api/fields", None),
+    ("GET", "/api/fields/values?path=total", None),
     ("POST", "/api/fields/query", {}),
     *(("GET", f"/api/{kind}", None) for kind in ("schemas", "prompts", "tags")),
     ("POST", "/api/schemas", {"name": "New", "schema": {"type": "object"}}),
