@@ -1,4 +1,4 @@
-"""Figures over HTTP: as the service reckons them, for those who may read extractions."""
+"""Figures and values over HTTP: as the service reckons and stores them, for those who may read extractions."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ async def test_a_key_needs_the_scope_to_read_extractions(serve):
             assert made.status_code == 201, made.text
             key = {"Authorization": f"Bearer {made.json()['key']}"}
             assert (await served.http.post("/api/fields/query", json={}, headers=key)).status_code == status
+            assert (await served.http.get("/api/fields/values?path=total", headers=key)).status_code == status
 
 
 async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
@@ -101,3 +102,55 @@ async def test_another_organisations_fields_are_not_told(serve, clone):
         put(clone.owner_url, served.scope, SHELF)
         assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
         assert len((await served.http.get("/api/fields")).json()["fields"]) == 3
+
+
+async def values(served, **asked) -> dict:
+    answer = await served.http.get("/api/fields/values", params={"path": "total", **asked})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_one_field_of_many_documents_comes_in_pages(serve, clone):
+    shelf = [Shelved({"total": number, "items": [{"total": -number}]}, filename=f"{number}.pdf") for number in range(7)]
+    others = [
+        Shelved({"net": 1}, filename="without.pdf"),
+        Shelved({"total": None}, filename="blank.pdf"),
+        Shelved({"total": {"net": 1}}, filename="object.pdf"),
+        Shelved({"total": 1}, filename="unfinished.pdf", is_completed=False),
+        Shelved({"total": 1}, filename="letter.pdf", document_type="letter", tags=("paid",)),
+    ]
+    async with serve(with_worker=False) as served:
+        put(clone.owner_url, served.scope, [*shelf, *others])
+        seen, before = [], {}
+        while before is not None:
+            part = await values(served, document_type="Invoice", limit=3, **before)
+            assert 0 < len(part["items"]) <= 3
+            seen += part["items"]
+            before = {"before": part["next"]} if part["next"] else None
+        # All of one moment: then the greatest id comes first.
+        told = {one["filename"]: one["value"] for one in seen}
+        assert told == {one.filename: one.fields["total"] for one in shelf} and len(seen) == 7
+        assert [one["document_id"] for one in seen] == sorted((str(one.id) for one in shelf), reverse=True)
+        one = next(one for one in seen if one["filename"] == "3.pdf")
+        assert (one["extraction_id"], one["evidence"]["boxes"]) == (str(shelf[3].extraction_id), [[0.1, 0.1, 0.2, 0.2]])
+        assert [one["filename"] for one in (await values(served, tag="paid"))["items"]] == ["letter.pdf"]
+        assert len((await values(served, path="items[0].total"))["items"]) == 7
+        assert (await values(served, path="items[1].total"))["items"] == []
+        for wrong, code in (
+            ({"path": "items[].total"}, "invalid_path"),
+            ({"before": "x"}, None),
+            ({"limit": 201}, None),
+        ):
+            problem(await served.http.get("/api/fields/values", params={"path": "total", **wrong}), 422, code)
+
+
+async def test_a_page_of_large_values_is_short_and_leads_on(serve, clone):
+    async with serve(with_worker=False) as served:
+        put(clone.owner_url, served.scope, [Shelved({"total": "x" * 600_000}, filename=f"{n}.pdf") for n in range(3)])
+        seen, before = [], {}
+        while before is not None:
+            part = await values(served, **before)
+            assert len(part["items"]) == 1
+            seen += [one["filename"] for one in part["items"]]
+            before = {"before": part["next"]} if part["next"] else None
+        assert sorted(seen) == ["0.pdf", "1.pdf", "2.pdf"]

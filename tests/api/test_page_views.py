@@ -1,4 +1,5 @@
-"""What a page needs to show a value beside its place: pictures of pages and of parts of them, and a value's places."""
+"""What a page needs to show a value beside its place: pictures of pages and of parts of them, a value's places, and
+what no value stands on."""
 
 from __future__ import annotations
 
@@ -167,3 +168,71 @@ async def test_no_more_places_are_told_than_a_person_steps_through(serve):
             pages == sorted(pages)
             and len({str(place["boxes"]) + str(place["page"]) for place in found["items"]}) == 200
         )
+
+
+async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
+    async with serve() as served:
+        document_id = await read(served, LINES + b"signed Karl Weber on 12 March 2024\n", "a.txt")
+        async with served.service.database.as_user(served.scope) as conn:
+            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        at = f"/api/extractions/{made}"
+
+        async def unclaimed():
+            answer = await served.http.get(f"{at}/unclaimed")
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        first = await unclaimed()
+        told = [(one["kind"], one["text"], one["value"]) for one in first["items"]]
+        assert told == [
+            ("number", "4711", 4711),
+            ("number", "113,00", 113),
+            ("number", "113.00", 113),
+            ("number", "7", 7),
+            ("name", "Karl Weber", "Karl Weber"),
+            ("date", "12 March 2024", "2024-03-12"),
+        ]
+        assert (first["version"], first["pages"], first["next"]) == (0, [{"page": 1, "count": 6}], None)
+        words = (await served.http.get(f"/api/documents/{document_id}/pages/1")).json()["words"]
+        for one in first["items"]:
+            assert " ".join(word["text"] for word in words[one["first"] : one["last"] + 1]) == one["text"]
+            assert [words[one["first"]][side] for side in ("x0", "y0")] == pytest.approx(one["boxes"][0][:2], abs=1e-4)
+
+        # A value claims each of its places. One that is on no page claims none.
+        writes = [
+            {"path": "total", "value": 113},
+            {"path": "signer", "value": "Karl Weber"},
+            {"path": "no", "value": 8},
+        ]
+        written = await served.http.patch(f"{at}/fields", json=writes)
+        assert written.status_code == 200, written.text
+        then = await unclaimed()
+        assert [one["text"] for one in then["items"]] == ["4711", "7", "12 March 2024"]
+        assert then["version"] == written.json()["version"]
+        # What it is told to mean, written as a field, is found where it stands.
+        date = then["items"][-1]
+        written = await served.http.patch(f"{at}/fields", json={"path": "signed", "value": date["value"]})
+        assert written.json()["evidence"]["signed"]["boxes"] == date["boxes"]
+        assert [one["text"] for one in (await unclaimed())["items"]] == ["4711", "7"]
+
+
+async def test_what_no_field_claims_comes_in_whole_pages(serve):
+    async with serve() as served:
+        lines = [f"Code {number}" for number in range(10_000, 12_400)]
+        document_id = await read(served, "\n".join(lines).encode(), "a.txt")
+        async with served.service.database.as_user(served.scope) as conn:
+            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        seen, page, counts = [], 1, None
+        while page is not None:
+            answer = await served.http.get(f"/api/extractions/{made}/unclaimed", params={"page": page})
+            part = answer.json()
+            assert 0 < len(part["items"]) <= 1000 and part["items"][0]["page"] == page
+            assert counts in (None, part["pages"])  # of all pages, whichever is asked for
+            counts, page = part["pages"], part["next"]
+            seen += part["items"]
+        assert [one["value"] for one in seen] == list(range(10_000, 12_400))
+        assert sum(one["count"] for one in counts) == 2400
+        behind = (await served.http.get(f"/api/extractions/{made}/unclaimed", params={"page": 9999})).json()
+        assert (behind["items"], behind["next"], behind["pages"]) == ([], None, counts)
+        for wrong in ("0", "-1", "x", str(2**31)):
+            problem(await served.http.get(f"/api/extractions/{made}/unclaimed", params={"page": wrong}), 422)

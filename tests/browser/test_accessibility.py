@@ -81,6 +81,10 @@ async def test_nothing_is_found_against_wcag(serve, axe, colours):
         await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
         await page.locator('[role=treeitem][data-path="total"]').click()
         wrong["a field"] = await violations(page, axe)
+        await look("not claimed", f"/documents/{document}?unclaimed=true", page.get_by_role("tree", name="Not claimed"))
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Field", exact=True).wait_for()
+        wrong["taking a field"] = await violations(page, axe)
         await look("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
         assert (await served.http.post("/api/tags", json={"name": "paid"})).status_code == 201
         await page.get_by_label("Your message").press_sequentially("tag it @pa")

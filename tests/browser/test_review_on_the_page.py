@@ -197,10 +197,10 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, picture):
         await about.get_by_role("button", name="Take 119").click()
         await about.get_by_text("Place 1 of 2").wait_for()
         before = await shown_at(page, "total")
-        await page.keyboard.press("n")
+        await page.keyboard.press("p")
         await about.get_by_text("Place 2 of 2").wait_for()
         assert await shown_at(page, "total") > before
-        await page.keyboard.press("n")
+        await page.keyboard.press("p")
         await about.get_by_text("Place 1 of 2").wait_for()
         assert await shown_at(page, "total") == before
         assert window.faults == []

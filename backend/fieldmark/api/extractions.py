@@ -23,7 +23,7 @@ from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
-from fieldmark.services import examples, extractions
+from fieldmark.services import examples, extractions, unclaimed
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores.extractions import ExtractionFilter
@@ -188,6 +188,43 @@ class RuleReadings(BaseModel):
 
     version: int = Field(description="The version of the extraction whose rules were looked at.")
     items: list[RuleReading] = Field(description="In the order of the rules; at most 20.")
+
+
+class UnclaimedItem(BaseModel):
+    """What a page prints and no field has."""
+
+    page: int
+    kind: Literal["number", "date", "name"] = Field(
+        description="number: what has digits and is no date, identifiers too. name: two capitalised words or more."
+    )
+    text: str = Field(description="As the page prints it.")
+    value: str | int | float | None = Field(
+        description="What it means, where it can mean one thing only: of a number the number, of a date YYYY-MM-DD, of "
+        "a name its text. null: it can be read in several ways, or is an identifier."
+    )
+    boxes: list[tuple[float, float, float, float]] = Field(
+        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
+    )
+    first: int = Field(description="Its first word, counted from 0 in the words of the page.")
+    last: int = Field(description="Its last word.")
+
+
+class UnclaimedCount(BaseModel):
+    """How much of a page no field has."""
+
+    page: int
+    count: int
+
+
+class Unclaimed(BaseModel):
+    """The numbers, dates and names that no field has."""
+
+    version: int = Field(description="The version of the extraction whose fields were looked for.")
+    items: list[UnclaimedItem] = Field(
+        description="As they are read: whole pages, at most 1000 items (of a page that has more, its first 1000)."
+    )
+    pages: list[UnclaimedCount] = Field(description="How many there are, of every page that has any.")
+    next: int | None = Field(description="Give it as `page` to get those that follow. null at the end.")
 
 
 class ExtractionSchema(BaseModel):
@@ -460,6 +497,26 @@ async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntim
         for one in found
     ]
     return RuleReadings(version=row.version, items=items)
+
+
+@router.get("/{extraction_id}/unclaimed", responses=responses(401, 404, 422))
+async def list_unclaimed(
+    extraction_id: UUID,
+    scope: TheScope,
+    runtime: TheRuntime,
+    page: Annotated[int, Query(ge=1, le=2**31 - 1, description="From this page on.")] = 1,
+) -> Unclaimed:
+    """Every number, date and name of the document on which no field's value stands, so that a person sees what was
+    missed. A value claims all places where it could stand."""
+    async with runtime.database.as_user(scope) as conn:
+        row = await extractions.get(conn, extraction_id)
+    part = await unclaimed.unclaimed(runtime.database, scope, row, page)
+    return Unclaimed(
+        version=row.version,
+        items=[UnclaimedItem.model_validate(one, from_attributes=True) for one in part.items],
+        pages=[UnclaimedCount(page=page, count=count) for page, count in part.counts],
+        next=part.next,
+    )
 
 
 @router.get("/{extraction_id}/schema", responses=responses(401, 404, 422))

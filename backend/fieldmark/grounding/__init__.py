@@ -2,11 +2,12 @@
 
 `WordIndex` holds the words, `CandidateFinder` (with `TextSearch`, `numbers` and `dates`) finds every span that could be
 a value, `CandidateRanker` and `RowGrounder` choose among them, and `places` turns a span into boxes and a quote.
-`DocumentIndex` is the way in.
+`unclaimed` tells what no value stands on. `DocumentIndex` is the way in.
 """
 
 from fieldmark.grounding.document_index import DocumentIndex
 from fieldmark.grounding.evidence import WEIGHTS, Claim, Finding, Place
+from fieldmark.grounding.unclaimed import Unclaimed
 from fieldmark.grounding.word_index import PageWords
 
-__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place"]
+__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place", "Unclaimed"]

@@ -17,6 +17,7 @@ from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Place
 from fieldmark.grounding.places import Candidates, place
 from fieldmark.grounding.row_grounder import RowGrounder
 from fieldmark.grounding.text_search import TextSearch
+from fieldmark.grounding.unclaimed import ClaimedWords, Unclaimed, unclaimed
 from fieldmark.grounding.word_index import PageWords, WordIndex
 
 
@@ -82,6 +83,11 @@ class DocumentIndex:
                 found = {name: _better(one, other[name]) for name, one in found.items()}
         return found
 
+    def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]]) -> list[Unclaimed]:
+        """The numbers, dates and names of the printed pages that are in no place of any of these values, as they are
+        read. Where no page is printed, those of the pages for machines."""
+        return self._indexes[0].unclaimed(values)
+
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
         """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
         quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
@@ -115,6 +121,19 @@ class _Index:
     def all_places(self, found: Candidates, most: int) -> list[Place]:
         spans = sorted(found.spans, key=lambda span: span.word)[:most]
         return [place(self._words, found, span) for span in spans]
+
+    def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]]) -> list[Unclaimed]:
+        claimed = ClaimedWords(self._words)
+        seen: set[tuple[type, JsonValue, Claim]] = set()
+        for value, claim in values:
+            if isinstance(value, dict | list):
+                continue
+            # What a claim says matters for a yes or no alone.
+            key = (type(value), value, claim if isinstance(value, bool) else NO_CLAIM)
+            if key not in seen and (found := self._finder.find(value, claim)) is not None:
+                claimed.add(found)
+            seen.add(key)
+        return unclaimed(self._words, claimed)
 
     def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         return self._row_grounder.ground(leaves, claims)

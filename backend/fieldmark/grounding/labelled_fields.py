@@ -34,6 +34,7 @@ _FILE = Path(__file__).with_name("vocabulary.txt").read_text("utf-8")
 _LINES = [line.split(" | ") for line in _FILE.splitlines() if line and line[0] != "#"]
 _WORDS = [(word, name, kind, int(rank)) for name, kind, rank, words in _LINES for word in words.split(",")]
 _MONTHS, _SIGNS, _TYPES = ({w: name for w, name, kind, _ in _WORDS if kind == k} for k in ("month", "sign", "type"))
+PHRASES = frozenset(word for word, *_ in _WORDS)
 LABELS: Labels = {}
 for _word, _field, _kind, _rank in _WORDS:
     if _kind not in ("month", "sign", "type"):

@@ -16,7 +16,7 @@ from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
 from fieldmark.grounding import units
 from fieldmark.grounding.units import CURRENCY_LETTERS, SCALES, SCALES_BEGIN, SCALES_END, SYMBOLS, UNIT_LETTERS, Mark
 
-_BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
+BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _LETTERS_BEFORE = re.compile(r"[^\W\d_]{1,5}\Z")
 _LETTERS_AFTER = re.compile(r"[^\W\d_]{1,5}(?![^\W_])")
 _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
@@ -106,7 +106,7 @@ def parse(text: str) -> Amount | None:
     folded = fold(text.strip())
     if len(folded) > 2 * MAX_DIGITS or not _VALUE.fullmatch(folded):
         return None
-    span = next(_space_grouped(folded, lambda _: True), None) or _BODY.search(folded)
+    span = next(_space_grouped(folded, lambda _: True), None) or BODY.search(folded)
     if span is None:
         return None
     start, end = span if isinstance(span, tuple) else span.span()
@@ -136,16 +136,18 @@ class NumberIndex:
         self._text = text
         self._near = near
         self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
+        self.groups: list[tuple[int, int]] = []  # digits that are grouped by spaces, in order: `1 250,00`
         # Keyed by significant digits: all values of a printed number share them.
         self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        found, note = _BODY.finditer(text), self._by_digits
+        found, note = BODY.finditer(text), self._by_digits
         pieces: set[int] = set()
         for start, end in _space_grouped(text, joined):
             note[_significant_digits(text[start:end])].append((start, end))
+            self.groups.append((start, end))
             # 1 250,00 and 10 000 are never two numbers.
             whole = text[start:end]
             certain = "," in whole or re.search(r"\s0", whole)
-            (pieces if certain else self._weak).update(found.start() + start for found in _BODY.finditer(whole))
+            (pieces if certain else self._weak).update(found.start() + start for found in BODY.finditer(whole))
         for body in found:
             if not pieces or body.start() not in pieces:
                 note[_significant_digits(body[0])].append(body.span())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fieldmark.domain import folding
 from fieldmark.grounding import layout
@@ -12,6 +13,9 @@ from fieldmark.grounding.evidence import Match, Place
 from fieldmark.grounding.layout import Box, Word
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
+
+Piece: TypeAlias = tuple[int, int, int]
+"""Characters start..end-1 of a word, as it was given: (word, start, end)."""
 
 _LEADING = re.compile(r"^[\W_]*")
 _TRAILING = re.compile(r"[\W_]*$")
@@ -30,19 +34,19 @@ class Candidates:
 def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
     """The place of one of the candidates' spans."""
     wanted = candidates.wanted
-    pieces = _pieces(index, span, wanted)
+    pieces = pieces_of(index, span, wanted)
     time = candidates.times.get(span) if candidates.times else None
     if time is not None and time.stream is span.stream and time.first == span.last:  # 2024-03-12T20:13
         both = Span(span.stream, span.first, time.last, span.start_in_word, time.end_in_word, span.word)
-        pieces = _pieces(index, both, wanted)
+        pieces = pieces_of(index, both, wanted)
     elif time is not None:
-        of_time = _pieces(index, time, wanted)
+        of_time = pieces_of(index, time, wanted)
         pieces = pieces + of_time if time.word > span.word else of_time + pieces
     words = index.words
     quote = " ".join([words[at][0][start:end] for at, start, end in pieces])
     match = "exact" if quote == wanted and candidates.match != "quote" else candidates.match
     word_confidence = min([words[at][5] for at, _, _ in pieces if len(words[at]) > 5], default=1.0)
-    boxes = _line_boxes([(words[at], start, end) for at, start, end in pieces])
+    boxes = boxes_of_pieces(index, pieces)
     return Place(index.pages[index.page_of[pieces[0][0]]], boxes, quote, match, word_confidence, len(candidates.spans))
 
 
@@ -51,12 +55,17 @@ def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:
     return _line_boxes([(word, 0, len(word[0])) for word in words])
 
 
+def boxes_of_pieces(index: WordIndex, pieces: Sequence[Piece]) -> tuple[Box, ...]:
+    """One box for each line that the pieces are on."""
+    return _line_boxes([(index.words[at], start, end) for at, start, end in pieces])
+
+
 def covered(index: WordIndex, span: Span, wanted: str) -> str:
     """The characters that a span covers, without the spaces between words."""
-    return "".join(index.words[at][0][start:end] for at, start, end in _pieces(index, span, wanted))
+    return "".join(index.words[at][0][start:end] for at, start, end in pieces_of(index, span, wanted))
 
 
-def _pieces(index: WordIndex, span: Span, wanted: str) -> list[tuple[int, int, int]]:
+def pieces_of(index: WordIndex, span: Span, wanted: str) -> list[Piece]:
     """The (word, start, end) of the characters that a span covers. Punctuation around them is included only where the
     wanted text has it too."""
     fold, words = span.stream.fold, index.words

@@ -16,7 +16,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
-from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place
+from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, Unclaimed
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
@@ -115,12 +115,33 @@ async def places(
     """The places of a leaf's value in its document, the first 200 as they are read, and how many there are. `proof` is
     the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
     """
+    index = await _built(database, scope, document_id)
+    return await in_turn(scope.org_id, index.places, value, _said(proof), most=MOST_PLACES)
+
+
+async def unclaimed(
+    database: Database, scope: Scope, document_id: UUID, fields: JsonValue, proofs: Mapping[str, JsonValue]
+) -> list[Unclaimed]:
+    """The numbers, dates and names of a document on which none of the fields stands, as they are read. `proofs` is the
+    evidence that is kept for the fields, by path name: what is on no page is not looked for again. Opens a transaction
+    of its own."""
+    index = await _built(database, scope, document_id)
+    return await in_turn(scope.org_id, _unclaimed, index, fields, proofs)
+
+
+def _unclaimed(index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue]) -> list[Unclaimed]:
+    proved = ((value, proofs.get(name)) for name, value in leaves(fields))
+    return index.unclaimed(
+        (value, _said(proof)) for value, proof in proved if as_object(proof).get("state") not in ("not_found", "blank")
+    )
+
+
+def _said(proof: JsonValue) -> Claim:
+    """What a model said of a value, by the evidence that is kept for it. (A front end that writes to the table may have
+    put anything there.)"""
     claim = as_object(as_object(proof).get("claim"))
     quote, page = claim.get("quote"), claim.get("page")
-    # A front end that writes to the table may have put anything there.
-    said = Claim(quote if isinstance(quote, str) else None, page if type(page) is int else None)
-    index = await _built(database, scope, document_id)
-    return await in_turn(scope.org_id, index.places, value, said, most=MOST_PLACES)
+    return Claim(quote if isinstance(quote, str) else None, page if type(page) is int else None)
 
 
 async def quotes_elsewhere(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:

@@ -18,10 +18,14 @@ from fieldmark.domain.field_query import (
     KnownFields,
     ValueKind,
 )
+from fieldmark.domain.paths import Path
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import field_queries, known_fields
+from fieldmark.services.paging import Cursor, Page
+from fieldmark.stores import field_queries, field_values, known_fields
 from fieldmark.stores.answered_within import MAX_SECONDS
 from fieldmark.stores.field_queries import Cell
+from fieldmark.stores.field_values import FieldValueRow
+from fieldmark.stores.rows import Position
 
 
 async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: float = MAX_SECONDS) -> FieldAnswer:
@@ -47,6 +51,28 @@ async def known(
 ) -> KnownFields:
     """The paths that can be asked for. What `where` asks of fields does not narrow them. Raises TooLongToAnswer."""
     return await known_fields.run(conn, scope.org_id, where or DocumentFilters(), seconds)
+
+
+async def values(
+    conn: Connection,
+    scope: Scope,
+    path: Path,
+    where: DocumentFilters,
+    *,
+    limit: int,
+    before: str | None,
+    seconds: float = MAX_SECONDS,
+) -> Page[FieldValueRow]:
+    """The values at a path in the current extractions of the caller's documents, the newest document first. Raises
+    Invalid for a cursor that is none, TooLongToAnswer."""
+    behind = Cursor.parse(before, "field values").position if before else None
+    rows = await field_values.list_values(
+        conn, scope.org_id, path, where, limit=limit + 1, behind=behind, seconds=seconds
+    )
+    told = rows[:limit]
+    if not told or told[0].fetched == len(told):
+        return Page(told, None)
+    return Page(told, str(Cursor("field values", Position(told[-1].created_at, told[-1].id))))
 
 
 def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Iterator[FieldResult]:

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { useCallback, useEffect, useMemo, useState } from 'react';
+import { lazy, useCallback, useEffect, useMemo, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
 import { DropTarget } from '../documents/DropTarget';
@@ -23,10 +23,15 @@ import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
 import { BrokenRules } from './BrokenRules';
 import { NotReady } from './NotReady';
 import { ProposalBanner } from './ProposalBanner';
+import type { Place } from './place';
 import { Side } from './Side';
+import { withUnclaimed } from './unclaimed/unclaimedItems';
+import { useUnclaimed } from './unclaimed/useUnclaimed';
 import { useShownExtraction } from './useShownExtraction';
 import { useShownRun } from './useShownRun';
 import { PageViewer, type ShownPlace } from './viewer/PageViewer';
+
+const UnclaimedPanel = lazy(async () => ({ default: (await import('./unclaimed/UnclaimedPanel')).UnclaimedPanel }));
 
 const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'> = {
   extracted_fields: {},
@@ -61,28 +66,35 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
   const toCheck = useMemo(() => attention(rows, NONE).length, [rows]);
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
-  const marks = useMemo(() => marksByPage(rows, other?.path === chosen ? other : null), [rows, other, chosen]);
+  const show = useCallback((page: number, box: Box) => setPlace(({ at }) => ({ page, box, at: at + 1 })), []);
   const showPlace = useCallback(
     (page: number, box: Box) => {
       if (chosen !== null) setOther({ path: chosen, page, box });
-      setPlace((before) => ({ page, box, at: before.at + 1 }));
+      show(page, box);
     },
-    [chosen],
+    [chosen, show],
+  );
+  const unclaimed = useUnclaimed(extraction, search.unclaimed === true, show);
+  const marks = useMemo(
+    () => withUnclaimed(marksByPage(rows, other?.path === chosen ? other : null), unclaimed.items),
+    [rows, other, chosen, unclaimed.items],
   );
 
   const choose = useCallback(
     (path: string) => {
+      if (path.startsWith(' ')) return unclaimed.choose(path);
       setChosen(path);
       setOther(null);
       setPlace((before) => placeOf(rows, path, before));
       // Shown first, then written down.
       setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 0);
     },
-    [navigate, rows],
+    [navigate, rows, unclaimed.choose],
   );
 
   const showBeside = useCallback(
-    (chat: string | undefined) => void navigate({ to: '.', search: ({ chat: _, ...said }) => ({ ...said, ...(chat !== undefined && { chat }) }), replace: true }),
+    (beside: Pick<Place, 'chat' | 'unclaimed'>) =>
+      void navigate({ to: '.', search: ({ chat: _, unclaimed: __, ...said }) => ({ ...said, ...beside }), replace: true }),
     [navigate],
   );
 
@@ -138,8 +150,14 @@ function OneDocument({ documentId }: { documentId: string }) {
         <NotReady document={document.data} />
       ) : (
         <div className={styles.split}>
-          <PageViewer documentId={documentId} pages={pages ?? 0} marks={marks} chosen={chosen} place={place} onChoose={choose} />
-          <Side chat={search.chat} documentId={documentId} fields={rows.length} onShow={showBeside}>
+          <PageViewer documentId={documentId} pages={pages ?? 0} marks={marks} chosen={unclaimed.focused?.id ?? chosen} place={place} onChoose={choose} />
+          <Side
+            chat={search.chat}
+            documentId={documentId}
+            fields={rows.length}
+            unclaimed={extraction === undefined ? null : { ...unclaimed, panel: () => <UnclaimedPanel extraction={extraction} unclaimed={unclaimed} /> }}
+            onShow={showBeside}
+          >
             <div>
               {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onDecided={run.decided} />}
               {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} />}

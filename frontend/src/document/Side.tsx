@@ -1,11 +1,13 @@
-/** What stands beside the pages: the fields, or a conversation about the document. */
+/** What stands beside the pages: the fields, what no field claims, or a conversation about the document. */
 
 import { Tabs } from '@base-ui/react/tabs';
 import { lazy, Suspense, type ReactNode } from 'react';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './DocumentPage.module.css';
+import type { Place } from './place';
 
 const ChatPanel = lazy(async () => ({ default: (await import('../chat/ChatPanel')).ChatPanel }));
+const MISSED = { id: 'document.unclaimed', area: 'Document', words: 'Fields, or what no field claims', keys: 'u' };
 const TALK = { id: 'document.chat', area: 'Document', words: 'Fields, or a conversation', keys: 'c' };
 
 interface Props {
@@ -13,20 +15,29 @@ interface Props {
   /** The conversation that the address names. */
   chat: string | undefined;
   fields: number;
-  onShow: (chat: string | undefined) => void;
+  /** What no field claims, and whether it is shown. null: there are no fields yet. */
+  unclaimed: { isShown: boolean; count: number | null; panel: () => ReactNode } | null;
+  onShow: (beside: Pick<Place, 'chat' | 'unclaimed'>) => void;
   /** The fields: what is above them, and they. */
   children: ReactNode;
 }
 
-export function Side({ documentId, chat, fields, onShow, children }: Props) {
-  const show = (tab: string) => onShow(tab === 'chat' ? (chat ?? 'last') : undefined);
-  useShortcut(TALK, () => show(chat === undefined ? 'chat' : 'fields'));
+export function Side({ documentId, chat, fields, unclaimed, onShow, children }: Props) {
+  const shown = chat !== undefined ? 'chat' : unclaimed?.isShown === true ? 'unclaimed' : 'fields';
+  const show = (tab: string) => onShow(tab === 'chat' ? { chat: chat ?? 'last' } : tab === 'unclaimed' ? { unclaimed: true } : {});
+  useShortcut(TALK, () => show(shown === 'chat' ? 'fields' : 'chat'));
+  useShortcut(MISSED, () => show(shown === 'unclaimed' ? 'fields' : 'unclaimed'), unclaimed !== null);
   return (
-    <Tabs.Root className={styles.side} value={chat === undefined ? 'fields' : 'chat'} onValueChange={(tab: string) => show(tab)}>
+    <Tabs.Root className={styles.side} value={shown} onValueChange={(tab: string) => show(tab)}>
       <Tabs.List className={styles.tabs} aria-label="Beside the pages">
         <Tabs.Tab className={styles.tab} value="fields">
           Fields{fields > 0 && <span className="soft"> {fields.toLocaleString()}</span>}
         </Tabs.Tab>
+        {unclaimed !== null && (
+          <Tabs.Tab className={styles.tab} value="unclaimed">
+            Not claimed{unclaimed.count !== null && <span className="soft"> {unclaimed.count.toLocaleString()}</span>}
+          </Tabs.Tab>
+        )}
         <Tabs.Tab className={styles.tab} value="chat">
           Chat
         </Tabs.Tab>
@@ -34,9 +45,14 @@ export function Side({ documentId, chat, fields, onShow, children }: Props) {
       <Tabs.Panel className={styles.beside} value="fields">
         {children}
       </Tabs.Panel>
+      {unclaimed !== null && (
+        <Tabs.Panel className={styles.beside} value="unclaimed">
+          <Suspense>{unclaimed.panel()}</Suspense>
+        </Tabs.Panel>
+      )}
       <Tabs.Panel className={styles.beside} value="chat">
         <Suspense>
-          <ChatPanel documentId={documentId} chat={chat ?? 'last'} onOpen={(next) => onShow(next ?? 'new')} />
+          <ChatPanel documentId={documentId} chat={chat ?? 'last'} onOpen={(next) => onShow({ chat: next ?? 'new' })} />
         </Suspense>
       </Tabs.Panel>
     </Tabs.Root>

@@ -7,15 +7,18 @@ export interface Place {
   page?: number;
   /** The conversation beside it (an id, `last`, or `new` for one that has not begun). Left out: the fields are beside it. */
   chat?: string;
+  /** What no field claims is beside it. */
+  unclaimed?: true;
 }
 
 /** What of an address is such a place. */
 export function isPlace(search: Record<string, unknown>): Place {
-  const { extraction, field, page, chat } = search;
+  const { extraction, field, page, chat, unclaimed } = search;
   return {
     ...(typeof extraction === 'string' && { extraction }),
     ...(typeof field === 'string' && { field }),
     ...(typeof page === 'number' && Number.isInteger(page) && page > 0 && { page }),
     ...(typeof chat === 'string' && { chat }),
+    ...(unclaimed === true && chat === undefined && { unclaimed }),
   };
 }

@@ -2,26 +2,13 @@
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useState } from 'react';
-import { answer, api } from '../api/client';
-import type { ChangedExtraction, Extraction, RuleReading } from '../api/types';
+import type { Extraction, RuleReading } from '../api/types';
 import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuery } from '../document/documentPageQueries';
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
 import { attention } from './attention';
 import { cropQuery } from './Crop';
 import { toCheckQuery } from './reviewQueries';
-
-/** What can be taken back: a value that was written or confirmed. */
-interface Decided {
-  extractionId: string;
-  path: string;
-  /** The version before, and after: the same where a value was confirmed. */
-  before: number;
-  after: number;
-  /** Whether a person had set it before, too. */
-  wasLocked: boolean;
-}
+import { useDecisions } from './useDecisions';
 
 const NONE: ReadonlySet<string> = new Set();
 const NO_READINGS: readonly RuleReading[] = [];
@@ -31,8 +18,6 @@ export function useReview(first: string | undefined) {
   const queue = useInfiniteQuery(toCheckQuery);
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);
   const [done, setDone] = useState<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
-  const [decided, setDecided] = useState<readonly Decided[]>([]);
-  const [times, setTimes] = useState<readonly number[]>([]);
 
   // One that somebody wants to go through comes first, whether or not it is among those that wait.
   const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
@@ -84,111 +69,10 @@ export function useReview(first: string | undefined) {
       else those.delete(path);
       return new Map(before).set(extractionId, those);
     });
+    if (!is) setOver((before) => without(before, extractionId));
   }, []);
-
-  const put = useCallback(
-    (changed: ChangedExtraction) => {
-      const { problems: said, errors: wrong, ...now } = changed;
-      queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems: said, errors: wrong });
-      queries.setQueryData(['extraction', changed.id], now);
-    },
-    [queries],
-  );
-
-  /** One after the other: each has the version of the one before. */
-  const [chain] = useState<{ last: Promise<unknown> }>(() => ({ last: Promise.resolve() }));
-  const inTurn = useCallback((act: () => Promise<void>) => (chain.last = chain.last.then(act, act)), [chain]);
-
-  const decide = useCallback(
-    (path: string, ask: (current: Extraction) => Promise<unknown>) => {
-      if (id === '') return;
-      mark(id, path, true); // shown as done at once
-      setTimes((before) => [...before, performance.now()]);
-      void inTurn(async () => {
-        const current = queries.getQueryData<Extraction>(['extraction', id]);
-        if (current === undefined) return;
-        try {
-          const changed = (await ask(current)) as ChangedExtraction;
-          put(changed);
-          const wasLocked = current.locks[path] !== undefined;
-          if (changed.version === current.version && wasLocked) return; // a proposal was rejected: that stays
-          const one = { extractionId: id, path, before: current.version, after: changed.version, wasLocked };
-          setDecided((before) => [...before, one]);
-        } catch (error) {
-          setTimes((before) => before.slice(0, -1));
-          mark(id, path, false);
-          setOver((before) => without(before, id));
-          tell(sentenceOf(error), { urgent: true });
-          await queries.invalidateQueries({ queryKey: ['extraction', id] });
-        }
-      });
-    },
-    [id, inTurn, mark, put, queries],
-  );
-
-  const write = useCallback(
-    (path: string, value: unknown) =>
-      decide(path, async (current) => {
-        const header = { 'if-match': `"${current.version}"` };
-        const changed = (await answer(
-          api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: current.id }, header }, body: { path, value } }),
-        )) as ChangedExtraction;
-        if (!changed.proposals.some((one) => one.path === path)) return changed;
-        // What somebody wrote stands: not what an agent proposed there. Where this fails, it is asked about again.
-        return answerProposals(changed, path, false).catch(() => changed);
-      }),
-    [decide],
-  );
-
-  /** The value stands as it is: not as JavaScript reads it, which keeps no more than some 15 digits. */
-  const confirm = useCallback(
-    (path: string) =>
-      decide(path, (current) => {
-        const params = { path: { extraction_id: current.id }, query: { path }, header: { 'if-match': `"${current.version}"` } };
-        return answer(api.POST('/api/extractions/{extraction_id}/locks', { params }));
-      }),
-    [decide],
-  );
-
-  const decideProposals = useCallback(
-    (path: string, accepted: boolean) => decide(path, (current) => answerProposals(current, path, accepted)),
-    [decide],
-  );
-
-  const skip = useCallback((path: string) => mark(id, path, true), [id, mark]);
-
-  const undo = useCallback(
-    () =>
-      void inTurn(async () => {
-        const last = decided.at(-1);
-        if (last === undefined) return;
-        const path = { extraction_id: last.extractionId };
-        try {
-          let version = last.after;
-          if (last.before !== last.after) {
-            const header = { 'if-match': `"${last.after}"` };
-            const params = { path, header };
-            const back = (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: last.before } }))) as ChangedExtraction;
-            put(back);
-            version = back.version;
-          }
-          // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
-          if (!last.wasLocked) {
-            const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
-            put((await answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
-          }
-          // The same stands there under another number: the decision before this one led to it.
-          const same = (one: Decided) => (one.extractionId === last.extractionId && one.after === last.before ? { ...one, after: version } : one);
-          setDecided((before) => before.slice(0, -1).map(same));
-          setTimes((before) => before.slice(0, -1));
-          mark(last.extractionId, last.path, false);
-          setOver((before) => without(before, last.extractionId));
-        } catch (error) {
-          tell(sentenceOf(error), { urgent: true });
-        }
-      }),
-    [decided, inTurn, mark, put],
-  );
+  const seen = useCallback((extractionId: string) => queries.ensureQueryData(extractionQuery(extractionId)), [queries]);
+  const { write, confirm, decideProposals, ...decisions } = useDecisions({ seen, mark });
 
   return {
     queue,
@@ -200,13 +84,11 @@ export function useReview(first: string | undefined) {
     readings,
     field,
     left: left.length,
-    times,
-    canUndo: decided.length > 0,
-    write,
-    confirm,
-    decideProposals,
-    skip,
-    undo,
+    ...decisions,
+    write: (path: string, value: unknown) => void write(id, path, value),
+    confirm: (path: string) => void confirm(id, path),
+    decideProposals: (path: string, accepted: boolean) => void decideProposals(id, path, accepted),
+    skip: (path: string) => mark(id, path, true),
   };
 }
 
@@ -214,13 +96,6 @@ function without(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
   const others = new Set(ids);
   others.delete(id);
   return others;
-}
-
-function answerProposals(current: Extraction, path: string, accepted: boolean) {
-  const decisions = current.proposals.filter((one) => one.path === path).map((one) => ({ id: one.id, accepted }));
-  return answer(
-    api.POST('/api/extractions/{extraction_id}/proposals', { params: { path: { extraction_id: current.id } }, body: { decisions } }),
-  );
 }
 
 type Queries = ReturnType<typeof useQueryClient>;

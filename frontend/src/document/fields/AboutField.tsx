@@ -80,7 +80,7 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings
   );
 }
 
-const NEXT = { id: 'field.place', area: 'Fields', words: 'The next place where the value could stand', keys: 'n' };
+const NEXT = { id: 'field.place', area: 'Fields', words: 'The next place where the value could stand', keys: 'p' };
 
 /** Every place that the value could stand in, one after the other. */
 function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'version'>; row: Leaf; onPlace: Props['onPlace'] }) {

@@ -158,9 +158,10 @@ function put(root: Record<string, unknown>, steps: readonly Step[], value: unkno
 
 /** A place to be drawn on a page. */
 export interface Mark {
+  /** Of a field; or the id of what no field claims, which begins with a space, as no path does. */
   path: string;
   box: Box;
-  standing: Standing;
+  standing: Standing | 'unclaimed';
 }
 
 /** What is to be drawn, by page. */

@@ -17,11 +17,13 @@ export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
       {marks.map(({ path, box: [x0, y0, x1, y1], standing }, index) => {
         const isChosen = path === chosen;
         const names = [styles.mark, isChosen && styles.chosen, standing === 'preview' && styles.preview];
+        if (standing === 'unclaimed') names.push(styles.unclaimed);
         return (
           <rect
             key={isChosen ? `${index} ${flash}` : index}
             className={names.filter(Boolean).join(' ')}
-            data-path={path}
+            data-path={standing === 'unclaimed' ? undefined : path}
+            data-unclaimed={standing === 'unclaimed' ? path : undefined}
             x={x0}
             y={y0}
             width={x1 - x0}

@@ -1,0 +1,86 @@
+"""One field over many documents: the value at a path in the current extraction of each, the newest document first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg.sql import SQL, Composable
+from pydantic import JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.domain.paths import Path, name
+from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
+from fieldmark.stores.document_filters import SOURCE, Parameters, of_documents, of_type, values_at
+from fieldmark.stores.rows import Position, large_rows
+
+MOST_STORED: Final = 1024 * 1024
+"""Of a page of values with their evidence, in bytes as Postgres keeps them: a text may have megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValueRow:
+    """A value of one document. `id` and `created_at` are the document's, `is_proposed` says whether an agent's proposal
+    for the field waits. `fetched` counts the rows that were found, those that are too much for the page among them."""
+
+    id: UUID
+    created_at: datetime
+    filename: str
+    extraction_id: UUID
+    version: int
+    value: JsonValue
+    confidence: JsonValue
+    evidence: JsonValue
+    lock: JsonValue
+    is_proposed: bool
+    fetched: int
+
+
+async def list_values(
+    conn: Connection,
+    org_id: UUID,
+    path: Path,
+    where: DocumentFilters,
+    *,
+    limit: int,
+    behind: Position | None = None,
+    seconds: float = MAX_SECONDS,
+) -> list[FieldValueRow]:
+    """The values at a path that are no blanks, lists or objects, at most `limit`, or those that come behind a position;
+    fewer where they are large, but one at least. Conditions on fields do not narrow them. Raises TooLongToAnswer."""
+    parameters = Parameters()
+    conditions: list[Composable] = [of_documents(where, org_id, parameters), *of_type(where, parameters)]
+    if behind is not None:
+        place = (parameters.add(behind.created_at, "timestamptz"), parameters.add(behind.id, "uuid"))
+        conditions.append(SQL("(d.created_at, d.id) < ({}, {})").format(*place))
+    at = parameters.add(name(path), "text")
+    statement = SQL(
+        """with found as (
+             select d.id, d.created_at, d.filename, e.id as extraction_id, e.version, v.value,
+               e.confidence_scores -> {at} as confidence, e.evidence -> {at} as evidence, e.locks -> {at} as lock
+             from {source} cross join lateral {values} as v
+             where {where} and jsonb_typeof(v.value) not in ('object', 'array')
+             order by d.created_at desc, d.id desc limit {limit}
+           ), sized as (
+             select found.*, count(*) over () as fetched, row_number() over behind as nth,
+               sum(pg_column_size(value) + coalesce(pg_column_size(evidence), 0)) over behind as stored
+             from found window behind as (order by created_at desc, id desc)
+           )
+           select id, created_at, filename, extraction_id, version, value, confidence, evidence, lock, fetched, exists (
+               select from public.extraction_proposals as p
+               where p.extraction_id = sized.extraction_id and p.name = {at} and p.status = 'pending') as is_proposed
+           from sized where nth = 1 or stored <= {most} order by created_at desc, id desc"""
+    ).format(
+        at=at,
+        source=SQL(SOURCE),
+        values=values_at(path, parameters),
+        where=SQL(" and ").join(conditions),
+        limit=parameters.add(limit, "bigint"),
+        most=parameters.add(MOST_STORED, "bigint"),
+    )
+    values: dict[str, Any] = parameters.values
+    async with answered_within(conn, seconds):
+        return await large_rows(conn, FieldValueRow, statement, values)

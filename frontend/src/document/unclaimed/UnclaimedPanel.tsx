@@ -1,0 +1,158 @@
+/** What the pages print and no field claims, in the order of reading: arrows go through, one key takes it as a field. */
+
+import { useQueryClient } from '@tanstack/react-query';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react';
+import type { Extraction } from '../../api/types';
+import { useDecisions } from '../../review/useDecisions';
+import { Button } from '../../shared/Button';
+import { count, plain } from '../../shared/format';
+import { Empty, Failure } from '../../shared/Notice';
+import { useShortcut } from '../../shared/shortcuts/useShortcut';
+import { extractionQuery } from '../documentPageQueries';
+import { ClaimBox } from './ClaimBox';
+import styles from './Unclaimed.module.css';
+import { KINDS, type Unclaimed } from './unclaimedItems';
+import type { ShownUnclaimed } from './useUnclaimed';
+
+const ROW = 32;
+const AREA = 'Not claimed';
+const NEXT = { id: 'unclaimed.next', area: AREA, words: 'Next', keys: 'j' };
+const PREVIOUS = { id: 'unclaimed.previous', area: AREA, words: 'The one before', keys: 'k' };
+const TAKE = { id: 'unclaimed.take', area: AREA, words: 'Take it as a field', keys: 't' };
+const UNDO = { id: 'unclaimed.undo', area: AREA, words: 'Take the last field back', keys: 'Mod+z' };
+
+type Row = { page: number; count: number } | Unclaimed;
+const nothing = () => undefined;
+
+export function UnclaimedPanel({ extraction, unclaimed }: { extraction: Extraction; unclaimed: ShownUnclaimed }) {
+  const { query, items, all, counts, kinds, setKinds, focused, choose, step, take } = unclaimed;
+  const queries = useQueryClient();
+  const [isTaking, setTaking] = useState(false);
+  const tree = useRef<HTMLDivElement>(null);
+  const seen = useCallback((id: string) => queries.ensureQueryData(extractionQuery(id)), [queries]);
+  const decisions = useDecisions({ seen, mark: nothing });
+
+  const rows = useMemo(() => {
+    const countOf = new Map(counts?.map((one) => [one.page, one.count]));
+    return items.flatMap((one, index): Row[] => {
+      const isFirst = items[index - 1]?.page !== one.page;
+      return isFirst ? [{ page: one.page, count: countOf.get(one.page) ?? 0 }, one] : [one];
+    });
+  }, [items, counts]);
+  const at = rows.findIndex((row) => 'id' in row && row.id === focused?.id);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => tree.current,
+    estimateSize: () => ROW,
+    overscan: 15,
+  });
+  useEffect(() => {
+    if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' });
+  }, [at, virtual]);
+  const hasItems = items.length > 0;
+  useEffect(() => tree.current?.focus({ preventScroll: true }), [hasItems]);
+
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const isNearEnd = (virtual.getVirtualItems().at(-1)?.index ?? 0) >= rows.length - 30;
+  useEffect(() => {
+    if (isNearEnd && hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [isNearEnd, hasNextPage, isFetchingNextPage, fetchNextPage]);
+
+  useShortcut(NEXT, () => step(1));
+  useShortcut(PREVIOUS, () => step(-1));
+  useShortcut(TAKE, () => setTaking(true), focused !== null);
+  useShortcut(UNDO, decisions.undo, decisions.canUndo);
+
+  const move = (event: KeyboardEvent) => {
+    const by = { ArrowDown: 1, ArrowUp: -1, Home: -items.length, End: items.length }[event.key];
+    if (by !== undefined) step(by);
+    else if (event.key === 'Enter') setTaking(true);
+    else return;
+    event.preventDefault();
+  };
+  const leave = () => {
+    setTaking(false);
+    tree.current?.focus({ preventScroll: true });
+  };
+
+  if (query.isError) return <Failure error={query.error} again={() => void query.refetch()} />;
+  if (query.data === undefined) return null;
+  return (
+    <div className={styles.panel}>
+      <div className={styles.kinds} role="group" aria-label="What is shown">
+        {KINDS.map(({ kind, words }) => (
+          <Button
+            key={kind}
+            aria-pressed={kinds.has(kind)}
+            onClick={() => setKinds(kinds.has(kind) ? new Set([...kinds].filter((one) => one !== kind)) : new Set([...kinds, kind]))}
+          >
+            {words}
+            {!hasNextPage && <span className="soft">{all.filter((one) => one.kind === kind).length.toLocaleString()}</span>}
+          </Button>
+        ))}
+        {decisions.canUndo && <Button onClick={decisions.undo}>Undo</Button>}
+      </div>
+      {rows.length === 0 ? (
+        <Empty title="Nothing is left">
+          <p>Each number and date of the pages, and what looks like a name, is in a field{all.length > 0 && ', or is not shown'}.</p>
+        </Empty>
+      ) : (
+        <div
+          ref={tree}
+          className={styles.list}
+          role="tree"
+          aria-label="Not claimed"
+          aria-activedescendant={at >= 0 ? `unclaimed-${at}` : undefined}
+          tabIndex={0}
+          onKeyDown={move}
+        >
+          <div className={styles.rows} role="presentation" style={{ height: virtual.getTotalSize() }}>
+            {virtual.getVirtualItems().map(({ index, start }) => {
+              const row = rows[index]!;
+              const style = { transform: `translateY(${start}px)` };
+              if (!('id' in row)) {
+                return (
+                  <div key={index} id={`unclaimed-${index}`} role="treeitem" aria-level={1} aria-expanded aria-selected={false} className={styles.of} style={style}>
+                    Page {row.page} <span className="soft">{count(row.count, 'place')}</span>
+                  </div>
+                );
+              }
+              return (
+                <div
+                  key={index}
+                  id={`unclaimed-${index}`}
+                  role="treeitem"
+                  aria-level={2}
+                  aria-selected={index === at}
+                  className={styles.row}
+                  style={style}
+                  onClick={() => choose(row.id)}
+                  onDoubleClick={() => setTaking(true)}
+                >
+                  <span className="cut">{plain(row.text)}</span>
+                  <span className="soft">{row.kind}</span>
+                </div>
+              );
+            })}
+          </div>
+        </div>
+      )}
+      {focused !== null && (
+        <ClaimBox
+          key={focused.id}
+          extraction={extraction}
+          item={focused}
+          isOpen={isTaking}
+          onOpen={() => setTaking(true)}
+          onClose={leave}
+          onTake={async (path, value) => {
+            if (!(await decisions.write(extraction.id, path, value))) return;
+            take(focused);
+            leave();
+          }}
+        />
+      )}
+    </div>
+  );
+}

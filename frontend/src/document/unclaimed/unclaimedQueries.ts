@@ -1,0 +1,38 @@
+/** What is asked for where something is taken as a field. */
+
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { answer, api } from '../../api/client';
+import type { ToldUnclaimed } from '../../api/types';
+
+/** Its key has the version, so that what is shown belongs to the fields that are shown. */
+export const unclaimedQuery = (extractionId: string, version: number) =>
+  infiniteQueryOptions({
+    queryKey: ['unclaimed', extractionId, version],
+    initialPageParam: 1,
+    queryFn: async ({ pageParam, signal }) => {
+      const params = { path: { extraction_id: extractionId }, query: { page: pageParam } };
+      return (await answer(api.GET('/api/extractions/{extraction_id}/unclaimed', { params, signal }))) as ToldUnclaimed;
+    },
+    getNextPageParam: (last) => last.next,
+    staleTime: Infinity,
+    gcTime: 60_000,
+  });
+
+export const schemaOfQuery = (extractionId: string) =>
+  queryOptions({
+    queryKey: ['schema of', extractionId],
+    queryFn: async ({ signal }) =>
+      (await answer(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
+    staleTime: 60_000,
+  });
+
+/** The paths that documents of a type have. */
+export const knownFieldsQuery = (documentType: string | null) =>
+  queryOptions({
+    queryKey: ['known fields', documentType],
+    queryFn: async ({ signal }) => {
+      const query = documentType === null ? {} : { document_type: documentType };
+      return (await answer(api.GET('/api/fields', { params: { query }, signal }))).fields;
+    },
+    staleTime: 60_000,
+  });

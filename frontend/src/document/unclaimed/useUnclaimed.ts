@@ -1,0 +1,79 @@
+/** What no field of an extraction claims, and which of it is in focus. */
+
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { useCallback, useEffect, useMemo, useState } from 'react';
+import type { Box, Extraction } from '../../api/types';
+import { KINDS, named, nearest, type Kind, type Unclaimed } from './unclaimedItems';
+import { unclaimedQuery } from './unclaimedQueries';
+
+const ALL: ReadonlySet<Kind> = new Set(KINDS.map((one) => one.kind));
+const NONE: readonly Unclaimed[] = [];
+
+export type ShownUnclaimed = ReturnType<typeof useUnclaimed>;
+
+/** Nothing is asked for before it is shown. `show`: let the page be where something stands. */
+export function useUnclaimed(extraction: Extraction | undefined, isShown: boolean, show: (page: number, box: Box) => void) {
+  const isOn = isShown && extraction !== undefined;
+  const query = useInfiniteQuery({
+    ...unclaimedQuery(extraction?.id ?? '', extraction?.version ?? 0),
+    enabled: isOn,
+    placeholderData: keepPreviousData,
+  });
+  const { data, isPlaceholderData } = query;
+  const [kinds, setKinds] = useState(ALL);
+  const [taken, setTaken] = useState<ReadonlySet<string>>(new Set());
+  const [last, setLast] = useState<Unclaimed | null>(null);
+
+  const all = useMemo(() => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(named)) : NONE), [data, isOn]);
+  const items = useMemo(() => all.filter((one) => kinds.has(one.kind) && !taken.has(one.id)), [all, kinds, taken]);
+  // What was in focus may be claimed meanwhile: what comes next is, then.
+  const focused = last === null ? (items[0] ?? null) : (items.find((one) => one.id === last.id) ?? nearest(items, last) ?? null);
+
+  // What was taken is known to the service by now. (What it still tells could not be found where it was taken from.)
+  useEffect(() => {
+    if (!isPlaceholderData) setTaken((before) => (before.size === 0 ? before : new Set()));
+  }, [data, isPlaceholderData]);
+
+  const focus = useCallback(
+    (one: Unclaimed | undefined) => {
+      if (one === undefined) return;
+      setLast(one);
+      const [box] = one.boxes;
+      if (box !== undefined) show(one.page, box);
+    },
+    [show],
+  );
+  const choose = useCallback((id: string) => focus(items.find((one) => one.id === id)), [focus, items]);
+  const step = useCallback(
+    (by: number) => {
+      const at = items.findIndex((one) => one.id === focused?.id);
+      focus(items[Math.max(0, Math.min(items.length - 1, at + by))]);
+    },
+    [focus, focused, items],
+  );
+  /** It is a field now: the next is in focus. */
+  const take = useCallback(
+    (one: Unclaimed) => {
+      const at = items.findIndex((other) => other.id === one.id);
+      setTaken((before) => new Set(before).add(one.id));
+      focus(items[at + 1] ?? items[at - 1]);
+    },
+    [focus, items],
+  );
+  const counts = data?.pages[0]?.pages;
+  return {
+    isShown,
+    query,
+    items,
+    all,
+    /** How many there are on each page, of all kinds. */
+    counts,
+    count: isOn && counts !== undefined ? counts.reduce((sum, one) => sum + one.count, 0) : null,
+    kinds,
+    setKinds,
+    focused: isOn ? focused : null,
+    choose,
+    step,
+    take,
+  };
+}

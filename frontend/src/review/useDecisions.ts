@@ -1,0 +1,158 @@
+/** Decides values, one after the other, and takes the last decision back: what the review and the sheet both do. */
+
+import { useQueryClient } from '@tanstack/react-query';
+import { useCallback, useState } from 'react';
+import { answer, api } from '../api/client';
+import type { ChangedExtraction, Extraction } from '../api/types';
+import { sentenceOf } from '../shared/Notice';
+import { tell } from '../shared/Toasts';
+
+/** What can be taken back: a value that was written or confirmed. */
+interface Decided {
+  extractionId: string;
+  path: string;
+  /** The version before, and after: the same where a value was confirmed. */
+  before: number;
+  after: number;
+  /** Whether a person had set it before, too. */
+  wasLocked: boolean;
+}
+
+/** What somebody saw when they decided. */
+export type Seen = Pick<Extraction, 'version' | 'locks' | 'proposals'>;
+
+interface Around {
+  /** What stands in an extraction as it is shown. */
+  seen: (extractionId: string) => Promise<Seen>;
+  /** Told at once that a value is decided, and that it is not, where that was refused or taken back. */
+  mark: (extractionId: string, path: string, is: boolean) => void;
+  /** What stands since. */
+  changed?: (now: ChangedExtraction) => void;
+}
+
+/** The functions of `around` must stay the same ones. */
+export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
+  const queries = useQueryClient();
+  const [decided, setDecided] = useState<readonly Decided[]>([]);
+  const [times, setTimes] = useState<readonly number[]>([]);
+
+  const put = useCallback(
+    (changed: ChangedExtraction) => {
+      const { problems: said, errors: wrong, ...now } = changed;
+      queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems: said, errors: wrong });
+      queries.setQueryData(['extraction', changed.id], now);
+      tellChanged?.(changed);
+    },
+    [queries, tellChanged],
+  );
+
+  /** One after the other: each has the version of the one before. */
+  const [chain] = useState<{ last: Promise<unknown> }>(() => ({ last: Promise.resolve() }));
+  const inTurn = useCallback(
+    <T,>(act: () => Promise<T>): Promise<T> => {
+      const done = chain.last.then(act, act);
+      chain.last = done;
+      return done;
+    },
+    [chain],
+  );
+
+  /** Whether it was done. */
+  const decide = useCallback(
+    (id: string, path: string, ask: (current: Seen) => Promise<unknown>): Promise<boolean> => {
+      mark(id, path, true); // shown as done at once
+      setTimes((before) => [...before, performance.now()]);
+      return inTurn(async () => {
+        try {
+          const current = await seen(id);
+          const changed = (await ask(current)) as ChangedExtraction;
+          put(changed);
+          const wasLocked = current.locks[path] !== undefined;
+          if (changed.version === current.version && wasLocked) return true; // a proposal was rejected: that stays
+          const one = { extractionId: id, path, before: current.version, after: changed.version, wasLocked };
+          setDecided((before) => [...before, one]);
+          return true;
+        } catch (error) {
+          setTimes((before) => before.slice(0, -1));
+          mark(id, path, false);
+          tell(sentenceOf(error), { urgent: true });
+          await queries.invalidateQueries({ queryKey: ['extraction', id] });
+          return false;
+        }
+      });
+    },
+    [inTurn, mark, put, queries, seen],
+  );
+
+  const write = useCallback(
+    (id: string, path: string, value: unknown) =>
+      decide(id, path, async (current) => {
+        const header = { 'if-match': `"${current.version}"` };
+        const changed = (await answer(
+          api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: id }, header }, body: { path, value } }),
+        )) as ChangedExtraction;
+        if (!changed.proposals.some((one) => one.path === path)) return changed;
+        // What somebody wrote stands: not what an agent proposed there. Where this fails, it is asked about again.
+        return answerProposals(id, changed, path, false).catch(() => changed);
+      }),
+    [decide],
+  );
+
+  /** The value stands as it is: not as JavaScript reads it, which keeps no more than some 15 digits. */
+  const confirm = useCallback(
+    (id: string, path: string) =>
+      decide(id, path, (current) => {
+        const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${current.version}"` } };
+        return answer(api.POST('/api/extractions/{extraction_id}/locks', { params }));
+      }),
+    [decide],
+  );
+
+  const decideProposals = useCallback(
+    (id: string, path: string, accepted: boolean) => decide(id, path, (current) => answerProposals(id, current, path, accepted)),
+    [decide],
+  );
+
+  const undo = useCallback(
+    () =>
+      void inTurn(async () => {
+        const last = decided.at(-1);
+        if (last === undefined) return;
+        const path = { extraction_id: last.extractionId };
+        try {
+          let version = last.after;
+          let isLocked = true;
+          if (last.before !== last.after) {
+            const header = { 'if-match': `"${last.after}"` };
+            const params = { path, header };
+            const back = (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: last.before } }))) as ChangedExtraction;
+            put(back);
+            version = back.version;
+            isLocked = back.locks[last.path] !== undefined; // not where nothing stands any more
+          }
+          // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
+          if (!last.wasLocked && isLocked) {
+            const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
+            put((await answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
+          }
+          // The same stands there under another number: the decision before this one led to it.
+          const same = (one: Decided) => (one.extractionId === last.extractionId && one.after === last.before ? { ...one, after: version } : one);
+          setDecided((before) => before.slice(0, -1).map(same));
+          setTimes((before) => before.slice(0, -1));
+          mark(last.extractionId, last.path, false);
+        } catch (error) {
+          tell(sentenceOf(error), { urgent: true });
+        }
+      }),
+    [decided, inTurn, mark, put],
+  );
+
+  return { times, last: decided.at(-1), canUndo: decided.length > 0, write, confirm, decideProposals, undo };
+}
+
+function answerProposals(id: string, current: Seen, path: string, accepted: boolean) {
+  const decisions = current.proposals.filter((one) => one.path === path).map((one) => ({ id: one.id, accepted }));
+  return answer(
+    api.POST('/api/extractions/{extraction_id}/proposals', { params: { path: { extraction_id: id } }, body: { decisions } }),
+  );
+}

@@ -1,0 +1,157 @@
+"""What the model missed is seen on the page, gone through with the arrows, and taken as a field with one key."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import browsing
+
+from desk import until
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+TEXT = """Invoice number: 17
+Due on 12 March 2024
+Total: 1.312,50 EUR
+Deposit 250.00
+signed Karl Weber
+Total again 1312.50
+"""
+FIELDS = {"number": "17", "total": 1312.5}
+MISSED = ["12 March 2024", "250.00", "Karl Weber"]
+
+
+def reading():
+    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+    saved = call("extract_fields", {"fields": FIELDS, "confidences": dict.fromkeys(FIELDS, 0.9)})
+    return Script([[identified], [saved], [call("complete_extraction", {"summary": "Two fields."})]])
+
+
+async def extracted(served) -> tuple[str, str]:
+    document = await served.document(TEXT, "a.txt")
+    answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
+    assert answer.json()["status"] == "completed", answer.text
+    return str(document), answer.json()["extraction"]["id"]
+
+
+async def stored(served, extraction_id: str) -> dict:
+    return (await served.http.get(f"/api/extractions/{extraction_id}")).json()
+
+
+async def unclaimed(served, extraction_id: str) -> list[dict]:
+    return (await served.http.get(f"/api/extractions/{extraction_id}/unclaimed")).json()["items"]
+
+
+async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, picture):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        document_id, extraction_id = await extracted(served)
+        await window.enter(f"/documents/{document_id}")
+        await page.locator('[role=treeitem][data-path="total"]').wait_for()
+        assert await page.locator("rect[data-unclaimed]").count() == 0
+        await page.keyboard.press("u")
+        tree = page.get_by_role("tree", name="Not claimed")
+        await tree.wait_for()
+        rows = tree.locator("[role=treeitem][aria-level='2']")
+        assert [text.splitlines()[0] for text in await rows.all_inner_texts()] == MISSED
+        assert "3 places" in await tree.locator("[aria-level='1']").inner_text()
+        await page.get_by_role("tab", name="Not claimed 3").wait_for()
+
+        # Each has its dashed box on the page, where the service says that it is printed.
+        told = await unclaimed(served, extraction_id)
+        boxes = page.locator("rect[data-unclaimed]")
+        await boxes.nth(2).wait_for(state="attached")
+        drawn = [[float(await one.get_attribute(side) or 0) for side in ("x", "y")] for one in await boxes.all()]
+        assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in told]
+        assert await boxes.first.evaluate("one => getComputedStyle(one).strokeDasharray") != "none"
+        await picture(page, "unclaimed")
+
+        # The date, by the name of a field of one's own.
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Field", exact=True).wait_for()
+        await page.keyboard.type("due_date")
+        assert await page.get_by_label("Value").input_value() == "2024-03-12"
+        await picture(page, "unclaimed-taking")
+        await page.keyboard.press("Enter")
+        await rows.nth(2).wait_for(state="detached")
+        assert (await stored(served, extraction_id))["extracted_fields"]["due_date"] == "2024-03-12"
+        # The next is in focus: down to the one behind it, and taken. The arrow passes no page's row.
+        assert (await tree.locator("[aria-selected=true]").inner_text()).startswith("250.00")
+        await page.keyboard.press("ArrowDown")
+        assert (await tree.locator("[aria-selected=true]").inner_text()).startswith("Karl Weber")
+        await page.keyboard.press("t")
+        await page.get_by_label("Field", exact=True).wait_for()
+        await page.keyboard.type("signer.name")
+        await page.keyboard.press("Enter")
+        await until(lambda: len_is(served, extraction_id, 1))
+        now = await stored(served, extraction_id)
+        assert now["extracted_fields"]["signer"] == {"name": "Karl Weber"}
+        assert now["evidence"]["signer.name"]["state"] == "found" and "signer.name" in now["locks"]
+
+        # A number is written as a number, and taken back.
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Field", exact=True).wait_for()
+        await page.keyboard.type("deposit")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Nothing is left").wait_for()
+        assert (await stored(served, extraction_id))["extracted_fields"]["deposit"] == 250
+        await page.keyboard.press("Control+z")
+        await rows.first.wait_for()
+        now = await stored(served, extraction_id)
+        assert "deposit" not in now["extracted_fields"] and "deposit" not in now["locks"]
+        assert set(now["locks"]) == {"due_date", "signer.name"}
+        assert window.faults == []
+
+
+async def len_is(served, extraction_id: str, many: int) -> bool:
+    return len(await unclaimed(served, extraction_id)) == many
+
+
+async def test_fields_that_other_documents_have_are_suggested(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        _, other = await extracted(served)
+        made = await served.http.patch(f"/api/extractions/{other}/fields", json={"path": "deposit", "value": 250})
+        assert made.status_code == 200, made.text
+        document_id, extraction_id = await extracted(served)
+        await window.enter(f"/documents/{document_id}?unclaimed=true")
+        tree = page.get_by_role("tree", name="Not claimed")
+        await tree.wait_for()
+        # A click on its box brings it into focus.
+        box = await page.locator("rect[data-unclaimed]").nth(1).bounding_box()
+        await page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        await tree.locator("[aria-selected=true]", has_text="250.00").wait_for()
+        await page.get_by_role("button", name="Take as a field").click()
+        await page.get_by_role("option", name="deposit").wait_for()
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Enter")
+        await until(lambda: len_is(served, extraction_id, 2))
+        assert (await stored(served, extraction_id))["extracted_fields"]["deposit"] == 250
+        # What is refused stays, and says why; what stands already is told before it is written over.
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Field", exact=True).fill("a[")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("a[", exact=False).first.wait_for()
+        assert await page.get_by_label("Field", exact=True).input_value() == "a["
+        await page.get_by_label("Field", exact=True).fill("total")
+        await page.get_by_text("Here stands 1312.5 already").wait_for()
+        await page.keyboard.press("Escape")
+        assert (await stored(served, extraction_id))["extracted_fields"] == {**FIELDS, "deposit": 250}
+        assert window.faults == []
+
+
+async def test_only_the_kinds_that_one_wants_are_shown(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        document_id, _ = await extracted(served)
+        await window.enter(f"/documents/{document_id}?unclaimed=true")
+        rows = page.get_by_role("tree", name="Not claimed").locator("[role=treeitem][aria-level='2']")
+        await rows.nth(2).wait_for()
+        await page.get_by_role("button", name="Names").click()
+        await rows.nth(2).wait_for(state="detached")
+        assert [text.splitlines()[0] for text in await rows.all_inner_texts()] == MISSED[:2]
+        assert await page.locator("rect[data-unclaimed]").count() == 2
+        await page.get_by_role("button", name="Names").click()
+        await rows.nth(2).wait_for()
+        assert window.faults == []

@@ -1,0 +1,133 @@
+"""What no value claims: the numbers, dates and names that are left, in many scripts, and no more than these."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.grounding import Claim, DocumentIndex, PageWords
+from printed import document_index
+
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+
+
+def left(text: str, *values: object) -> list[tuple[str, str]]:
+    found = document_index(text).unclaimed((value, Claim()) for value in values)
+    return [(one.kind, one.text) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "printed", "value"),
+    [
+        ("Total: 12.50 EUR", "number", "12.50", 12.5),
+        ("Summe 1.250,00 €", "number", "1.250,00", 1250),
+        ("Total 1 250,00", "number", "1 250,00", 1250),
+        ("Saldo (75.00)", "number", "(75.00)", -75),
+        ("1.250 kg", "number", "1.250", None),  # 1250 or 1.25
+        ("Invoice RE-1001/b", "number", "RE-1001/b", None),
+        ("PLZ 08155", "number", "08155", None),
+        ("um 20:13 Uhr", "number", "20:13", None),
+        ("IBAN DE89 3704 0044 0532 0130 00", "number", "DE89 3704 0044 0532 0130 00", None),
+        ("Tel. +49 30 1234567", "number", "+49 30 1234567", None),
+        ("Phone: (870)931-0505", "number", "(870)931-0505", None),
+        ("合計 1,203,000円", "number", "1,203,000", 1203000),
+        ("المبلغ ١٢٥٠", "number", "١٢٥٠", 1250),
+        ("fällig am 12. März 2024", "date", "12. März 2024", "2024-03-12"),
+        ("le 5 juin 2023", "date", "5 juin 2023", "2023-06-05"),
+        ("日付 2024年3月12日", "date", "2024年3月12日", "2024-03-12"),
+        ("on 02/03/2024", "date", "02/03/2024", None),  # the second of March, or the third of February
+        ("gezeichnet Karl Müller", "name", "Karl Müller", "Karl Müller"),
+        ("ACME TRADING Ltd.", "name", "ACME TRADING Ltd.", "ACME TRADING Ltd."),
+        ("by Ludwig van Beethoven himself", "name", "Ludwig van Beethoven", "Ludwig van Beethoven"),
+        ("from The Bank of America, which", "name", "Bank of America", "Bank of America"),
+        ("подпись Иван Петров", "name", "Иван Петров", "Иван Петров"),
+        ("υπογραφή Γιώργος Παππάς", "name", "Γιώργος Παππάς", "Γιώργος Παππάς"),
+    ],
+)
+def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
+    found = document_index(text).unclaimed([])
+    assert [(one.kind, one.text, one.value) for one in found] == [(kind, printed, value)]
+    assert type(found[0].value) is type(value)
+    words = text.split()
+    # Its words are those that are printed, and its box is on them.
+    assert " ".join(words[found[0].first : found[0].last + 1]).find(printed) >= 0
+    assert found[0].page == 1 and len(found[0].boxes) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please pay this at once. The rest is yours.",
+        "Invoice Number: see below",  # a label
+        "Total Amount in Euro",  # words of labels alone
+        "Bitte zahlen. Der Betrag wird fällig",
+        "名前 山田太郎",  # no capitals: a name is not told from a word
+    ],
+)
+def test_labels_and_sentences_are_no_names(text):
+    assert left(text) == []
+
+
+def test_cells_and_commas_part_names():
+    assert left("Karl Müller      Anna Weber") == [("name", "Karl Müller"), ("name", "Anna Weber")]
+    assert left("Karl Müller, Anna Weber") == [("name", "Karl Müller"), ("name", "Anna Weber")]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("Net 113,00 Total 113.00 Tax 7", 113, [("number", "7")]),  # all places of a value
+        ("on 12 March 2024 or 2024-03-13", "2024-03-12", [("date", "2024-03-13")]),
+        ("Acme Trading Ltd, Berlin Mitte", "Acme Trading Ltd", [("name", "Berlin Mitte")]),
+        ("Karl Müller Weber", "Karl", [("name", "Müller Weber")]),
+        ("Karl Müller", "Karl", []),  # one word is no name
+        ("Widget 20 cm, 5 pieces", "Widget 20 cm", [("number", "5")]),
+        ("qty 2 100", 2, [("number", "100")]),  # two numbers, since one of them is a value
+        ("12.50 EUR", 13, [("number", "12.50")]),
+        ("12 March 2024", 2024, []),  # a part of it is a value
+    ],
+)
+def test_what_a_value_stands_on_is_claimed(text, value, expected):
+    assert left(text, value) == expected
+
+
+def test_a_yes_claims_what_is_quoted_for_it():
+    index = document_index("Paid on 7 yes\nPieces 8")
+    found = index.unclaimed([(True, Claim("Paid on 7 yes", 1))])
+    assert [one.text for one in found] == ["8"]
+
+
+def test_what_nobody_sees_printed_is_not_told():
+    words = [["Total", 0.1, 0.1, 0.2, 0.12], ["12.50", 0.3, 0.1, 0.4, 0.12]]
+    printed, for_machines = PageWords(1, words), PageWords(2, words, for_machines=True)
+    assert [one.page for one in DocumentIndex([printed, for_machines]).unclaimed([])] == [1]
+    assert [one.page for one in DocumentIndex([for_machines]).unclaimed([])] == [2]
+    assert DocumentIndex([]).unclaimed([("x", Claim())]) == []
+
+
+def test_it_comes_page_by_page_as_it_is_read():
+    found = document_index("b 2 a 1\nKarl Müller 3", "c 4").unclaimed([])
+    assert [(one.page, one.text) for one in found] == [(1, "2"), (1, "1"), (1, "Karl Müller"), (1, "3"), (2, "4")]
+    assert [(one.first, one.last) for one in found] == [(1, 1), (3, 3), (4, 5), (6, 6), (1, 1)]
+
+
+@pytest.mark.anyio
+async def test_of_a_real_invoice_is_left_what_its_fields_do_not_have():
+    name = "i2d_AzureInterior.pdf"
+    reading = await read_file(SAMPLES / name, name, Limits(seconds=600))
+    pages = [
+        PageWords(
+            page.number, [[word.text, word.x0, word.y0, word.x1, word.y1] for word in page.words], page.engine == "xml"
+        )
+        for page in reading.pages
+    ]
+    index = DocumentIndex(pages)
+    all_of_it = {one.text for one in index.unclaimed([])}
+    seen = {"Azure Interior", "INV/2023/03/0008", "03/20/2023", "04/04/2023", "CUSTREF123", "Luxury Truffles", "279.84"}
+    assert seen <= all_of_it
+    fields = ["Azure Interior", "INV/2023/03/0008", "2023-03-20", 279.84]
+    still = {one.text for one in index.unclaimed((value, Claim()) for value in fields)}
+    assert seen & still == {"04/04/2023", "CUSTREF123", "Luxury Truffles"}
