@@ -7,12 +7,13 @@ import { Refused } from '../api/client';
 import { decideCall } from '../api/runs';
 import type { WaitingCall } from '../api/types';
 import { readWritten, written } from '../document/fields/fieldValue';
+import { valueAt } from '../document/fields/paths';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { Failure, Notice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './Approvals.module.css';
-import { editedInput, placeOfChange, valueAt } from './editedInput';
+import { editedInput, placeOfChange } from './editedInput';
 
 const AREA = 'Approval';
 const APPROVE = { id: 'approval.approve', area: AREA, words: 'Approve', keys: 'a' };

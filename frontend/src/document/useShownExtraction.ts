@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
+import { Refused } from '../api/client';
 import type { RunState } from '../runs/runReducer';
 import { extractionQuery, extractionsQuery, problemsQuery } from './documentPageQueries';
 
@@ -10,7 +11,9 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   const all = useQuery(extractionsQuery(documentId));
   const id = wanted ?? run.extractionId ?? all.data?.[0]?.id ?? null;
   const extraction = useQuery({ ...extractionQuery(id ?? ''), enabled: id !== null });
-  const stored = extraction.data;
+  // An address may name an extraction of another document: its places are no places of this one.
+  const isAnothers = extraction.data !== undefined && extraction.data.document_id !== documentId;
+  const stored = isAnothers ? undefined : extraction.data;
 
   // The run has told of a newer version than is shown. While that is loaded, still newer ones do not ask again.
   const { isFetching, refetch } = extraction;
@@ -26,7 +29,7 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   return {
     all: all.data,
     extraction: stored,
-    error: extraction.error,
+    error: isAnothers ? new Refused(404, undefined, 'This document has no such extraction.') : extraction.error,
     errors: stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined,
   };
 }

@@ -34,6 +34,14 @@ export function ReviewCard({ documentId, field, picked, proposal, onConfirm, onW
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
+  // Changed by somebody else while it is looked at: what was written here stays, what was not is theirs.
+  const [was, setWas] = useState(field.value);
+  const [isMoved, setMoved] = useState(false);
+  if (written(was) !== written(field.value)) {
+    setWas(field.value);
+    if (text === written(was)) setText(written(field.value));
+    else setMoved(true);
+  }
   const [taken, setTaken] = useState(picked?.times ?? 0);
   if (picked !== null && picked.times !== taken) {
     setTaken(picked.times);
@@ -63,6 +71,7 @@ export function ReviewCard({ documentId, field, picked, proposal, onConfirm, onW
           {error.message}
         </p>
       ))}
+      {isMoved && <p className={styles.bad}>It was changed meanwhile: {shown(field.value) || 'nothing'} stands there now.</p>}
       <p className="soft">{evidenceSentence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
       <input

@@ -51,7 +51,7 @@ export function FieldPanel({ extraction, rows, chosen, changed, onChoose }: Prop
         changed={changed}
         onChoose={choose}
         onEdit={setEditing}
-        onWrite={(path, value) => changes.mutate({ path, value })}
+        onWrite={(path, { written, was }) => changes.mutate({ path, value: written, was })}
       />
       <AboutField
         row={row}
