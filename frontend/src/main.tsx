@@ -1,19 +1,28 @@
 /** Starts the page. */
 
 import { CSPProvider } from '@base-ui/react/csp-provider';
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import './shared/styles/tokens.css';
 import './shared/styles/base.css';
-import { answer, api, Refused } from './api/client';
+import { Refused } from './api/client';
 import { router } from './router';
+import { configQuery } from './session/config';
 import { actingAs, isOver, session, subjectOf, takeTokenOfLink } from './session/session';
+import { onChangedElsewhere } from './shared/otherTabs';
 import { followTheme } from './shared/theme';
 import { tell } from './shared/Toasts';
 
 const queries = new QueryClient({
+  queryCache: new QueryCache({
+    // Whoever was removed from an organisation is told there is none: then it is asked where they belong.
+    onError: (error) => {
+      const isMissing = error instanceof Refused && error.status === 404 && session.get().organisationId !== null;
+      if (isMissing) void queries.invalidateQueries({ queryKey: ['me'] });
+    },
+  }),
   defaultOptions: {
     queries: {
       staleTime: 10_000,
@@ -33,11 +42,22 @@ session.subscribe(() => {
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'config' });
 });
 
+onChangedElsewhere(() => {
+  void queries.invalidateQueries({
+    // What never changes, and what stays until somebody asks anew, says so by its `staleTime`.
+    predicate: ({ observers }) => observers.some(({ options }) => options.staleTime !== Infinity),
+    // Nobody looks: it is asked for when somebody does.
+    refetchType: document.hidden ? 'none' : 'active',
+  });
+});
+
 followTheme();
 void begin();
 
 async function begin() {
   await signIn();
+  // A link that is pasted into a tab with the page changes nothing but what is behind the #.
+  addEventListener('hashchange', () => void signIn());
   createRoot(document.getElementById('page')!).render(
     <StrictMode>
       <CSPProvider disableStyleElements>
@@ -52,8 +72,7 @@ async function begin() {
 /** By the link's token, where the service itself signs tokens; by what Supabase knows, where it does. */
 async function signIn() {
   const linked = takeTokenOfLink();
-  const config = await answer(api.GET('/api/config')).catch(() => undefined);
-  if (config !== undefined) queries.setQueryData(['config'], config);
+  const config = await queries.fetchQuery({ ...configQuery, retry: false }).catch(() => undefined);
   if (config?.supabase?.publishable_key) {
     const { connect } = await import('./session/supabase');
     await connect(config.supabase.url, config.supabase.publishable_key);

@@ -129,7 +129,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
                 *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
                 *("prefer", "range"),
             ],
-            expose_headers=["content-disposition", "location", "preference-applied", "retry-after"],
+            expose_headers=["content-disposition", "location", "preference-applied", "retry-after", "x-box"],
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.

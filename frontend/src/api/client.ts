@@ -5,6 +5,7 @@
 
 import createClient, { type Middleware } from 'openapi-fetch';
 import { session } from '../session/session';
+import { tellOtherTabs } from '../shared/otherTabs';
 import type { paths } from './description';
 import type { Box, Problem } from './types';
 
@@ -15,8 +16,9 @@ export class Refused extends Error {
   constructor(
     readonly status: number,
     readonly problem: Problem | undefined,
+    sentence?: string,
   ) {
-    super(problem?.detail ?? `The service answered with ${status}.`);
+    super(sentence ?? problem?.detail ?? `The service answered with ${status}.`);
   }
 
   get code(): string | undefined {
@@ -39,7 +41,10 @@ const middleware: Middleware = {
     for (const [name, value] of Object.entries(credentials())) request.headers.set(name, value);
   },
   async onResponse({ response, request }) {
-    if (response.ok) return;
+    if (response.ok) {
+      if (request.method !== 'GET') tellOtherTabs();
+      return;
+    }
     throw await refusal(response, request.headers.get('Authorization'));
   },
 };

@@ -7,6 +7,7 @@ import { Refused } from '../api/client';
 import { decideCall } from '../api/runs';
 import type { WaitingCall } from '../api/types';
 import { readWritten, written } from '../document/fields/fieldValue';
+import { valueAt } from '../document/fields/paths';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { Menu, MenuItem } from '../shared/Menu';
@@ -14,7 +15,7 @@ import { Failure, Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './Approvals.module.css';
-import { editedInput, placeOfChange, valueAt } from './editedInput';
+import { editedInput, placeOfChange } from './editedInput';
 import { SchemaEffect } from './SchemaEffect';
 
 const AREA = 'Approval';

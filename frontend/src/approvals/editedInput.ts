@@ -1,6 +1,6 @@
 /** A call's arguments with other values in them, as the person who decides it wants them. */
 
-import { pathSteps, type Step } from '../document/fields/paths';
+import { pathSteps, valueAt, type Step } from '../document/fields/paths';
 
 type Input = Readonly<Record<string, unknown>>;
 
@@ -12,13 +12,6 @@ export function placeOfChange(input: Input, path: string): Step[] | null {
   if (steps === null || input.fields === undefined) return null;
   const place = ['fields', ...steps];
   return valueAt(input, place) === undefined ? null : place;
-}
-
-export function valueAt(value: unknown, place: readonly Step[]): unknown {
-  return place.reduce<unknown>(
-    (at, step) => (typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? (at as Record<Step, unknown>)[step] : undefined),
-    value,
-  );
 }
 
 /** The arguments with some values replaced. Nothing of what is given is changed. */

@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
+import { Refused } from '../api/client';
 import type { RuleReading } from '../api/types';
 import type { RunState } from '../runs/runReducer';
 import { extractionQuery, extractionsQuery, problemsQuery, readingsQuery } from './documentPageQueries';
@@ -13,7 +14,9 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   const all = useQuery(extractionsQuery(documentId));
   const id = wanted ?? run.extractionId ?? all.data?.[0]?.id ?? null;
   const extraction = useQuery({ ...extractionQuery(id ?? ''), enabled: id !== null });
-  const stored = extraction.data;
+  // An address may name an extraction of another document: its places are no places of this one.
+  const isAnothers = extraction.data !== undefined && extraction.data.document_id !== documentId;
+  const stored = isAnothers ? undefined : extraction.data;
 
   // The run has told of a newer version than is shown. While that is loaded, still newer ones do not ask again.
   const { isFetching, refetch } = extraction;
@@ -29,5 +32,6 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   const errors = stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
   const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
-  return { all: all.data, extraction: stored, error: extraction.error, errors, readings };
+  const error = isAnothers ? new Refused(404, undefined, 'This document has no such extraction.') : extraction.error;
+  return { all: all.data, extraction: stored, error, errors, readings };
 }

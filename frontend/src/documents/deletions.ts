@@ -2,15 +2,17 @@
  * Whoever closes the page meanwhile means it. */
 
 import { useSyncExternalStore } from 'react';
-import { api, credentials } from '../api/client';
+import { credentials, refusal } from '../api/client';
 import { sentenceOf } from '../shared/Notice';
 import { plain } from '../shared/format';
+import { tellOtherTabs } from '../shared/otherTabs';
 import { tell } from '../shared/Toasts';
 
 const SECONDS = 7;
 
 let going: ReadonlySet<string> = new Set();
-const timers = new Map<string, ReturnType<typeof setTimeout>>();
+/** Each with who deletes where: meanwhile somebody may act in another organisation. */
+const timers = new Map<string, { timer: ReturnType<typeof setTimeout>; headers: Record<string, string> }>();
 const listeners = new Set<() => void>();
 
 function publish(next: Set<string>) {
@@ -30,32 +32,34 @@ export function useGoing(): ReadonlySet<string> {
 }
 
 function keep(id: string) {
-  clearTimeout(timers.get(id));
+  clearTimeout(timers.get(id)?.timer);
   timers.delete(id);
   publish(new Set([...going].filter((one) => one !== id)));
 }
 
 export function remove(id: string, name: string, whenGone: () => void): void {
   publish(new Set([...going, id]));
-  timers.set(
-    id,
-    setTimeout(() => {
-      timers.delete(id);
-      api
-        .DELETE('/api/documents/{document_id}', { params: { path: { document_id: id } } })
-        .then(whenGone)
-        .catch((error: unknown) => {
-          tell(`“${plain(name)}” was not deleted. ${sentenceOf(error)}`, { urgent: true });
-          keep(id);
-        });
-    }, SECONDS * 1000),
-  );
+  const headers = credentials();
+  const timer = setTimeout(() => {
+    timers.delete(id);
+    send(id, headers)
+      .then(whenGone)
+      .catch((error: unknown) => {
+        tell(`“${plain(name)}” was not deleted. ${sentenceOf(error)}`, { urgent: true });
+        keep(id);
+      });
+  }, SECONDS * 1000);
+  timers.set(id, { timer, headers });
   const undo = { words: 'Undo', act: () => keep(id) };
   tell(`“${plain(name)}” is deleted, with all that was read from it.`, { action: undo, seconds: SECONDS });
 }
 
+async function send(id: string, headers: Record<string, string>): Promise<void> {
+  const response = await fetch(`/api/documents/${encodeURIComponent(id)}`, { method: 'DELETE', headers, keepalive: true });
+  if (!response.ok) throw await refusal(response, headers.Authorization ?? null);
+  tellOtherTabs();
+}
+
 addEventListener('pagehide', () => {
-  for (const id of timers.keys()) {
-    void fetch(`/api/documents/${encodeURIComponent(id)}`, { method: 'DELETE', headers: credentials(), keepalive: true });
-  }
+  for (const [id, { headers }] of timers) void send(id, headers);
 });

@@ -3,8 +3,9 @@
 import { useSyncExternalStore } from 'react';
 import { credentials, refusal } from '../api/client';
 import type { Document } from '../api/types';
-import { session } from '../session/session';
+import { actingAs, session } from '../session/session';
 import { sentenceOf } from '../shared/Notice';
+import { tellOtherTabs } from '../shared/otherTabs';
 
 export interface Upload {
   id: number;
@@ -15,13 +16,16 @@ export interface Upload {
   status: 'waiting' | 'sending' | 'done' | 'failed';
   error?: string;
   document?: Document;
+  /** `actingAs` of who dropped it. */
+  by: string;
 }
 
 const AT_ONCE = 3;
 
 let uploads: readonly Upload[] = [];
 let nextId = 1;
-const files = new Map<number, File>();
+/** Each with who sends it where: what was dropped in one organisation goes there, and is shown in no other. */
+const files = new Map<number, { file: File; headers: Record<string, string> }>();
 const listeners = new Set<() => void>();
 const doneListeners = new Set<(document: Document) => void>();
 
@@ -34,14 +38,17 @@ function change(id: number, to: Partial<Upload>) {
   publish(uploads.map((one) => (one.id === id ? { ...one, ...to } : one)));
 }
 
+/** Those of whoever acts now. */
 export function useUploads(): readonly Upload[] {
-  return useSyncExternalStore(
+  const all = useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     () => uploads,
   );
+  const by = actingAs(session.get());
+  return all.filter((one) => one.by === by);
 }
 
 /** Calls back with each document as soon as its file is there. */
@@ -51,10 +58,12 @@ export function onUploaded(listener: (document: Document) => void): () => void {
 }
 
 export function upload(chosen: Iterable<File>): void {
+  const headers = credentials();
+  const by = actingAs(session.get());
   const added = [...chosen].map((file): Upload => {
     const id = nextId++;
-    files.set(id, file);
-    return { id, name: file.name, size: file.size, sent: 0, status: 'waiting' };
+    files.set(id, { file, headers });
+    return { id, name: file.name, size: file.size, sent: 0, status: 'waiting', by };
   });
   publish([...uploads, ...added]);
   begin();
@@ -76,30 +85,31 @@ function begin() {
   const next = uploads.filter((one) => one.status === 'waiting').slice(0, Math.max(0, AT_ONCE - under_way));
   for (const one of next) {
     change(one.id, { status: 'sending' });
-    void send(one.id).finally(begin);
+    void send(one).finally(begin);
   }
 }
 
-async function send(id: number) {
-  const file = files.get(id);
-  if (file === undefined) return;
+async function send({ id, by }: Upload) {
+  const found = files.get(id);
+  if (found === undefined) return;
   try {
     await session.refreshed();
-    const document = await put(file, (sent) => change(id, { sent }));
+    const headers = by === actingAs(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
+    const document = await put(found.file, headers, (sent) => change(id, { sent }));
     files.delete(id);
     change(id, { status: 'done', sent: 1, document });
     for (const listener of doneListeners) listener(document);
+    tellOtherTabs();
   } catch (error) {
     change(id, { status: 'failed', error: sentenceOf(error) });
   }
 }
 
 /** (fetch tells nothing of how much has been sent.) */
-function put(file: File, progress: (sent: number) => void): Promise<Document> {
+function put(file: File, headers: Record<string, string>, progress: (sent: number) => void): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', '/api/documents');
-    const headers = credentials();
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => progress(total > 0 ? loaded / total : 0);
     request.onload = () => {

@@ -29,6 +29,14 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
+  // Changed by somebody else while it is looked at: what was written here stays, what was not is theirs.
+  const [was, setWas] = useState(field.value);
+  const [isMoved, setMoved] = useState(false);
+  if (written(was) !== written(field.value)) {
+    setWas(field.value);
+    if (text === written(was)) setText(written(field.value));
+    else setMoved(true);
+  }
   useTaker((words, isMore) => {
     setText(isMore && text !== '' ? `${text} ${words}` : words);
     input.current?.focus();
@@ -56,6 +64,7 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
           {error.message}
         </p>
       ))}
+      {isMoved && <p className={styles.bad}>It was changed meanwhile: {shown(field.value) || 'nothing'} stands there now.</p>}
       <Readings readings={readings} path={field.path} onTake={onWrite} />
       <p className="soft">{evidenceSentence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}

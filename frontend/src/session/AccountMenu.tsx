@@ -2,12 +2,14 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import { useEffect } from 'react';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { useKept } from '../shared/kept';
 import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
 import { Sign } from '../shared/Sign';
 import { theme, type Theme } from '../shared/theme';
+import { tell } from '../shared/Toasts';
 import { configQuery, meQuery } from './config';
 import { session, useSession } from './session';
 
@@ -25,6 +27,15 @@ export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
   const navigate = useNavigate();
   const organisations = me.data?.organisations ?? [];
   const current = organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
+
+  // Whoever was removed meanwhile would find nothing anywhere.
+  const isRemoved = me.data !== undefined && organisationId !== null && current === undefined;
+  useEffect(() => {
+    if (!isRemoved) return;
+    session.choose(null);
+    // (All that is shown is made anew for the other organisation, what tells it too.)
+    setTimeout(() => tell('You do not belong to that organisation any more. This is your own.', { seconds: 20 }), 200);
+  }, [isRemoved]);
 
   function choose(id: string | null) {
     // What is open here is the other organisation's.

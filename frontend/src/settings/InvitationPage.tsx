@@ -1,8 +1,7 @@
 /** Where the link of an invitation leads: whoever is signed in accepts it, or leaves it. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useLocation, useNavigate } from '@tanstack/react-router';
 import { answer, api } from '../api/client';
 import { session } from '../session/session';
 import { Button } from '../shared/Button';
@@ -12,7 +11,8 @@ import { tell } from '../shared/Toasts';
 
 export function InvitationPage() {
   // It stays in the address until it was accepted: whoever is not signed in yet comes back to it.
-  const [token] = useState(() => /^#(fmi_\w{1,190})$/.exec(location.hash)?.[1] ?? null);
+  const { hash } = useLocation();
+  const token = /^(fmi_\w{1,190})$/.exec(hash)?.[1] ?? null;
   const navigate = useNavigate();
   const queries = useQueryClient();
   const accept = useMutation({
@@ -21,7 +21,7 @@ export function InvitationPage() {
       await queries.invalidateQueries({ queryKey: ['me'] });
       await navigate({ to: '/documents', replace: true });
       session.choose(joined.id);
-      tell(`You are in “${plain(joined.name)}” now.`);
+      setTimeout(() => tell(`You are in “${plain(joined.name)}” now.`), 200); // when all is drawn anew for it
     },
   });
   if (token === null) return <Empty title="This is no invitation">Open the whole link that was sent to you.</Empty>;

@@ -94,7 +94,8 @@ function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'versio
     setSeen(next);
     onPlace(data[next]!.page, data[next]!.boxes[0]!);
   };
-  useShortcut(NEXT, () => go(1));
+  useShortcut(NEXT, () => go(1), data !== undefined);
+  if (data === undefined) return null;
   return (
     <p className={styles.places}>
       <Button kind="quiet" label="The place before" onClick={() => go(-1)}>

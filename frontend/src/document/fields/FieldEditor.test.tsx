@@ -5,7 +5,7 @@ import { FieldEditor } from './FieldEditor';
 afterEach(cleanup);
 
 test.each([
-  ['Enter', '13', { written: 13 }],
+  ['Enter', '13', { written: 13, was: 12 }],
   ['Enter', '12', undefined],
   ['Escape', '13', undefined],
 ])('%s on %s', (key, text, expected) => {

@@ -1,21 +1,27 @@
 /** A value that is being changed where it stands: Enter keeps it, Escape leaves it as it was, a click on a word of the
  * page or a rectangle drawn there writes it. */
 
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { useTaker } from '../viewer/picking';
 import styles from './FieldPanel.module.css';
 import { readWritten, written } from './fieldValue';
 
+export interface Edited {
+  written: unknown;
+  was: unknown;
+}
+
 interface Props {
   value: unknown;
   label: string;
-  /** With what was written, or with nothing. */
-  onFinish: (value?: { written: unknown }) => void;
+  /** With what was written and what stood there when that was begun; or with nothing. */
+  onFinish: (value?: Edited) => void;
 }
 
 export function FieldEditor({ value, label, onFinish }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const over = useRef(false);
+  const [was] = useState(value); // it may change while it is being changed here
   useEffect(() => input.current?.select(), []);
   useTaker((words, isMore) => {
     const element = input.current;
@@ -27,14 +33,14 @@ export function FieldEditor({ value, label, onFinish }: Props) {
     if (over.current) return; // the field loses the focus when it goes
     over.current = true;
     const text = input.current?.value ?? '';
-    onFinish(keep && text !== written(value) ? { written: readWritten(text, value) } : undefined);
+    onFinish(keep && text !== written(was) ? { written: readWritten(text, was), was } : undefined);
   };
   return (
     <input
       ref={input}
       className={styles.editor}
       aria-label={`Value of ${label}`}
-      defaultValue={written(value)}
+      defaultValue={written(was)}
       spellCheck={false}
       autoFocus
       onClick={(event) => event.stopPropagation()}

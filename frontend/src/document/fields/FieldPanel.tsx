@@ -53,7 +53,7 @@ export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoo
         changed={changed}
         onChoose={choose}
         onEdit={setEditing}
-        onWrite={(path, value) => changes.mutate({ path, value })}
+        onWrite={(path, { written, was }) => changes.mutate({ path, value: written, was })}
       />
       <AboutField
         row={row}
@@ -61,7 +61,7 @@ export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoo
         onEdit={() => setEditing(true)}
         onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}
         readings={readings}
-        onTake={(value) => row !== undefined && changes.mutate({ path: row.path, value })}
+        onTake={(value) => row?.kind === 'leaf' && changes.mutate({ path: row.path, value, was: row.value })}
         of={extraction}
         onPlace={onPlace}
         onUnlock={() => row !== undefined && changes.mutate({ path: row.path, unlock: true })}

@@ -2,6 +2,7 @@
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef, type KeyboardEvent } from 'react';
+import type { Edited } from './FieldEditor';
 import type { FieldRow } from './fieldTree';
 import styles from './FieldPanel.module.css';
 import { FieldTreeRow } from './FieldTreeRow';
@@ -16,7 +17,7 @@ interface Props {
   changed: ReadonlyMap<string, number>;
   onChoose: (path: string) => void;
   onEdit: (editing: boolean) => void;
-  onWrite: (path: string, value: unknown) => void;
+  onWrite: (path: string, edited: Edited) => void;
 }
 
 export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, onWrite }: Props) {
@@ -46,10 +47,10 @@ export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, on
     }
   }
 
-  function finish(path: string, value?: { written: unknown }) {
+  function finish(path: string, value?: Edited) {
     onEdit(false);
     tree.current?.focus({ preventScroll: true });
-    if (value !== undefined) onWrite(path, value.written);
+    if (value !== undefined) onWrite(path, value);
   }
 
   return (

@@ -3,7 +3,7 @@
 import { memo } from 'react';
 import { percent, plain } from '../../shared/format';
 import { Sign } from '../../shared/Sign';
-import { FieldEditor } from './FieldEditor';
+import { FieldEditor, type Edited } from './FieldEditor';
 import styles from './FieldPanel.module.css';
 import type { FieldRow, Leaf } from './fieldTree';
 import { shown } from './fieldValue';
@@ -18,7 +18,7 @@ interface Props {
   changed: boolean;
   onChoose: (path: string) => void;
   onEdit: () => void;
-  onFinish: (path: string, value?: { written: unknown }) => void;
+  onFinish: (path: string, value?: Edited) => void;
 }
 
 export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onChoose, onEdit, onFinish }: Props) {

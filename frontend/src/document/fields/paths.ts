@@ -41,6 +41,14 @@ export function pathSteps(name: string): Step[] | null {
   return steps;
 }
 
+/** What stands at a place; undefined where nothing does. */
+export function valueAt(value: unknown, place: readonly Step[]): unknown {
+  return place.reduce<unknown>(
+    (at, step) => (typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? (at as Record<Step, unknown>)[step] : undefined),
+    value,
+  );
+}
+
 /** Where the bracket behind a JSON string stands that begins at `from`. */
 function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at += 1) {

@@ -3,14 +3,26 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { answer, api, Refused } from '../../api/client';
 import type { ChangedExtraction, Extraction } from '../../api/types';
+import { extractionQuery } from '../documentPageQueries';
+import { plain } from '../../shared/format';
 import { sentenceOf } from '../../shared/Notice';
 import { tell } from '../../shared/Toasts';
+import { shown } from './fieldValue';
+import { pathSteps, valueAt } from './paths';
 
 export type FieldChange =
-  | { path: string; value: unknown }
+  /** `was`: what stood there when the change was begun. */
+  | { path: string; value: unknown; was: unknown }
   | { path: string; unlock: true }
   | { path: string; remove: true }
   | { path: string; accept: boolean };
+
+/** Somebody else has set this value since the change was begun. */
+class Moved extends Error {
+  constructor(readonly now: unknown) {
+    super();
+  }
+}
 
 export function useFieldChanges(extraction: Extraction | undefined) {
   const queries = useQueryClient();
@@ -34,20 +46,48 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     return answer(api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path, header }, body }));
   }
 
-  return useMutation({
+  /** Where others wrote other fields meanwhile, it is asked once more; what somebody wrote here is not written over. */
+  async function settled(change: FieldChange) {
+    if (!('value' in change)) return asked(change);
+    const current = queries.getQueryData<Extraction>(['extraction', extraction!.id]) ?? extraction!;
+    stillAsItWas(current, change);
+    try {
+      return await asked(change);
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 409)) throw error;
+      stillAsItWas(await queries.fetchQuery({ ...extractionQuery(current.id), staleTime: 0 }), change);
+      return asked(change);
+    }
+  }
+
+  const mutation = useMutation({
     // One after the other: each has the version of the one before.
     scope: { id: `fields of ${extraction?.id ?? ''}` },
-    mutationFn: async (change: FieldChange): Promise<ChangedExtraction> => (await asked(change)) as ChangedExtraction,
+    mutationFn: async (change: FieldChange): Promise<ChangedExtraction> => (await settled(change)) as ChangedExtraction,
     onSuccess: (changed) => {
       const { problems, errors, ...stored } = changed;
       queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems, errors });
       queries.setQueryData(['extraction', changed.id], stored);
       void queries.invalidateQueries({ queryKey: ['extractions'] });
     },
-    onError: (error) => {
+    onError: (error, change) => {
+      if (error instanceof Moved && 'value' in change) {
+        // What was written is not lost: it is one press away.
+        const act = () => mutation.mutate({ ...change, was: error.now });
+        const action = { words: `Write ${shown(change.value) || 'nothing'}`, act };
+        tell(`“${plain(change.path)}” was changed meanwhile: ${shown(error.now) || 'nothing'} stands there now.`, { action, seconds: 30 });
+        return;
+      }
       const moved = error instanceof Refused && error.status === 409;
       tell(moved ? 'Something changed meanwhile: look again, then change it.' : sentenceOf(error), { urgent: true });
       if (moved) void queries.invalidateQueries({ queryKey: ['extraction', extraction?.id] });
     },
   });
+  return mutation;
+}
+
+/** Raises Moved. */
+function stillAsItWas(current: Extraction, { path, was }: { path: string; was: unknown }): void {
+  const now = valueAt(current.extracted_fields, pathSteps(path) ?? []);
+  if (JSON.stringify(now) !== JSON.stringify(was)) throw new Moved(now);
 }

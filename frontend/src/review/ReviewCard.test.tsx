@@ -1,0 +1,44 @@
+import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { afterEach, expect, test, vi } from 'vitest';
+import type { Leaf } from '../document/fields/fieldTree';
+import { ReviewCard } from './ReviewCard';
+
+afterEach(cleanup);
+
+const field = (value: unknown): Leaf => ({
+  ...{ kind: 'leaf', path: 'total', label: 'total', depth: 0, value, evidence: undefined, confidence: undefined },
+  ...{ lock: undefined, errors: [], standing: 'broken' },
+});
+
+function shown() {
+  const onConfirm = vi.fn();
+  const onWrite = vi.fn();
+  const nothing = () => undefined;
+  const card = (value: unknown) => (
+    <ReviewCard
+      {...{ documentId: 'd', readings: [], proposal: undefined, onConfirm, onWrite, onUndo: undefined, onProposal: nothing, onSkip: nothing }}
+      field={field(value)}
+    />
+  );
+  const { rerender } = render(card(12));
+  return { input: screen.getByLabelText<HTMLInputElement>('Value of total'), onConfirm, onWrite, becomes: (value: unknown) => rerender(card(value)) };
+}
+
+test('what somebody else wrote meanwhile is shown, and Enter confirms it and writes nothing back', () => {
+  const { input, onConfirm, onWrite, becomes } = shown();
+  becomes(13);
+  expect(input.value).toBe('13');
+  fireEvent.keyDown(input, { key: 'Enter' });
+  expect(onConfirm).toHaveBeenCalledOnce();
+  expect(onWrite).not.toHaveBeenCalled();
+});
+
+test('what is being written stays, and what moved below it is said', () => {
+  const { input, onWrite, becomes } = shown();
+  fireEvent.change(input, { target: { value: '14' } });
+  becomes(13);
+  expect(input.value).toBe('14');
+  screen.getByText(/13 stands there now/);
+  fireEvent.keyDown(input, { key: 'Enter' });
+  expect(onWrite).toHaveBeenCalledWith(14);
+});

@@ -1,0 +1,328 @@
+"""Two tabs of one person, and two people: what is done in one is seen in the other, or nothing of it ever is."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+from browsing import Window, browsing
+
+from agents.library.test_asking import INTENT, submit
+from desk import until
+from fieldmark.offline_model.messages import call
+from fieldmark.services.organisations import enter
+from fieldmark.testing.script import Script
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
+FIELDS = {"number": "17", "total": 12.5}
+IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+COMPLETE = call("complete_extraction", {"summary": "Two fields."})
+
+
+def saves(**fields):
+    return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
+
+
+def reading():
+    return Script([[IDENTIFIED], [saves(**FIELDS)], [COMPLETE]])
+
+
+async def extracted(served, name: str = "a.txt") -> tuple[UUID, str]:
+    document = await served.document(TEXT, name)
+    answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
+    assert answer.json()["status"] == "completed", answer.text
+    return document, answer.json()["extraction"]["id"]
+
+
+async def beside(window: Window, address: str) -> Window:
+    """Another tab of the same browser."""
+    other = Window(window.served, await window.page.context.new_page())
+    await other.page.goto(f"{window.served.base_url}{address}")
+    return other
+
+
+async def stored(served, extraction_id: str) -> dict:
+    return (await served.http.get(f"/api/extractions/{extraction_id}")).json()
+
+
+async def put(served, extraction_id: str, path: str, value) -> None:
+    """From elsewhere: no tab is told."""
+    version = (await stored(served, extraction_id))["version"]
+    changed = await served.http.patch(
+        f"/api/extractions/{extraction_id}/fields",
+        json={"path": path, "value": value},
+        headers={"if-match": f'"{version}"'},
+    )
+    assert changed.status_code == 200, changed.text
+
+
+def row_of(window: Window, path: str):
+    return window.page.locator(f'[role=treeitem][data-path="{path}"]')
+
+
+async def write(window: Window, path: str, text: str, *, keep: bool = True) -> None:
+    await row_of(window, path).dblclick()
+    await window.page.get_by_label(f"Value of {path}").fill(text)
+    if keep:
+        await window.page.keyboard.press("Enter")
+
+
+async def test_what_is_changed_in_one_tab_is_seen_in_the_other(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        document, _ = await extracted(served)
+        await window.enter(f"/documents/{document}")
+        other = await beside(window, f"/documents/{document}")
+        await row_of(other, "total").get_by_text("12.5", exact=True).wait_for()
+        await write(window, "total", "13")
+        await row_of(other, "total").get_by_text("13", exact=True).wait_for()
+        assert (window.faults, other.faults) == ([], [])
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_value_that_was_changed_while_it_was_written_over_is_not_lost_and_neither_is_what_was_written(
+    serve, is_told
+):
+    async with serve(reading()) as served, browsing(served) as window:
+        document, extraction_id = await extracted(served)
+        await window.enter(f"/documents/{document}")
+        other = await beside(window, f"/documents/{document}")
+        await write(other, "total", "14", keep=False)
+        if is_told:
+            await write(window, "total", "13")
+            await row_of(window, "total").get_by_text("13", exact=True).wait_for()
+        else:
+            await put(served, extraction_id, "total", 13)
+        await other.page.get_by_label("Value of total").press("Enter")
+        await other.page.get_by_text("13 stands there now").first.wait_for()
+        assert (await stored(served, extraction_id))["extracted_fields"] == {**FIELDS, "total": 13}
+        await row_of(other, "total").get_by_text("13", exact=True).wait_for()
+        await other.page.get_by_role("button", name="Write 14").click()
+        await row_of(other, "total").get_by_text("14", exact=True).wait_for()
+        assert (await stored(served, extraction_id))["extracted_fields"] == {**FIELDS, "total": 14}
+        assert (window.faults, other.faults) == ([], [])
+
+
+async def test_an_editor_that_was_opened_and_left_writes_nothing_back(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        document, extraction_id = await extracted(served)
+        await window.enter(f"/documents/{document}")
+        await row_of(window, "total").dblclick()
+        editor = window.page.get_by_label("Value of total")
+        await editor.wait_for()
+        other = await beside(window, f"/documents/{document}")
+        await write(other, "total", "13")
+        await row_of(other, "total").get_by_text("13", exact=True).wait_for()
+        # This tab has it, too, below its editor.
+        await window.page.get_by_text("Set by you").wait_for()
+        await editor.press("Enter")
+        await row_of(window, "total").get_by_text("13", exact=True).wait_for()
+        assert (await stored(served, extraction_id))["extracted_fields"] == {**FIELDS, "total": 13}
+
+
+async def test_a_field_is_written_though_another_one_was_changed_meanwhile(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        document, extraction_id = await extracted(served)
+        await window.enter(f"/documents/{document}")
+        await write(window, "total", "14", keep=False)
+        await put(served, extraction_id, "number", "18")
+        await window.page.keyboard.press("Enter")
+        await row_of(window, "number").get_by_text("18", exact=True).wait_for()
+        await row_of(window, "total").get_by_text("14", exact=True).wait_for()
+        assert (await stored(served, extraction_id))["extracted_fields"] == {"number": "18", "total": 14}
+        assert window.faults == []
+
+
+async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        document = await served.document(TEXT)
+        asked = {"document_id": str(document), "approval": "ask", "wait": False}
+        asked["auto_approved_tools"] = ["identify_document", "complete_extraction"]
+        assert (await served.http.post("/api/agent/extract", json=asked)).status_code == 202
+        await window.enter(f"/documents/{document}")
+        inbox = await beside(window, "/approvals")
+        approve = {one: one.page.get_by_role("button", name="Approve", exact=True) for one in (window, inbox)}
+        for button in approve.values():
+            await button.wait_for()
+        await approve[window].click()
+        await approve[inbox].wait_for(state="detached")
+        await inbox.page.get_by_role("heading", name="Nothing waits for you").wait_for()
+        await row_of(window, "total").get_by_text("12.5", exact=True).wait_for()
+        assert (window.faults, inbox.faults) == ([], [])
+
+
+async def test_signing_out_in_one_tab_leaves_nothing_in_the_other(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        document, _ = await extracted(served, "secret.txt")
+        await window.enter(f"/documents/{document}")
+        other = await beside(window, f"/documents/{document}")
+        await row_of(other, "total").wait_for()
+        await window.page.get_by_role("button", name="Account").click()
+        await window.page.get_by_role("menuitem", name="Sign out").click()
+        await other.page.get_by_label("Link or token").wait_for()
+        for one in (window, other):
+            told = await one.page.content()
+            assert "12.5" not in told and "secret" not in told
+            assert "secret" not in await one.page.title()
+
+
+async def test_a_link_that_is_pasted_into_a_tab_with_the_page_is_heeded(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        document, _ = await extracted(served)
+        page = window.page
+        await page.goto(f"{served.base_url}/documents")
+        await page.get_by_label("Link or token").wait_for()
+        # Only what is behind the # is another: no document is loaded.
+        follow = "address => { window.isTheSame = true; location.href = address }"
+        await page.evaluate(follow, window.link("/documents"))
+        await page.get_by_role("link", name="a.txt").wait_for()
+        assert await page.evaluate("[window.isTheSame, location.hash]") == [True, ""]
+        # Another person's changes nothing by itself.
+        stranger = uuid4()
+        await enter(served.service.database, stranger)
+        await page.evaluate(follow, window.link("/documents", user_id=stranger))
+        await page.get_by_role("button", name="Change").wait_for()
+        assert await page.evaluate("location.hash") == ""
+        await page.get_by_role("link", name="a.txt").wait_for()
+        await page.goto(f"{served.base_url}/documents/{document}?field=number")
+        await page.get_by_label("About number").wait_for()
+        await page.goto(f"{served.base_url}/documents/{document}?field=total")
+        await page.get_by_label("About total").wait_for()
+        assert window.faults == []
+
+
+async def test_a_link_of_another_tenant_shows_nothing_of_theirs_and_says_so(serve, clone):
+    script = Script([[IDENTIFIED], [saves(**FIELDS)], [COMPLETE], [INTENT], [submit("It is secretly 12.5.")]])
+
+    async with serve(script) as served, browsing(served) as window, browsing(served) as foreign:
+        document, extraction_id = await extracted(served, "secret.txt")
+        await put(served, extraction_id, "total", 99.25)  # no page prints it
+        asked = await served.http.post("/api/agent/ask", json={"message": "What is secret?", "wait": True})
+        assert asked.status_code == 200, asked.text
+        (thread,) = [one["id"] for one in (await served.http.get("/api/threads?agent=library")).json()["items"]]
+        stranger = uuid4()
+        await enter(served.service.database, stranger)
+        async with served.client(stranger) as http:
+            own = (await http.post("/api/documents", files={"file": ("own.txt", TEXT.encode())})).json()["id"]
+        addresses = {
+            f"/documents/{document}": "There is no such document",
+            f"/documents/{document}?extraction={extraction_id}&field=total": "There is no such document",
+            f"/documents/{own}?extraction={extraction_id}": "There is no such extraction",
+            f"/ask?thread={thread}": "There is no such",
+            f"/review?extraction={extraction_id}": "There is no such extraction",
+            "/search?q=Total": "",
+            "/documents?name=secret": "No document is like that",
+            "/approvals": "Nothing waits for you",
+        }
+        # Can: whose it is sees it at the same addresses.
+        await window.enter(f"/documents/{document}?extraction={extraction_id}&field=total")
+        await window.page.get_by_label("About total").wait_for()
+        await window.page.goto(f"{served.base_url}/ask?thread={thread}")
+        await window.page.get_by_text("What is secret?").first.wait_for()
+        # Cannot.
+        await foreign.enter("/documents", user_id=stranger)
+        heard: list[str] = []
+
+        async def hear(route) -> None:
+            answer = await route.fetch()
+            heard.append(await answer.text() if "json" in answer.headers.get("content-type", "") else "")
+            await route.fulfill(response=answer)
+
+        await foreign.page.route("**/api/**", hear)
+        for address, says in addresses.items():
+            await foreign.page.goto(f"{served.base_url}{address}")
+            await foreign.page.get_by_text(says).first.wait_for()
+            await foreign.page.wait_for_load_state("networkidle")
+            # (What they asked for themselves stands in their own address, and in their own search.)
+            said = await foreign.page.locator("main").inner_text()
+            assert "secret.txt" not in said and "99.25" not in said and "secretly" not in said, address
+        await foreign.page.unroute_all(behavior="wait")
+        assert len(heard) > len(addresses)
+        assert not any("secret.txt" in one or "99.25" in one or "secretly" in one for one in heard)
+        assert (window.faults, foreign.faults) == ([], [])
+
+
+async def test_another_organisation_shows_nothing_of_the_one_before_and_each_gets_what_was_dropped_in_it(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        document, _ = await extracted(served, "personal.txt")
+        made = (await served.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
+        async with served.client(served.scope.user_id) as http:
+            http.headers["x-org-id"] = made
+            assert (await http.post("/api/documents", files={"file": ("acme.txt", b"Total: 3")})).status_code == 201
+        await window.enter("/documents")
+        await page.get_by_role("link", name="personal.txt").wait_for()
+        other = await beside(window, f"/documents/{document}")
+        await row_of(other, "total").wait_for()
+        dropped = page.get_by_label("Files to upload")
+        await dropped.set_input_files([{"name": "dropped.txt", "mimeType": "text/plain", "buffer": b"Total: 4"}])
+        await page.get_by_role("link", name="dropped.txt").wait_for()
+        # It is deleted from where it stands, though somebody looks elsewhere when its time has come.
+        await page.get_by_role("button", name="More about personal.txt").click()
+        await page.get_by_role("menuitem", name="Delete").click()
+
+        await page.get_by_role("button", name="Account").click()
+        await page.get_by_role("menuitem", name="Acme").click()
+        await page.get_by_role("link", name="acme.txt").wait_for()
+        assert await page.get_by_text("personal.txt").count() == 0
+        assert await page.get_by_text("dropped.txt").count() == 0
+        # The other tab acts there, too.
+        await other.page.get_by_text("There is no such document").wait_for()
+        assert "12.5" not in await other.page.content()
+
+        async def is_deleted() -> bool:
+            return (await served.http.get(f"/api/documents/{document}")).status_code in (404, 410)
+
+        await until(is_deleted)
+        await page.get_by_role("button", name="Account").click()
+        await page.get_by_role("menuitem", name="Personal").click()
+        await page.get_by_role("link", name="dropped.txt").first.wait_for()
+        assert await page.get_by_text("acme.txt").count() == 0
+        assert (window.faults, other.faults) == ([], [])
+
+
+async def test_whoever_is_removed_from_an_organisation_is_told_and_comes_to_their_own(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page, member = window.page, uuid4()
+        await enter(served.service.database, member)
+        made = (await served.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
+        async with served.client(served.scope.user_id) as http, served.client(member) as theirs:
+            http.headers["x-org-id"] = made
+            assert (await http.post("/api/documents", files={"file": ("acme.txt", b"Total: 3")})).status_code == 201
+            link = (await http.post(f"/api/organisations/{made}/invitations", json={"role": "member"})).json()
+            accepted = await theirs.post("/api/invitations/accept", json={"token": link["token"]})
+            assert accepted.status_code == 200, accepted.text
+            await window.enter("/documents", user_id=member)
+            await page.get_by_role("button", name="Account").click()
+            await page.get_by_role("menuitem", name="Acme").click()
+            await page.get_by_role("link", name="acme.txt").wait_for()
+            removed = await http.delete(f"/api/organisations/{made}/members/{member}")
+            assert removed.status_code == 204
+        await page.get_by_role("link", name="acme.txt").click()
+        await page.get_by_text("You do not belong to that organisation any more").wait_for()
+        assert await page.get_by_text("acme.txt").count() == 0
+        await page.get_by_role("link", name="Documents", exact=True).click()
+        await page.get_by_role("heading", name="Drop documents here").wait_for()
+        assert window.faults == []
+
+
+async def test_a_session_that_is_revoked_ends_with_the_reason_in_every_tab(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        await extracted(served, "secret.txt")
+        made = await served.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})
+        assert made.status_code == 201, made.text
+        page = window.page
+        await page.goto(f"{served.base_url}/documents")
+        await page.get_by_label("Link or token").fill(made.json()["key"])
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("link", name="secret.txt").wait_for()
+        other = await beside(window, "/documents")
+        await other.page.get_by_role("link", name="secret.txt").wait_for()
+        revoked = await served.http.delete(f"/api/keys/{made.json()['id']}")
+        assert revoked.status_code in (200, 204), revoked.text
+        await page.get_by_label("Status").select_option("ready")
+        for one in (window, other):
+            await one.page.get_by_label("Link or token").wait_for()
+            assert "secret.txt" not in await one.page.content()
+        await page.get_by_text("revoked").wait_for()
