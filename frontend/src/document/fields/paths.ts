@@ -41,6 +41,14 @@ export function pathSteps(name: string): Step[] | null {
   return steps;
 }
 
+/** What stands at a path; undefined where nothing does. */
+export function valueAt(fields: unknown, steps: readonly Step[]): unknown {
+  return steps.reduce<unknown>(
+    (value, step) => (typeof value === 'object' && value !== null && Object.hasOwn(value, step) ? (value as Record<Step, unknown>)[step] : undefined),
+    fields,
+  );
+}
+
 /** Where the bracket behind a JSON string stands that begins at `from`. */
 function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at += 1) {
