@@ -4,6 +4,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router';
 import { isDocumentFilter, type DocumentFilter } from './documents/filter';
 import { isPlace, type Place } from './document/place';
+import { isColumn, type Column } from './review/sheet/column';
 import { Shell } from './Shell';
 import { Broken, Empty } from './shared/Notice';
 
@@ -41,6 +42,13 @@ export const reviewRoute = createRoute({
   component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
 });
 
+export const sheetRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/review/sheet',
+  validateSearch: (search): Column => isColumn(search),
+  component: lazyRouteComponent(() => import('./review/sheet/SheetPage'), 'SheetPage'),
+});
+
 const approvalsRoute = createRoute({
   getParentRoute: () => root,
   path: '/approvals',
@@ -74,7 +82,7 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, sheetRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   // What the service refused is told where it was asked for: this is a fault of the page's own.
   defaultErrorComponent: ({ error, reset }) => <Broken error={error} again={reset} />,

@@ -91,6 +91,9 @@ async def test_nothing_is_found_against_wcag(serve, axe, colours):
         await page.get_by_role("listbox", name="To mention").get_by_role("option").first.wait_for()
         wrong["a mention"] = await violations(page, axe)
         await look("review", "/review", page.get_by_label("Value of total"))
+        await look(
+            "one field", "/review/sheet?path=total&document_type=invoice", page.get_by_label("Value in invoice.txt")
+        )
         await look("search", "/search?q=roof", page.get_by_role("list", name="Found").get_by_role("button").first)
         await look("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))
         await page.get_by_label("Your question").fill("Does the roof leak?")

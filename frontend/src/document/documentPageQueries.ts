@@ -83,3 +83,14 @@ export const schemasQuery = queryOptions({
   queryFn: async () => (await answer(api.GET('/api/schemas', { params: { query: { limit: 200 } } }))).items,
   staleTime: 30_000,
 });
+
+/** The paths that documents have, of one type or of each. */
+export const knownFieldsQuery = (documentType: string | null) =>
+  queryOptions({
+    queryKey: ['known fields', documentType],
+    queryFn: async ({ signal }) => {
+      const query = documentType === null ? {} : { document_type: documentType };
+      return (await answer(api.GET('/api/fields', { params: { query }, signal }))).fields;
+    },
+    staleTime: 60_000,
+  });

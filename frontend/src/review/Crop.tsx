@@ -9,14 +9,24 @@ import styles from './Review.module.css';
 const WIDTH = 900; // pixels: sharp on a screen with two for one
 const LEAST = 0.1; // of the page's width: a short word alone would be as large as a poster
 
-export const cropQuery = (documentId: string, page: number, box: Box) => {
+export const cropQuery = (documentId: string, page: number, box: Box, width = WIDTH) => {
   // (The service shows some of what stands around it, and says how much.)
-  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${WIDTH}&box=${wide(box).join(',')}`;
+  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${wide(box).join(',')}`;
   return queryOptions({ queryKey: ['crop', path], queryFn: ({ signal }) => picture(path, signal), staleTime: Infinity, gcTime: 60_000 });
 };
 
-export function Crop({ documentId, page, box }: { documentId: string; page: number; box: Box }) {
-  const { data, isError } = useQuery(cropQuery(documentId, page, box));
+interface Props {
+  documentId: string;
+  page: number;
+  box: Box;
+  /** Of the picture, in pixels. */
+  width?: number;
+  /** It is not asked for now: who scrolls past does not look. */
+  isPaused?: boolean;
+}
+
+export function Crop({ documentId, page, box, width = WIDTH, isPaused = false }: Props) {
+  const { data, isError } = useQuery({ ...cropQuery(documentId, page, box, width), enabled: !isPaused });
   const [url, setUrl] = useState<string | null>(null);
   useEffect(() => {
     if (data === undefined) return undefined;

@@ -43,6 +43,9 @@ export function ReviewPage() {
         {told}
         {undo}
         <Button onClick={() => void review.queue.refetch()}>Look again</Button>
+        <p>
+          <Link to="/review/sheet">One field over many documents</Link>
+        </p>
       </Empty>
     ) : null;
   }
@@ -66,7 +69,12 @@ export function ReviewPage() {
           </Link>
           {undo}
         </div>
-        {told}
+        <div className={styles.of}>
+          {told}
+          <Link to="/review/sheet" search={{ path: field.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
+            This field in all documents
+          </Link>
+        </div>
         <ReviewCard
           key={`${extraction.id} ${field.path}`}
           documentId={extraction.document_id}

@@ -1,6 +1,7 @@
 /** All that is known of the chosen field: where it was found, what the page prints, who set it, what is wrong with it. */
 
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../../api/types';
 import { meQuery } from '../../session/config';
@@ -26,7 +27,7 @@ interface Props {
   readings: readonly RuleReading[];
   onTake: (value: unknown) => void;
   /** What the extraction is, for other places of the value; undefined: it is not stored yet. */
-  of: Pick<Extraction, 'id' | 'version'> | undefined;
+  of: Pick<Extraction, 'id' | 'version' | 'document_type'> | undefined;
   onPlace: (page: number, box: Box) => void;
 }
 
@@ -67,7 +68,17 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings
           <Button onClick={() => onDecide(false)}>Reject</Button>
         </div>
       )}
-      <p>{evidenceSentence(row)}</p>
+      <p>
+        {evidenceSentence(row)}
+        {of !== undefined && (
+          <>
+            {' · '}
+            <Link to="/review/sheet" search={{ path: row.path, ...(of.document_type !== null && { document_type: of.document_type }) }}>
+              in all documents
+            </Link>
+          </>
+        )}
+      </p>
       {of !== undefined && (row.evidence?.places ?? 0) > 1 && <OtherPlaces key={`${row.path} ${of.version}`} of={of} row={row} onPlace={onPlace} />}
       {row.evidence?.quote && <p className={styles.quote}>{plain(row.evidence.quote)}</p>}
       {row.lock !== undefined && (

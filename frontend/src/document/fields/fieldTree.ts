@@ -112,7 +112,8 @@ function childrenOf(value: unknown): [Step, unknown][] | null {
   return typeof value === 'object' && value !== null ? Object.entries(value) : null;
 }
 
-function standingOf(
+/** The most urgent thing that is to be said of a stored value. */
+export function standingOf(
   evidence: Evidence | undefined,
   confidence: number | undefined,
   lock: Lock | undefined,

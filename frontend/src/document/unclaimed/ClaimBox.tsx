@@ -5,13 +5,14 @@ import { useId, useMemo, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../shared/Button';
 import { plain } from '../../shared/format';
-import { pathSteps } from '../fields/paths';
+import { knownFieldsQuery } from '../documentPageQueries';
+import { pathSteps, valueAt } from '../fields/paths';
 import { readWritten, shown, written } from '../fields/fieldValue';
 import { schemaFields } from '../schemaFields';
-import { at, suggestedPaths, valueFor } from './suggestedPaths';
+import { suggestedPaths, valueFor } from './suggestedPaths';
 import styles from './Unclaimed.module.css';
 import { KINDS, type Unclaimed } from './unclaimedItems';
-import { knownFieldsQuery, schemaOfQuery } from './unclaimedQueries';
+import { schemaOfQuery } from './unclaimedQueries';
 
 const MOST = 6;
 
@@ -40,7 +41,7 @@ export function ClaimBox({ extraction, item, isOpen, onOpen, onClose, onTake }: 
   const typed = path.trim().toLowerCase();
   const suggestions = all.filter((one) => one.path.toLowerCase().includes(typed) && one.path !== path).slice(0, MOST);
   const meant = valueFor(item, all.find((one) => one.path === path.trim())?.wants ?? null);
-  const stands = typed === '' ? undefined : at(extraction.extracted_fields, pathSteps(path.trim()) ?? ['']);
+  const stands = typed === '' ? undefined : valueAt(extraction.extracted_fields, pathSteps(path.trim()) ?? ['']);
 
   const take = async (to: string) => {
     if (to === '' || isPending) return;

@@ -1,7 +1,7 @@
 /** Which fields something could be: those that the schema names and other documents have, and that are empty here. */
 
 import type { SchemaField } from '../schemaFields';
-import { childName, pathSteps, type Step } from '../fields/paths';
+import { childName, pathSteps, valueAt } from '../fields/paths';
 import type { Unclaimed } from './unclaimedItems';
 
 export type Wants = 'number' | 'day' | 'text' | null;
@@ -24,7 +24,7 @@ export function suggestedPaths(fields: unknown, schema: readonly SchemaField[], 
   const wanted = new Map<string, Suggestion>();
   const add = (said: string, wants: Wants) => {
     const path = pathIn(fields, said);
-    if (path !== null && !wanted.has(path) && isEmpty(at(fields, pathSteps(path) ?? []))) wanted.set(path, { path, wants });
+    if (path !== null && !wanted.has(path) && isEmpty(valueAt(fields, pathSteps(path) ?? []))) wanted.set(path, { path, wants });
   };
   for (const one of schema) if (!/object|array/.test(one.type)) add(one.path, wantsOf(one.type));
   for (const one of known) add(one.path, one.kinds.length === 1 ? ((one.kinds[0] ?? null) as Wants) : null);
@@ -53,19 +53,12 @@ export function pathIn(fields: unknown, said: string): string | null {
   const steps = list === '' || list === undefined ? null : pathSteps(list);
   const [below] = rest;
   if (steps === null || below === undefined || rest.length > 1) return null;
-  const stands = at(fields, steps);
+  const stands = valueAt(fields, steps);
   const count = Array.isArray(stands) ? stands.length : 0;
   const inRow = pathSteps(below.replace(/^\./, ''));
   if (inRow === null) return null;
-  const row = count > 0 && isEmpty(at(stands, [count - 1, ...inRow])) ? count - 1 : count;
+  const row = count > 0 && isEmpty(valueAt(stands, [count - 1, ...inRow])) ? count - 1 : count;
   return inRow.reduce<string>((name, step) => childName(name, step), childName(list ?? '', row));
-}
-
-export function at(fields: unknown, steps: readonly Step[]): unknown {
-  return steps.reduce<unknown>(
-    (value, step) => (typeof value === 'object' && value !== null && Object.hasOwn(value, step) ? (value as Record<Step, unknown>)[step] : undefined),
-    fields,
-  );
 }
 
 function isEmpty(value: unknown): boolean {

@@ -25,14 +25,3 @@ export const schemaOfQuery = (extractionId: string) =>
       (await answer(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
     staleTime: 60_000,
   });
-
-/** The paths that documents of a type have. */
-export const knownFieldsQuery = (documentType: string | null) =>
-  queryOptions({
-    queryKey: ['known fields', documentType],
-    queryFn: async ({ signal }) => {
-      const query = documentType === null ? {} : { document_type: documentType };
-      return (await answer(api.GET('/api/fields', { params: { query }, signal }))).fields;
-    },
-    staleTime: 60_000,
-  });

@@ -1,0 +1,147 @@
+/** One field over many documents, a row each: what the page prints beside the value, and down the column with Enter. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
+import { useEffect, useRef } from 'react';
+import { knownFieldsQuery } from '../../document/documentPageQueries';
+import { sheetRoute } from '../../router';
+import { Button } from '../../shared/Button';
+import { count, plain } from '../../shared/format';
+import { Empty, Failure } from '../../shared/Notice';
+import { useShortcut } from '../../shared/shortcuts/useShortcut';
+import { perMinute } from '../attention';
+import type { Column } from './column';
+import styles from './Sheet.module.css';
+import { SheetRow } from './SheetRow';
+import { useSheet } from './useSheet';
+
+const ROW = 96;
+const UNDO = { id: 'sheet.undo', area: 'One field', words: 'Take the last decision back', keys: 'Mod+z' };
+
+export function SheetPage() {
+  const column = sheetRoute.useSearch();
+  return (
+    <div className={styles.page}>
+      <Choice {...column} />
+      {column.path === undefined ? (
+        <Empty title="One field over many documents">
+          <p>Choose a field above. Each document comes with what its page prints; Enter says that the value is right and goes to the next.</p>
+        </Empty>
+      ) : (
+        // Another column is another sheet: nothing that was decided in the last one can be taken back here.
+        <Sheet key={`${column.document_type} ${column.path}`} column={column} />
+      )}
+    </div>
+  );
+}
+
+/** Which field, and of which type of document. */
+function Choice({ path, document_type: type }: Column) {
+  const known = useQuery(knownFieldsQuery(null));
+  const navigate = useNavigate();
+  const those = (known.data ?? []).filter((one) => !one.path.includes('[]'));
+  const name = (one: { path: string; document_type: string | null }) => JSON.stringify([one.document_type, one.path]);
+  const chosen = path === undefined ? '' : name({ path, document_type: type ?? null });
+  const isListed = chosen === '' || those.some((one) => name(one) === chosen);
+  const types = Map.groupBy(those, (one) => one.document_type);
+  return (
+    <div className={styles.bar}>
+      <Link to="/review">Review</Link>
+      <h1>One field</h1>
+      <select
+        className={styles.choice}
+        aria-label="Field"
+        value={chosen}
+        onChange={(event) => {
+          const [nextType, next] = JSON.parse(event.target.value) as [string | null, string];
+          void navigate({ to: '/review/sheet', search: { path: next, ...(nextType !== null && { document_type: nextType }) } });
+        }}
+      >
+        {chosen === '' && <option value="">Choose a field</option>}
+        {!isListed && <option value={chosen}>{plain(path!)}</option>}
+        {[...types].map(([ofType, fields]) => (
+          <optgroup key={ofType} label={ofType === null ? 'Of no type' : plain(ofType)}>
+            {fields.map((one) => (
+              <option key={one.path} value={name(one)}>
+                {plain(one.path)}
+              </option>
+            ))}
+          </optgroup>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+function Sheet({ column }: { column: Column }) {
+  const sheet = useSheet(column);
+  const { query, rows, active, go } = sheet;
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 3,
+    getItemKey: (index) => rows[index]?.extraction_id ?? index,
+    // The one with the caret stays, wherever one scrolls to.
+    rangeExtractor: (range) => [...new Set([...defaultRangeExtractor(range), ...(active < range.count ? [active] : [])])].sort((a, b) => a - b),
+  });
+  useEffect(() => virtual.scrollToIndex(active, { align: 'auto' }), [active, virtual]);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const items = virtual.getVirtualItems();
+  const isNearEnd = (items.at(-1)?.index ?? 0) >= rows.length - 30;
+  useEffect(() => {
+    if (isNearEnd && hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [isNearEnd, hasNextPage, isFetchingNextPage, fetchNextPage]);
+  useShortcut(UNDO, sheet.undo, sheet.canUndo);
+
+  if (query.isError) return <Failure error={query.error} again={() => void query.refetch()} />;
+  if (query.data === undefined) return null;
+  if (rows.length === 0) {
+    return (
+      <Empty title="No document has it">
+        <p>No current extraction{column.document_type !== undefined && ` of the type ${plain(column.document_type)}`} has a value here.</p>
+      </Empty>
+    );
+  }
+  const speed = perMinute(sheet.times);
+  return (
+    <>
+      <div className={styles.told}>
+        <p className="soft" role="status">
+          {count(rows.length, 'document')}
+          {hasNextPage && ' and more'} · {sheet.times.length.toLocaleString()} decided
+          {speed !== null && ` · ${speed.toFixed(0)} a minute`}
+        </p>
+        {sheet.canUndo && <Button onClick={sheet.undo}>Undo</Button>}
+        <span className="soft">
+          <kbd>Enter</kbd> it is right, or keep what I wrote · <kbd>↑</kbd> <kbd>↓</kbd> go without
+        </span>
+      </div>
+      <div ref={scroller} className={styles.scroller}>
+        <ul className={styles.rows} style={{ height: virtual.getTotalSize() }} aria-label={`Values of ${plain(column.path!)}`}>
+          {items.map(({ index, key, start }) => {
+            const row = rows[index]!;
+            return (
+              <SheetRow
+                key={key}
+                row={row}
+                path={column.path!}
+                index={index}
+                top={start}
+                isActive={index === active}
+                isRefused={sheet.refused.has(row.extraction_id)}
+                isScrolling={virtual.isScrolling}
+                onGo={go}
+                onConfirm={sheet.confirm}
+                onWrite={sheet.write}
+                onUndo={sheet.canUndo ? sheet.undo : undefined}
+              />
+            );
+          })}
+        </ul>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,122 @@
+/** One document in the sheet: what its page prints beside the value, which can be confirmed or written over. */
+
+import { Link } from '@tanstack/react-router';
+import { memo, useEffect, useRef, useState, type KeyboardEvent } from 'react';
+import type { Box, Evidence, FieldValue } from '../../api/types';
+import { standingOf } from '../../document/fields/fieldTree';
+import { readWritten, shown, written } from '../../document/fields/fieldValue';
+import { STANDINGS } from '../../document/fields/standingWords';
+import { Badge } from '../../shared/Badge';
+import { plain } from '../../shared/format';
+import { Crop } from '../Crop';
+import styles from './Sheet.module.css';
+
+const WIDTH = 480; // pixels of a crop
+
+interface Props {
+  row: FieldValue;
+  path: string;
+  index: number;
+  top: number;
+  isActive: boolean;
+  isRefused: boolean;
+  isScrolling: boolean;
+  onGo: (index: number) => void;
+  onConfirm: (row: FieldValue, index: number) => void;
+  onWrite: (row: FieldValue, index: number, value: unknown) => void;
+  onUndo: (() => void) | undefined;
+}
+
+export const SheetRow = memo(function SheetRow({ row, path, index, top, isActive, isRefused, isScrolling, onGo, onConfirm, onWrite, onUndo }: Props) {
+  const evidence = row.evidence as Evidence | null;
+  const standing = standingOf(evidence ?? undefined, row.confidence ?? undefined, row.lock ?? undefined, false, row.proposed);
+  const { words, tone, sign } = STANDINGS[standing];
+  const box = evidence?.boxes?.[0] as Box | undefined;
+  return (
+    <li
+      className={styles.row}
+      style={{ transform: `translateY(${top}px)` }}
+      aria-current={isActive ? 'true' : undefined}
+      data-extraction={row.extraction_id}
+      onClick={() => onGo(index)}
+    >
+      <Link
+        to="/documents/$documentId"
+        params={{ documentId: row.document_id }}
+        search={{ extraction: row.extraction_id, field: path }}
+        className="cut"
+        title={plain(row.filename)}
+      >
+        {plain(row.filename)}
+      </Link>
+      <div className={styles.crop}>
+        {evidence?.page != null && box !== undefined ? (
+          <Crop documentId={row.document_id} page={evidence.page} box={box} width={WIDTH} isPaused={isScrolling} />
+        ) : (
+          <span className="soft">No page prints it.</span>
+        )}
+      </div>
+      {isActive ? (
+        <Value
+          // What is stored anew is what stands in it.
+          key={row.version}
+          row={row}
+          onGo={(by) => onGo(index + by)}
+          onConfirm={() => onConfirm(row, index)}
+          onWrite={(value) => onWrite(row, index, value)}
+          onUndo={onUndo}
+        />
+      ) : (
+        <span className={`${styles.value} cut`}>{shown(row.value)}</span>
+      )}
+      <span className={styles.standing}>
+        <Badge tone={isRefused ? 'bad' : tone} sign={isRefused ? 'warning' : sign}>
+          {isRefused ? 'not written' : words}
+        </Badge>
+      </span>
+    </li>
+  );
+});
+
+interface ValueProps {
+  row: FieldValue;
+  onGo: (by: number) => void;
+  onConfirm: () => void;
+  onWrite: (value: unknown) => void;
+  onUndo: (() => void) | undefined;
+}
+
+/** Its text is chosen: a letter begins to write. */
+function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
+  const [text, setText] = useState(() => written(row.value));
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    input.current?.focus({ preventScroll: true });
+    input.current?.select();
+  }, []);
+  const isChanged = text !== written(row.value);
+  const press = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing) return;
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
+    if (by !== undefined) onGo(by);
+    else if (event.repeat) return; // held down, it decides nothing
+    else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && !isChanged && onUndo !== undefined) onUndo();
+    else if (event.key === 'Enter' && isChanged) onWrite(readWritten(text, row.value));
+    else if (event.key === 'Enter') onConfirm();
+    else if (event.key === 'Escape') setText(written(row.value));
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <input
+      ref={input}
+      className={styles.input}
+      aria-label={`Value in ${plain(row.filename)}`}
+      value={text}
+      spellCheck={false}
+      autoComplete="off"
+      onChange={(event) => setText(event.target.value)}
+      onKeyDown={press}
+    />
+  );
+}

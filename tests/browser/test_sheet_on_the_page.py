@@ -1,0 +1,147 @@
+"""One field over many documents: down the column with Enter, a letter writes, and the last is taken back."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import browsing
+
+from desk import until
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script
+from shelf import Shelved, put
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
+FIELDS = {"number": "17", "total": 12.5}
+
+
+def reading():
+    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+    saved = call("extract_fields", {"fields": FIELDS, "confidences": dict.fromkeys(FIELDS, 0.9)})
+    return Script([[identified], [saved], [call("complete_extraction", {"summary": "Two fields."})]])
+
+
+async def extracted(served, name: str) -> str:
+    document = await served.document(TEXT, name)
+    answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
+    assert answer.json()["status"] == "completed", answer.text
+    return answer.json()["extraction"]["id"]
+
+
+async def stored(served, extraction_id: str) -> tuple[object, bool]:
+    """The total, and whether a person set it."""
+    now = (await served.http.get(f"/api/extractions/{extraction_id}")).json()
+    return now["extracted_fields"]["total"], "total" in now["locks"]
+
+
+async def test_a_column_is_settled_by_the_keyboard_alone(serve, picture):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        third, second, first = [await extracted(served, name) for name in ("c.txt", "b.txt", "a.txt")]
+
+        async def stands(extraction_id: str, total: object, is_set: bool) -> None:
+            await until(lambda: same(served, extraction_id, (total, is_set)))
+
+        await window.enter("/review/sheet")
+        await page.get_by_role("heading", name="One field over many documents").wait_for()
+        await page.get_by_label("Field", exact=True).select_option(label="total")
+        rows = page.get_by_role("list", name="Values of total").get_by_role("listitem")
+        await rows.nth(2).wait_for()
+        names = [await row.get_by_role("link").inner_text() for row in await rows.all()]
+        assert names == ["a.txt", "b.txt", "c.txt"]  # the newest first
+        field = page.get_by_label("Value in a.txt")
+        assert await field.input_value() == "12.5" and await field.evaluate("one => document.activeElement === one")
+        # The crop is the part of the page around the value.
+        crop = rows.nth(1).get_by_role("figure")
+        await crop.locator("img").wait_for()
+        await picture(page, "sheet")
+
+        # Right, and the next; a letter begins to write; the arrow goes without.
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Value in b.txt").wait_for()
+        await page.keyboard.type("13")
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Value in c.txt").wait_for()
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("ArrowDown")
+        await stands(first, 12.5, True)
+        await stands(second, 13, True)
+        await stands(third, 12.5, False)
+        await rows.nth(1).get_by_text("set by a person").wait_for()
+        assert "13" in await rows.nth(1).inner_text() and "2 decided" in await page.get_by_role("status").inner_text()
+
+        # Taken back: first what was written, then what was confirmed. Each is in focus then.
+        await page.keyboard.press("Control+z")
+        await page.get_by_label("Value in b.txt").wait_for()
+        await stands(second, 12.5, False)
+        await rows.nth(1).get_by_text("found").first.wait_for()
+        await page.keyboard.press("Control+z")
+        await page.get_by_label("Value in a.txt").wait_for()
+        await stands(first, 12.5, False)
+        assert window.faults == []
+
+
+async def same(served, extraction_id: str, wanted: tuple[object, bool]) -> bool:
+    return await stored(served, extraction_id) == wanted
+
+
+async def test_what_somebody_changed_meanwhile_is_not_written_over(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        extraction_id = await extracted(served, "a.txt")
+        await window.enter("/review/sheet?path=total&document_type=invoice")
+        field = page.get_by_label("Value in a.txt")
+        await field.wait_for()
+        changed = await served.http.patch(
+            f"/api/extractions/{extraction_id}/fields", json={"path": "total", "value": 99}
+        )
+        assert changed.status_code == 200, changed.text
+        await page.keyboard.press("Enter")
+        await page.get_by_text("not written").wait_for()
+        # What stands there now is shown, and can be decided.
+        await page.wait_for_function("() => document.querySelector('li input').value === '99'")
+        await page.keyboard.type("14")
+        await page.keyboard.press("Enter")
+        await until(lambda: same(served, extraction_id, (14, True)))
+        await page.get_by_text("not written").wait_for(state="detached")
+        assert window.faults == []
+
+
+async def test_it_is_reached_from_a_field_and_from_the_review(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        await extracted(served, "a.txt")
+        await window.enter("/documents")
+        await page.get_by_role("link", name="a.txt").click()
+        await page.locator('[role=treeitem][data-path="total"]').click()
+        await page.get_by_role("link", name="in all documents").click()
+        await page.get_by_label("Value in a.txt").wait_for()
+        assert page.url.endswith("/review/sheet?path=total&document_type=invoice")
+        await page.get_by_role("navigation", name="Areas").get_by_role("link", name="Review").click()
+        await page.get_by_role("link", name="One field over many documents").click()
+        await page.get_by_role("heading", name="One field over many documents").wait_for()
+        assert window.faults == []
+
+
+async def test_thousands_of_rows_cost_what_is_seen(serve, clone):
+    many = 1200
+    async with serve(with_worker=False) as served, browsing(served) as window:
+        page = window.page
+        put(
+            clone.owner_url,
+            served.scope,
+            [Shelved({"total": n}, frozenset({"total"}), filename=f"{n}.txt") for n in range(many)],
+        )
+        await window.enter("/review/sheet?path=total")
+        rows = page.get_by_role("list", name="Values of total").get_by_role("listitem")
+        await rows.nth(3).wait_for()
+        for _ in range(60):
+            said = await page.get_by_role("status").inner_text()
+            if "1,200 documents ·" in said:
+                break
+            await page.get_by_role("list", name="Values of total").evaluate("one => one.parentElement.scrollTo(0, 1e9)")
+            await page.wait_for_timeout(100)
+        assert "1,200 documents ·" in said
+        assert await rows.count() < 30
+        assert window.faults == []
