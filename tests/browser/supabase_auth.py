@@ -1,0 +1,107 @@
+"""Supabase Auth as far as the page speaks to it, on loopback: passwords, refreshed tokens, links by email, keys."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+from identity.test_tokens import Key, es256
+
+EMAIL, PASSWORD = "ann@example.org", "correct horse"
+PUBLISHABLE_KEY = "sb_publishable_test"
+
+
+@dataclass
+class SupabaseAuth:
+    """One user. `lasts`: how long a token holds, in seconds; `calls`: what was asked, in order."""
+
+    url: str = ""
+    key: Key = field(default_factory=lambda: es256("page"))
+    user_id: str = field(default_factory=lambda: str(uuid4()))
+    lasts: int = 3600
+    calls: list[str] = field(default_factory=list)
+
+    def session(self) -> dict[str, Any]:
+        now = int(time.time())
+        claims = {
+            "iss": f"{self.url}/auth/v1",
+            "sub": self.user_id,
+            "aud": "authenticated",
+            "role": "authenticated",
+            "iat": now,
+            "exp": now + self.lasts,
+            "email": EMAIL,
+            "is_anonymous": False,
+            "session_id": str(uuid4()),
+        }
+        user = {"id": self.user_id, "aud": "authenticated", "role": "authenticated", "email": EMAIL}
+        user |= {"app_metadata": {}, "user_metadata": {}, "created_at": "2026-01-01T00:00:00Z"}
+        token = {"access_token": self.key.sign(claims), "token_type": "bearer", "refresh_token": str(uuid4())}
+        return {**token, "expires_in": self.lasts, "expires_at": now + self.lasts, "user": user}
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> tuple[int, Any]:
+        match method, path:
+            case "GET", "/auth/v1/.well-known/jwks.json":
+                return 200, {"keys": [self.key.jwk]}
+            case "POST", "/auth/v1/token" if query["grant_type"] == ["refresh_token"]:
+                return 200, self.session()
+            case "POST", "/auth/v1/token" if (body.get("email"), body.get("password")) == (EMAIL, PASSWORD):
+                return 200, self.session()
+            case "POST", "/auth/v1/token":
+                return 400, {"code": 400, "error_code": "invalid_credentials", "msg": "Invalid login credentials"}
+            case "POST", "/auth/v1/otp":
+                return 200, {}
+            case "POST", "/auth/v1/logout":
+                return 204, None
+            case _:
+                return 404, {"msg": "not found"}
+
+
+@contextmanager
+def supabase_auth() -> Iterator[SupabaseAuth]:
+    auth = SupabaseAuth()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length) or b"{}") if length else {}
+            parts = urlsplit(self.path)
+            status, said = (204, None)
+            if self.command != "OPTIONS":
+                query = parse_qs(parts.query)
+                auth.calls.append(" ".join([self.command, parts.path, *query.get("grant_type", [])]))
+                status, said = auth.answer(self.command, parts.path, query, body)
+            content = b"" if said is None else json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.send_header("Access-Control-Allow-Headers", "*, authorization")
+            self.send_header("Access-Control-Allow-Methods", "*")
+            self.send_header("Content-Type", "application/json")
+            if status != 204:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_OPTIONS = _do  # noqa: N815  names of the standard library
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    auth.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield auth
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

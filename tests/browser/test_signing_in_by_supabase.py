@@ -1,0 +1,64 @@
+"""Signing in by Supabase Auth: a password, a link by email, tokens that are refreshed, its end in all tabs."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import browsing
+from supabase_auth import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
+
+from desk import until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+
+
+async def test_with_a_password_and_its_tokens_are_refreshed(serve):
+    with supabase_auth() as auth:
+        settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
+        async with serve(**settings) as served, browsing(served) as window:
+            page = window.page
+            await page.goto(f"{served.base_url}/documents")
+            await page.get_by_role("textbox", name="Email", exact=True).fill(EMAIL)
+            await page.get_by_label("Password").fill("wrong")
+            await page.get_by_role("button", name="Sign in").click()
+            await page.get_by_text("Invalid login credentials").wait_for()
+            # Without a password a link is sent.
+            await page.get_by_label("Password").fill("")
+            await page.get_by_role("button", name="Send a link").click()
+            await page.get_by_text(f"A link is on its way to {EMAIL}").wait_for()
+            assert "POST /auth/v1/otp" in auth.calls
+
+            auth.lasts = 100  # less than what the library refreshes ahead of
+            await page.get_by_label("Password").fill(PASSWORD)
+            await page.get_by_role("button", name="Sign in").click()
+            await page.get_by_role("heading", name="Drop documents here").wait_for()
+            me = [one for one in auth.calls if one == "POST /auth/v1/token password"]
+            assert len(me) == 2
+            auth.lasts = 3600
+            before = len(auth.calls)
+            await page.reload()
+            await page.get_by_role("heading", name="Drop documents here").wait_for()
+            await until(lambda: "POST /auth/v1/token refresh_token" in auth.calls[before:])
+
+            # Signed out in one tab, and in the other.
+            other = await page.context.new_page()
+            await other.goto(f"{served.base_url}/documents")
+            await other.get_by_role("heading", name="Drop documents here").wait_for()
+            await page.get_by_role("button", name="Account").click()
+            await page.get_by_role("menuitem", name="Sign out").click()
+            await page.get_by_role("textbox", name="Email", exact=True).wait_for()
+            await other.get_by_role("textbox", name="Email", exact=True).wait_for()
+            assert "POST /auth/v1/logout" in auth.calls
+            stored = await page.evaluate("JSON.stringify({...localStorage})")
+            assert "eyJ" not in stored
+            # Nothing but the service and Supabase Auth was asked, and nothing was refused by the page's policy.
+            assert [one for one in window.faults if not one.startswith(f"asked for {auth.url}/auth/v1/")] == []
+
+
+async def test_a_token_of_another_project_is_none(serve):
+    with supabase_auth() as auth, supabase_auth() as foreign:
+        settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
+        async with serve(**settings) as served:
+            headers = {"authorization": f"Bearer {auth.session()['access_token']}"}
+            assert (await served.http.get("/api/documents", headers=headers)).status_code == 200
+            headers = {"authorization": f"Bearer {foreign.session()['access_token']}"}
+            assert (await served.http.get("/api/documents", headers=headers)).status_code == 401
