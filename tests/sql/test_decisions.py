@@ -160,6 +160,23 @@ def test_a_front_end_decides_nothing_past_the_service(doors: Doors, house: House
         assert Ledger(connection, house).decide(run) is None
 
 
+def test_what_follows_is_admitted_by_the_service_alone_and_with_what_was_before(doors: Doors, house: House) -> None:
+    admit = "select private.admit_further(%s, '{write, read}')"
+    with doors.as_owner() as connection:
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        ledger = Ledger(connection, house)
+        run, other = ledger.waiting(), ledger.waiting()
+        connection.execute("reset role")
+        connection.execute("update runs set auto_approved_tools = '{read, list}' where id = %s", [run])
+        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
+        assert ledger.ask(admit, run) is True
+        assert ledger.row(run, "auto_approved_tools") == (["list", "read", "write"],)
+        assert ledger.row(other, "auto_approved_tools") == ([],)
+        connection.execute("set local session authorization authenticator")
+        become(connection, "authenticated", {"sub": str(house.owner)})
+        assert ledger.ask(admit, other) is False
+
+
 # Going on ------------------------------------------------------------------------------------------------------------
 
 
