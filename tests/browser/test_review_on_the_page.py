@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from browsing import browsing
 
@@ -203,6 +205,26 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, picture):
         await page.keyboard.press("p")
         await about.get_by_text("Place 1 of 2").wait_for()
         assert await shown_at(page, "total") == before
+        assert window.faults == []
+
+
+async def test_what_could_not_be_completed_since_it_breaks_a_rule_comes_to_be_checked(serve):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        made = await misread(served)
+        await window.enter("/review")
+        # Somebody may be at work on it still.
+        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        await page.clock.install(time=datetime.now(UTC) + timedelta(minutes=10))
+        await page.goto(f"{served.base_url}/review")
+        await page.get_by_role("link", name="misread.txt").wait_for()
+        await page.get_by_role("button", name="Take 119").click()
+        await page.get_by_role("heading", name="Nothing to check").wait_for()
+
+        async def is_mended() -> bool:
+            return (await stored(served, made))["extracted_fields"]["total"] == 119
+
+        await until(is_mended)
         assert window.faults == []
 
 

@@ -37,12 +37,12 @@ export function ReviewPage() {
   );
   const undo = review.canUndo && <Button onClick={review.undo}>Undo</Button>;
   if (summary === undefined || extraction === undefined || field === undefined || document.data === undefined) {
-    return review.queue.isSuccess && summary === undefined ? (
+    return review.isLoaded && summary === undefined ? (
       <Empty title="Nothing to check">
         <p>Values that no page prints, that are unsure, that break a rule, or for which an agent proposes another come here.</p>
         {told}
         {undo}
-        <Button onClick={() => void review.queue.refetch()}>Look again</Button>
+        <Button onClick={review.again}>Look again</Button>
         <p>
           <Link to="/review/sheet">One field over many documents</Link>
         </p>

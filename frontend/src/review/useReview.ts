@@ -2,20 +2,23 @@
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useState } from 'react';
-import type { Extraction, RuleReading } from '../api/types';
+import type { Extraction, ExtractionSummary, RuleReading } from '../api/types';
 import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuery } from '../document/documentPageQueries';
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
 import { attention } from './attention';
 import { cropQuery } from './Crop';
-import { toCheckQuery } from './reviewQueries';
+import { notCompletedQuery, toCheckQuery } from './reviewQueries';
 import { useDecisions } from './useDecisions';
 
 const NONE: ReadonlySet<string> = new Set();
+const NO_ONE: readonly ExtractionSummary[] = [];
 const NO_READINGS: readonly RuleReading[] = [];
 
 export function useReview(first: string | undefined) {
   const queries = useQueryClient();
   const queue = useInfiniteQuery(toCheckQuery);
+  const notCompleted = useQuery(notCompletedQuery);
+  const { data: broken = NO_ONE } = notCompleted;
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);
   const [done, setDone] = useState<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
@@ -23,10 +26,10 @@ export function useReview(first: string | undefined) {
   const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
   const namedOne = named.data === undefined ? undefined : { id: named.data.id, document_id: named.data.document_id };
   const waiting = useMemo(() => {
-    const items = (queue.data?.pages ?? []).flatMap((page) => page.items).filter((one) => one.id !== first);
+    const items = [...(queue.data?.pages ?? []).flatMap((page) => page.items), ...broken].filter((one) => one.id !== first);
     return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items]).filter((one) => !over.has(one.id));
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [queue.data, first, namedOne?.id, over]);
+  }, [queue.data, broken, first, namedOne?.id, over]);
   const summary = waiting[0];
   const id = summary?.id ?? '';
   const extraction = useQuery({ ...extractionQuery(id), enabled: id !== '' });
@@ -34,9 +37,10 @@ export function useReview(first: string | undefined) {
   const problems = useQuery({ ...problemsQuery(id, stored?.version ?? 0), enabled: stored?.valid === false });
   const errors = stored?.valid === false ? problems.data?.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
-  const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id, stored?.version ?? 0), enabled: breaksRule });
+  const mending = useQuery({ ...readingsQuery(id, stored?.version ?? 0), enabled: breaksRule });
+  const { data: readings = NO_READINGS } = mending;
   // Which fields break a rule is not known before the rules were asked for.
-  const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined);
+  const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && mending.isPending);
   const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, ...(errors && { errors }) })), [stored, errors, readings]);
   const left = useMemo(() => attention(rows, done.get(id) ?? NONE), [rows, done, id]);
   const field = left[0];
@@ -76,6 +80,8 @@ export function useReview(first: string | undefined) {
 
   return {
     queue,
+    isLoaded: queue.isSuccess && !notCompleted.isPending,
+    again: () => void Promise.all([queue.refetch(), notCompleted.refetch()]),
     documents: waiting.length,
     summary,
     extraction: stored,
