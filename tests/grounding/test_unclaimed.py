@@ -63,6 +63,8 @@ def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
         "Please pay this at once. The rest is yours.",
         "Invoice Number: see below",  # a label
         "Total Amount in Euro",  # words of labels alone
+        "Quantity   Unit Price   Disc.% Taxes",
+        "Prix Unitaire   Montant TTC   Désignation",
         "Bitte zahlen. Der Betrag wird fällig",
         "名前 山田太郎",  # no capitals: a name is not told from a word
     ],

@@ -45,8 +45,17 @@ _GROUPED = re.compile(
     r"|(?<![^\n(])\(?0\d{2,5}\)?(?:\n[\d/-][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
 )
 
-# The words of known labels, of types of documents and of currencies make no name by themselves.
-_OF_LABELS = frozenset(word for phrase in PHRASES for word in phrase.split())
+# The words of known labels, of types of documents and of currencies make no name by themselves, nor those of the heads
+# of tables. They are spelt as `plain` spells them.
+_HEADS = """
+unit units price prices qty quantity description amount amounts taxes disc discount page item items product service code
+reference details terms rate
+einzelpreis gesamtpreis preis menge anzahl einheit beschreibung bezeichnung artikel position pos betrag seite rabatt
+quantite designation description prix unitaire montant remise reference taux
+cantidad descripcion precio unitario importe articulo quantita descrizione prezzo unitario importo articolo sconto
+aantal omschrijving prijs bedrag eenheid korting
+"""
+_OF_LABELS = frozenset(word for phrase in PHRASES for word in phrase.split()) | frozenset(_HEADS.split())
 # They stand with a capital where a sentence begins, or in a heading: `The Buyer`, `Für Rechnung`.
 _SMALL = """
 a an the and or of in on at to for from by with without per this that these those please we you he she they it your our
