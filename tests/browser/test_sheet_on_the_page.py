@@ -108,6 +108,31 @@ async def test_what_somebody_changed_meanwhile_is_not_written_over(serve):
         assert window.faults == []
 
 
+async def test_what_was_written_is_kept_wherever_one_goes(serve):
+    async with serve(reading()) as served, browsing(served) as window:
+        page = window.page
+        second, first = await extracted(served, "b.txt"), await extracted(served, "a.txt")
+        await window.enter("/review/sheet?path=total&document_type=invoice")
+        await page.get_by_label("Value in a.txt").wait_for()
+        await page.keyboard.type("14")
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("ArrowDown")
+        await page.get_by_label("Value in b.txt").wait_for()
+        await page.keyboard.type("15")
+        await page.get_by_role("list", name="Values of total").get_by_role("listitem").first.click()
+        await page.get_by_label("Value in a.txt").wait_for()
+        await until(lambda: same(served, second, (15, True)))
+        await page.keyboard.type("16")
+        await page.keyboard.press("ArrowDown")
+        await until(lambda: same(served, first, (16, True)))
+        assert await page.get_by_label("Value in b.txt").input_value() == "15"
+        # Each was written once.
+        for extraction_id in (first, second):
+            history = (await served.http.get(f"/api/extractions/{extraction_id}/history?path=total")).json()["items"]
+            assert [one["actor"] for one in history] == ["user", "agent"]
+        assert window.faults == []
+
+
 async def test_it_is_reached_from_a_field_and_from_the_review(serve):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page

@@ -15,7 +15,7 @@ SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
 
 def left(text: str, *values: object) -> list[tuple[str, str]]:
-    found = document_index(text).unclaimed((value, Claim()) for value in values)
+    found = document_index(text).unclaimed((value, Claim()) for value in values).items
     return [(one.kind, one.text) for one in found]
 
 
@@ -48,7 +48,7 @@ def left(text: str, *values: object) -> list[tuple[str, str]]:
     ],
 )
 def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
-    found = document_index(text).unclaimed([])
+    found = document_index(text).unclaimed([]).items
     assert [(one.kind, one.text, one.value) for one in found] == [(kind, printed, value)]
     assert type(found[0].value) is type(value)
     words = text.split()
@@ -63,6 +63,8 @@ def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
         "Please pay this at once. The rest is yours.",
         "Invoice Number: see below",  # a label
         "Total Amount in Euro",  # words of labels alone
+        "Quantity   Unit Price   Disc.% Taxes",
+        "Prix Unitaire   Montant TTC   Désignation",
         "Bitte zahlen. Der Betrag wird fällig",
         "名前 山田太郎",  # no capitals: a name is not told from a word
     ],
@@ -96,22 +98,31 @@ def test_what_a_value_stands_on_is_claimed(text, value, expected):
 
 def test_a_yes_claims_what_is_quoted_for_it():
     index = document_index("Paid on 7 yes\nPieces 8")
-    found = index.unclaimed([(True, Claim("Paid on 7 yes", 1))])
+    found = index.unclaimed([(True, Claim("Paid on 7 yes", 1))]).items
     assert [one.text for one in found] == ["8"]
 
 
 def test_what_nobody_sees_printed_is_not_told():
     words = [["Total", 0.1, 0.1, 0.2, 0.12], ["12.50", 0.3, 0.1, 0.4, 0.12]]
     printed, for_machines = PageWords(1, words), PageWords(2, words, for_machines=True)
-    assert [one.page for one in DocumentIndex([printed, for_machines]).unclaimed([])] == [1]
-    assert [one.page for one in DocumentIndex([for_machines]).unclaimed([])] == [2]
-    assert DocumentIndex([]).unclaimed([("x", Claim())]) == []
+    assert [one.page for one in DocumentIndex([printed, for_machines]).unclaimed([]).items] == [1]
+    assert [one.page for one in DocumentIndex([for_machines]).unclaimed([]).items] == [2]
+    assert DocumentIndex([]).unclaimed([("x", Claim())]).items == []
 
 
 def test_it_comes_page_by_page_as_it_is_read():
-    found = document_index("b 2 a 1\nKarl Müller 3", "c 4").unclaimed([])
+    found = document_index("b 2 a 1\nKarl Müller 3", "c 4").unclaimed([]).items
     assert [(one.page, one.text) for one in found] == [(1, "2"), (1, "1"), (1, "Karl Müller"), (1, "3"), (2, "4")]
     assert [(one.first, one.last) for one in found] == [(1, 1), (3, 3), (4, 5), (6, 6), (1, 1)]
+
+
+def test_whole_pages_are_told_and_the_next_leads_on():
+    index = document_index("1 2", "no digit", "3 4", "5 6 7 8")
+    first = index.unclaimed([], most=5)
+    assert ([one.text for one in first.items], first.counts, first.next) == (list("1234"), [(1, 2), (3, 2)], 4)
+    rest = index.unclaimed([], since_page=4, most=3)
+    # A page that alone has too many is cut, and leads past itself.
+    assert ([one.text for one in rest.items], rest.counts, rest.next) == (list("567"), [(4, 4)], None)
 
 
 @pytest.mark.anyio
@@ -125,9 +136,9 @@ async def test_of_a_real_invoice_is_left_what_its_fields_do_not_have():
         for page in reading.pages
     ]
     index = DocumentIndex(pages)
-    all_of_it = {one.text for one in index.unclaimed([])}
+    all_of_it = {one.text for one in index.unclaimed([]).items}
     seen = {"Azure Interior", "INV/2023/03/0008", "03/20/2023", "04/04/2023", "CUSTREF123", "Luxury Truffles", "279.84"}
     assert seen <= all_of_it
     fields = ["Azure Interior", "INV/2023/03/0008", "2023-03-20", 279.84]
-    still = {one.text for one in index.unclaimed((value, Claim()) for value in fields)}
+    still = {one.text for one in index.unclaimed((value, Claim()) for value in fields).items}
     assert seen & still == {"04/04/2023", "CUSTREF123", "Luxury Truffles"}

@@ -23,8 +23,8 @@ from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
-from fieldmark.services import examples, extractions, unclaimed
-from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.services import examples, extractions
+from fieldmark.services.evidence import DocumentIndexes, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import ExtractionRow, PastExtractionRow
@@ -223,7 +223,9 @@ class Unclaimed(BaseModel):
     items: list[UnclaimedItem] = Field(
         description="As they are read: whole pages, at most 1000 items (of a page that has more, its first 1000)."
     )
-    pages: list[UnclaimedCount] = Field(description="How many there are, of every page that has any.")
+    pages: list[UnclaimedCount] = Field(
+        description="How many there are on each of these pages; pages without any are not told."
+    )
     next: int | None = Field(description="Give it as `page` to get those that follow. null at the end.")
 
 
@@ -510,7 +512,7 @@ async def list_unclaimed(
     missed. A value claims all places where it could stand."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    part = await unclaimed.unclaimed(runtime.database, scope, row, page)
+    part = await unclaimed(runtime.database, scope, row, page)
     return Unclaimed(
         version=row.version,
         items=[UnclaimedItem.model_validate(one, from_attributes=True) for one in part.items],

@@ -7,7 +7,7 @@ a value, `CandidateRanker` and `RowGrounder` choose among them, and `places` tur
 
 from fieldmark.grounding.document_index import DocumentIndex
 from fieldmark.grounding.evidence import WEIGHTS, Claim, Finding, Place
-from fieldmark.grounding.unclaimed import Unclaimed
+from fieldmark.grounding.unclaimed import UnclaimedPart
 from fieldmark.grounding.word_index import PageWords
 
-__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place", "Unclaimed"]
+__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place", "UnclaimedPart"]

@@ -17,7 +17,7 @@ from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Place
 from fieldmark.grounding.places import Candidates, place
 from fieldmark.grounding.row_grounder import RowGrounder
 from fieldmark.grounding.text_search import TextSearch
-from fieldmark.grounding.unclaimed import ClaimedWords, Unclaimed, unclaimed
+from fieldmark.grounding.unclaimed import MOST_UNCLAIMED, ClaimedWords, UnclaimedPart, unclaimed
 from fieldmark.grounding.word_index import PageWords, WordIndex
 
 
@@ -83,10 +83,12 @@ class DocumentIndex:
                 found = {name: _better(one, other[name]) for name, one in found.items()}
         return found
 
-    def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]]) -> list[Unclaimed]:
+    def unclaimed(
+        self, values: Iterable[tuple[JsonValue, Claim]], *, since_page: int = 1, most: int = MOST_UNCLAIMED
+    ) -> UnclaimedPart:
         """The numbers, dates and names of the printed pages that are in no place of any of these values, as they are
-        read. Where no page is printed, those of the pages for machines."""
-        return self._indexes[0].unclaimed(values)
+        read, at most so many. Where no page is printed, those of the pages for machines."""
+        return self._indexes[0].unclaimed(values, since_page, most)
 
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
         """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
@@ -122,7 +124,7 @@ class _Index:
         spans = sorted(found.spans, key=lambda span: span.word)[:most]
         return [place(self._words, found, span) for span in spans]
 
-    def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]]) -> list[Unclaimed]:
+    def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]], since_page: int, most: int) -> UnclaimedPart:
         claimed = ClaimedWords(self._words)
         seen: set[tuple[type, JsonValue, Claim]] = set()
         for value, claim in values:
@@ -133,7 +135,7 @@ class _Index:
             if key not in seen and (found := self._finder.find(value, claim)) is not None:
                 claimed.add(found)
             seen.add(key)
-        return unclaimed(self._words, claimed)
+        return unclaimed(self._words, claimed, since_page, most)
 
     def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         return self._row_grounder.ground(leaves, claims)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ import regex
 
 from fieldmark.domain.folding import UNSPACED
 from fieldmark.grounding import layout
+from fieldmark.grounding.dates import find_dates
 from fieldmark.grounding.labelled_fields import PHRASES, plain
 from fieldmark.grounding.layout import Box
 from fieldmark.grounding.numbers import BODY
@@ -24,7 +25,9 @@ from fieldmark.grounding.places import Candidates, Piece, boxes_of_pieces, piece
 from fieldmark.grounding.word_index import WordIndex
 
 Kind: TypeAlias = Literal["number", "date", "name"]
+Value: TypeAlias = str | int | float | None
 
+MOST_UNCLAIMED: Final = 1000  # told at once
 MOST_SPANS: Final = 200_000  # places of values; what further ones would claim is told as unclaimed
 _MOST_WORDS: Final = 12  # of a name
 _MOST_DIGITS: Final = 15  # of a JSON number that every reader keeps
@@ -45,8 +48,17 @@ _GROUPED = re.compile(
     r"|(?<![^\n(])\(?0\d{2,5}\)?(?:\n[\d/-][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
 )
 
-# The words of known labels, of types of documents and of currencies make no name by themselves.
-_OF_LABELS = frozenset(word for phrase in PHRASES for word in phrase.split())
+# The words of known labels, of types of documents and of currencies make no name by themselves, nor those of the heads
+# of tables. They are spelt as `plain` spells them.
+_HEADS = """
+unit units price prices qty quantity description amount amounts taxes disc discount page item items product service code
+reference details terms rate
+einzelpreis gesamtpreis preis menge anzahl einheit beschreibung bezeichnung artikel position pos betrag seite rabatt
+quantite designation description prix unitaire montant remise reference taux
+cantidad descripcion precio unitario importe articulo quantita descrizione prezzo unitario importo articolo sconto
+aantal omschrijving prijs bedrag eenheid korting
+"""
+_OF_LABELS = frozenset(word for phrase in PHRASES for word in phrase.split()) | frozenset(_HEADS.split())
 # They stand with a capital where a sentence begins, or in a heading: `The Buyer`, `Für Rechnung`.
 _SMALL = """
 a an the and or of in on at to for from by with without per this that these those please we you he she they it your our
@@ -75,10 +87,20 @@ class Unclaimed:
     page: int
     kind: Kind
     text: str
-    value: str | int | float | None
+    value: Value
     boxes: tuple[Box, ...]
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnclaimedPart:
+    """Whole pages of what no value stands on, the items of one page cut where it alone has too many. `counts` are those
+    of these pages: (page, how many). `next` is the page from which on others follow, None at the end."""
+
+    items: Sequence[Unclaimed]
+    counts: Sequence[tuple[int, int]]
+    next: int | None
 
 
 class ClaimedWords:
@@ -107,21 +129,37 @@ class ClaimedWords:
         )
 
 
-def unclaimed(index: WordIndex, claimed: ClaimedWords) -> list[Unclaimed]:
-    """All that no value stands on, in the order of the words."""
-    found: list[tuple[int, int, Unclaimed]] = []
+def unclaimed(index: WordIndex, claimed: ClaimedWords, since_page: int, most: int) -> UnclaimedPart:
+    """What no value stands on, from a page on, in the order of the words. Further pages are not looked at."""
+    items: list[Unclaimed] = []
+    counts: list[tuple[int, int]] = []
+    for page, number in enumerate(index.pages):
+        found = _of_page(index, claimed, page) if number >= since_page else []
+        if found and items and len(items) + len(found) > most:
+            return UnclaimedPart(items, counts, number)
+        if found:
+            counts.append((number, len(found)))
+            items += [_told(index, *one) for one in found[:most]]
+    return UnclaimedPart(items, counts, None)
+
+
+def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[Kind, list[Piece], Value]]:
+    own = index.words_of_page(page)
+    if not own:
+        return []
+    found: list[tuple[Kind, list[Piece], Value]] = []
     taken: set[int] = set()  # words of numbers and dates, which are none of a name
-    for kind, start, end, value in _numbers_and_dates(index, claimed):
-        own = _pieces_of(index, start, end)
-        taken.update(word for word, _, _ in own)
-        if own and not claimed.has(own):
-            found.append((own[0][0], own[0][1], _told(index, kind, own, value)))
-    found += [(own[0][0], own[0][1], _told(index, "name", own, None)) for own in _names(index, claimed, taken)]
-    found.sort(key=lambda one: one[:2])
-    return [one for _, _, one in found]
+    for kind, start, end, value in _numbers_and_dates(index, claimed, own):
+        under = _pieces_of(index, start, end)
+        taken.update(word for word, _, _ in under)
+        if under and not claimed.has(under):
+            found.append((kind, under, value))
+    found.extend(("name", under, None) for under in _names(index, claimed, own, taken))
+    found.sort(key=lambda one: one[1][0])
+    return found
 
 
-def _told(index: WordIndex, kind: Kind, own: list[Piece], value: str | int | float | None) -> Unclaimed:
+def _told(index: WordIndex, kind: Kind, own: list[Piece], value: Value) -> Unclaimed:
     page = index.page_of[own[0][0]]
     first = index.words_of_page(page).start
     text = " ".join(index.words[word][0][start:end] for word, start, end in own)
@@ -137,32 +175,29 @@ def _pieces_of(index: WordIndex, start: int, end: int) -> list[Piece]:
 
 # Numbers and dates, by their offsets in the folded text. What is longer comes first, and nothing is told twice.
 
-_Found: TypeAlias = tuple[Kind, int, int, "str | int | float | None"]
 
-
-def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords) -> Iterator[_Found]:
-    text = index.folded_stream.text
+def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> Iterator[tuple[Kind, int, int, Value]]:
+    """Those of some words that follow each other."""
+    text, starts = index.folded_stream.text, index.folded_stream.starts
+    first, last = starts[own[0]], starts[own[-1]] + len(index.folded[own[-1]])
     over: list[tuple[int, int]] = []
 
-    days: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
-    for (year, month, day), spans in index.dates.items():
-        for span in spans:
-            days[span].append(f"{year:04}-{month:02}-{day:02}")
-    last = 0
-    for (start, end), read_as in sorted(days.items(), key=lambda one: (one[0][0], -one[0][1])):
-        if start >= last:
-            yield "date", start, end, read_as[0] if len(read_as) == 1 else None
+    dated = sorted(find_dates(text[first:last]), key=lambda one: (one.start, -one.end))
+    for start, end, days in ((first + one.start, first + one.end, one.days) for one in dated):
+        if (not over or start >= over[-1][1]) and index.is_read_together(start, end):
+            (year, month, day), *others = days
+            yield "date", start, end, None if others else f"{year:04}-{month:02}-{day:02}"
             over.append((start, end))
-            last = end
 
-    identifiers = [group.span() for group in _GROUPED.finditer(text)]
+    identifiers = [group.span() for group in _GROUPED.finditer(text, first, last)]
     identifiers = [span for span in identifiers if not _is_over(over, *span) and _are_close(index, *span)]
     for span in identifiers:
         yield "number", *span, None
     over = sorted(over + identifiers)
 
     grouped: list[tuple[int, int]] = []
-    for start, end in index.numbers.groups:
+    groups = index.numbers.groups
+    for start, end in groups[bisect_left(groups, (first, 0)) : bisect_left(groups, (last, 0))]:
         # `2 100` may be two numbers: one of them in a value leaves the other.
         if not _is_over(over, start, end) and not claimed.has(_pieces_of(index, start, end)):
             for number in index.numbers.read(start, end)[:1]:
@@ -170,10 +205,10 @@ def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords) -> Iterator[_Fou
                 grouped.append((start, end))
     over = sorted(over + grouped)
 
-    for at, word in enumerate(index.folded):
+    for at in own:
+        word, begin = index.folded[at], starts[at]
         if _DIGIT.search(word) is None:
             continue
-        begin = index.folded_stream.starts[at]
         for token in _TOKEN.finditer(word):
             start, end = begin + token.start(), begin + token.end()
             bodies = [body.span() for body in BODY.finditer(text, start, end)]
@@ -211,9 +246,10 @@ def _number(values: tuple[str, ...], shifted: tuple[str, ...]) -> int | float | 
 # Names.
 
 
-def _names(index: WordIndex, claimed: ClaimedWords, taken: set[int]) -> Iterator[list[Piece]]:
+def _names(index: WordIndex, claimed: ClaimedWords, own: range, taken: set[int]) -> Iterator[list[Piece]]:
     run: list[Piece] = []
-    for at, word in enumerate(index.words):
+    for at in own:
+        word = index.words[at]
         piece = _core(at, word[0]) if index.folded[at] and at not in taken else None
         if piece is not None and claimed.has((piece,)):
             piece = None

@@ -126,7 +126,7 @@ class WordIndex:
     def dates(self) -> dict[dates.Day, list[tuple[int, int]]]:
         found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
         for start, end, days in dates.find_dates(self.folded_stream.text):
-            if not self._is_read_together(start, end):
+            if not self.is_read_together(start, end):
                 continue
             for day in days:
                 found[day].append((start, end))
@@ -136,7 +136,7 @@ class WordIndex:
     def times(self) -> list[tuple[int, int, tuple[dates.TimeOfDay, ...]]]:
         return list(dates.find_times(self.folded_stream.text))
 
-    def _is_read_together(self, start: int, end: int) -> bool:
+    def is_read_together(self, start: int, end: int) -> bool:
         """Whether the words of a folded text are next to each other, and not in two cells of a line or on two pages."""
         printed = self.folded_stream
         first, last = bisect_right(printed.starts, start) - 1, bisect_right(printed.starts, end - 1) - 1

@@ -16,10 +16,11 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
-from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, Unclaimed
+from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, UnclaimedPart
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
+from fieldmark.stores.rows import ExtractionRow
 
 MOST_INDEXES: Final = 8
 """Documents of one run that are kept ready at once: the index of a long one takes tens of megabytes."""
@@ -119,21 +120,19 @@ async def places(
     return await in_turn(scope.org_id, index.places, value, _said(proof), most=MOST_PLACES)
 
 
-async def unclaimed(
-    database: Database, scope: Scope, document_id: UUID, fields: JsonValue, proofs: Mapping[str, JsonValue]
-) -> list[Unclaimed]:
-    """The numbers, dates and names of a document on which none of the fields stands, as they are read. `proofs` is the
-    evidence that is kept for the fields, by path name: what is on no page is not looked for again. Opens a transaction
-    of its own."""
-    index = await _built(database, scope, document_id)
-    return await in_turn(scope.org_id, _unclaimed, index, fields, proofs)
+async def unclaimed(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnclaimedPart:
+    """The numbers, dates and names of an extraction's document on which none of its fields stands, from a page on. A
+    value that was found on no page when it was written is not looked for again. Opens a transaction of its own."""
+    index = await _built(database, scope, row.document_id)
+    return await in_turn(scope.org_id, _unclaimed, index, dict(row.extracted_fields), row.evidence, since_page)
 
 
-def _unclaimed(index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue]) -> list[Unclaimed]:
-    proved = ((value, proofs.get(name)) for name, value in leaves(fields))
-    return index.unclaimed(
-        (value, _said(proof)) for value, proof in proved if as_object(proof).get("state") not in ("not_found", "blank")
-    )
+def _unclaimed(
+    index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue], since_page: int
+) -> UnclaimedPart:
+    proved = ((value, as_object(proofs.get(name))) for name, value in leaves(fields))
+    stand = ((value, _said(proof)) for value, proof in proved if proof.get("state") not in ("not_found", "blank"))
+    return index.unclaimed(stand, since_page=since_page)
 
 
 def _said(proof: JsonValue) -> Claim:

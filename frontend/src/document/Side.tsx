@@ -16,7 +16,7 @@ interface Props {
   chat: string | undefined;
   fields: number;
   /** What no field claims, and whether it is shown. null: there are no fields yet. */
-  unclaimed: { isShown: boolean; count: number | null; panel: () => ReactNode } | null;
+  unclaimed: { isShown: boolean; count: string | null; panel: () => ReactNode } | null;
   onShow: (beside: Pick<Place, 'chat' | 'unclaimed'>) => void;
   /** The fields: what is above them, and they. */
   children: ReactNode;
@@ -35,7 +35,7 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, children }: 
         </Tabs.Tab>
         {unclaimed !== null && (
           <Tabs.Tab className={styles.tab} value="unclaimed">
-            Not claimed{unclaimed.count !== null && <span className="soft"> {unclaimed.count.toLocaleString()}</span>}
+            Not claimed{unclaimed.count !== null && <span className="soft"> {unclaimed.count}</span>}
           </Tabs.Tab>
         )}
         <Tabs.Tab className={styles.tab} value="chat">

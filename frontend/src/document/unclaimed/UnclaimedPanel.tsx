@@ -50,6 +50,10 @@ export function UnclaimedPanel({ extraction, unclaimed }: { extraction: Extracti
   useEffect(() => {
     if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' });
   }, [at, virtual]);
+  // The box takes room from the list: what it is about stays in sight.
+  useEffect(() => {
+    if (isTaking) tree.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
+  }, [isTaking, at]);
   const hasItems = items.length > 0;
   useEffect(() => tree.current?.focus({ preventScroll: true }), [hasItems]);
 

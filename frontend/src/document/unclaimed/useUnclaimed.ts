@@ -60,15 +60,15 @@ export function useUnclaimed(extraction: Extraction | undefined, isShown: boolea
     },
     [focus, items],
   );
-  const counts = data?.pages[0]?.pages;
+  const counts = data?.pages.flatMap((page) => page.pages);
   return {
     isShown,
     query,
     items,
     all,
-    /** How many there are on each page, of all kinds. */
+    /** How many there are on each page that is told so far, of all kinds. */
     counts,
-    count: isOn && counts !== undefined ? counts.reduce((sum, one) => sum + one.count, 0) : null,
+    count: isOn && counts !== undefined ? `${counts.reduce((sum, one) => sum + one.count, 0).toLocaleString()}${query.hasNextPage ? '+' : ''}` : null,
     kinds,
     setKinds,
     focused: isOn ? focused : null,

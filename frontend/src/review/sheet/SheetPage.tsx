@@ -116,7 +116,7 @@ function Sheet({ column }: { column: Column }) {
         </p>
         {sheet.canUndo && <Button onClick={sheet.undo}>Undo</Button>}
         <span className="soft">
-          <kbd>Enter</kbd> it is right, or keep what I wrote · <kbd>↑</kbd> <kbd>↓</kbd> go without
+          <kbd>Enter</kbd> it is right, or keep what I wrote · <kbd>↑</kbd> <kbd>↓</kbd> only go · <kbd>Esc</kbd> as it was
         </span>
       </div>
       <div ref={scroller} className={styles.scroller}>

@@ -23,7 +23,8 @@ interface Props {
   isScrolling: boolean;
   onGo: (index: number) => void;
   onConfirm: (row: FieldValue, index: number) => void;
-  onWrite: (row: FieldValue, index: number, value: unknown) => void;
+  /** Then one goes so many rows on. */
+  onWrite: (row: FieldValue, index: number, value: unknown, by: number) => void;
   onUndo: (() => void) | undefined;
 }
 
@@ -63,7 +64,7 @@ export const SheetRow = memo(function SheetRow({ row, path, index, top, isActive
           row={row}
           onGo={(by) => onGo(index + by)}
           onConfirm={() => onConfirm(row, index)}
-          onWrite={(value) => onWrite(row, index, value)}
+          onWrite={(value, by) => onWrite(row, index, value, by)}
           onUndo={onUndo}
         />
       ) : (
@@ -82,26 +83,37 @@ interface ValueProps {
   row: FieldValue;
   onGo: (by: number) => void;
   onConfirm: () => void;
-  onWrite: (value: unknown) => void;
+  onWrite: (value: unknown, by: number) => void;
   onUndo: (() => void) | undefined;
 }
 
-/** Its text is chosen: a letter begins to write. */
+/** Its text is chosen: a letter begins to write. What was written is kept, wherever one goes then; Escape drops it. */
 function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
   const [text, setText] = useState(() => written(row.value));
   const input = useRef<HTMLInputElement>(null);
+  const over = useRef(false);
   useEffect(() => {
+    // Somebody may have gone elsewhere while it was stored: to what is neither around it nor in another row.
+    const focused = document.activeElement;
+    const isHere = focused?.contains(input.current) === true || input.current?.closest('ul')?.contains(focused) === true;
+    if (!isHere) return;
     input.current?.focus({ preventScroll: true });
     input.current?.select();
   }, []);
   const isChanged = text !== written(row.value);
+  const keep = (by: number) => {
+    if (over.current) return; // it loses the focus when it goes
+    over.current = true;
+    onWrite(readWritten(text, row.value), by);
+  };
   const press = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
-    if (by !== undefined) onGo(by);
+    if (by !== undefined && isChanged) keep(by);
+    else if (by !== undefined) onGo(by);
     else if (event.repeat) return; // held down, it decides nothing
     else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && !isChanged && onUndo !== undefined) onUndo();
-    else if (event.key === 'Enter' && isChanged) onWrite(readWritten(text, row.value));
+    else if (event.key === 'Enter' && isChanged) keep(1);
     else if (event.key === 'Enter') onConfirm();
     else if (event.key === 'Escape') setText(written(row.value));
     else return;
@@ -115,7 +127,12 @@ function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
       value={text}
       spellCheck={false}
       autoComplete="off"
-      onChange={(event) => setText(event.target.value)}
+      onChange={(event) => {
+        over.current = false;
+        setText(event.target.value);
+      }}
+      // Not where one only looks into another window.
+      onBlur={() => isChanged && document.hasFocus() && keep(0)}
       onKeyDown={press}
     />
   );

@@ -80,8 +80,8 @@ export function useSheet({ path = '', document_type: documentType }: Column) {
 
   const go = useCallback((to: number) => setActive(Math.max(0, Math.min(rows.length - 1, to))), [rows.length]);
   /** It is asked about again where that was refused. */
-  const settle = (row: FieldValue, index: number, done: Promise<boolean>) => {
-    go(index + 1);
+  const settle = (row: FieldValue, to: number, done: Promise<boolean>) => {
+    if (to !== active) go(to);
     void done.then((is) => !is && setRefused((before) => new Set(before).add(row.extraction_id)));
   };
   return {
@@ -92,8 +92,8 @@ export function useSheet({ path = '', document_type: documentType }: Column) {
     times,
     canUndo,
     go,
-    confirm: (row: FieldValue, index: number) => settle(row, index, confirm(row.extraction_id, path)),
-    write: (row: FieldValue, index: number, value: unknown) => settle(row, index, write(row.extraction_id, path, value)),
+    confirm: (row: FieldValue, index: number) => settle(row, index + 1, confirm(row.extraction_id, path)),
+    write: (row: FieldValue, index: number, value: unknown, by: number) => settle(row, index + by, write(row.extraction_id, path, value)),
     undo: () => {
       const at = rows.findIndex((row) => row.extraction_id === last?.extractionId);
       if (at >= 0) setActive(at);
