@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { useCallback, useEffect, useMemo, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
 import { DropTarget } from '../documents/DropTarget';
@@ -55,12 +55,15 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
   const marks = useMemo(() => marksByPage(rows), [rows]);
 
+  const writing = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(writing.current), []); // not into the address of what was gone to
   const choose = useCallback(
     (path: string) => {
       setChosen(path);
       setPlace((before) => placeOf(rows, path, before));
-      // Shown first, then written down.
-      setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 0);
+      // Shown first, then written down: that takes longer, and whoever steps through the fields means the last.
+      clearTimeout(writing.current);
+      writing.current = setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 150);
     },
     [navigate, rows],
   );
