@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { lazy, useCallback, useEffect, useMemo, useState } from 'react';
+import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
 import { DropTarget } from '../documents/DropTarget';
@@ -80,14 +80,17 @@ function OneDocument({ documentId }: { documentId: string }) {
     [rows, other, chosen, unclaimed.items],
   );
 
+  const writing = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(writing.current), []); // not into the address of what was gone to
   const choose = useCallback(
     (path: string) => {
       if (path.startsWith(' ')) return unclaimed.choose(path);
       setChosen(path);
       setOther(null);
       setPlace((before) => placeOf(rows, path, before));
-      // Shown first, then written down.
-      setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 0);
+      // Shown first, then written down: that takes longer, and whoever steps through the fields means the last.
+      clearTimeout(writing.current);
+      writing.current = setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 150);
     },
     [navigate, rows, unclaimed.choose],
   );

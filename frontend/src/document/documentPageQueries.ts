@@ -67,6 +67,15 @@ export const pageImageQuery = (documentId: string, number: number) =>
     gcTime: 60_000,
   });
 
+/** The same, so small that many cost little. `width` in pixels. */
+export const smallImageQuery = (documentId: string, number: number, width: number) =>
+  queryOptions({
+    queryKey: ['page image', documentId, number, width],
+    queryFn: ({ signal }) => file(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, signal),
+    staleTime: Infinity,
+    gcTime: 300_000,
+  });
+
 /** The last that has read or corrected the document. What is said about it in a conversation is told there. */
 export const lastRunQuery = (documentId: string) =>
   queryOptions({

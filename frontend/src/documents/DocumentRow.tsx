@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { memo } from 'react';
 import type { Document, ExtractionSummary } from '../api/types';
 import { Button } from '../shared/Button';
 import { ago, atMoment, bytes, count, plain } from '../shared/format';
@@ -16,10 +17,11 @@ interface Props {
   document: Document;
   /** undefined: not known yet; "ask": not among the latest. */
   extraction: ExtractionSummary | null | undefined | 'ask';
-  onDelete: () => void;
+  onDelete: (document: Document) => void;
 }
 
-export function DocumentRow({ document, extraction, onDelete }: Props) {
+/** Drawn anew only when it changes: dozens of them stand in a list that is scrolled. */
+export const DocumentRow = memo(function DocumentRow({ document, extraction, onDelete }: Props) {
   const asked = useQuery({ ...lastExtractionQuery(document.id), enabled: extraction === 'ask' && document.status === 'ready' });
   const last = extraction === 'ask' ? asked.data : extraction;
   const facts = [
@@ -61,11 +63,11 @@ export function DocumentRow({ document, extraction, onDelete }: Props) {
             </Button>
           }
         >
-          <MenuItem onChoose={onDelete}>
+          <MenuItem onChoose={() => onDelete(document)}>
             <Sign name="bin" /> Delete
           </MenuItem>
         </Menu>
       </div>
     </>
   );
-}
+});

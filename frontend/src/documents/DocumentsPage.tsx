@@ -3,8 +3,8 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
-import type { DocumentStatus } from '../api/types';
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
+import type { Document, DocumentStatus } from '../api/types';
 import { documentsRoute } from '../router';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
@@ -50,6 +50,11 @@ export function DocumentsPage() {
     const timer = setTimeout(() => narrow({ name: name || undefined }), 200);
     return () => clearTimeout(timer);
   });
+
+  const onDelete = useCallback(
+    ({ id, filename }: Document) => remove(id, filename, () => void queries.invalidateQueries({ queryKey: ['documents'] })),
+    [queries],
+  );
 
   const virtual = useVirtualizer({
     count: documents.length,
@@ -153,7 +158,7 @@ export function DocumentsPage() {
                   <DocumentRow
                     document={document}
                     extraction={known}
-                    onDelete={() => remove(document.id, document.filename, () => void queries.invalidateQueries({ queryKey: ['documents'] }))}
+                    onDelete={onDelete}
                   />
                 </div>
               );

@@ -3,9 +3,10 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import styles from './PageViewer.module.css';
-import { usePageImage } from './usePageImage';
+import { useSmallImage } from './usePageImage';
 
 const ROW = 112;
+const WIDTH = 120; // pixels: sharp on a screen with two for one
 
 interface Props {
   documentId: string;
@@ -31,7 +32,7 @@ export function PageRail({ documentId, pages, current, onOpen }: Props) {
             aria-label={`Page ${index + 1}`}
             onClick={() => onOpen(index + 1)}
           >
-            <Picture documentId={documentId} number={index + 1} />
+            <Picture documentId={documentId} number={index + 1} wanted={!virtual.isScrolling} />
             {index + 1}
           </button>
         ))}
@@ -40,7 +41,8 @@ export function PageRail({ documentId, pages, current, onOpen }: Props) {
   );
 }
 
-function Picture({ documentId, number }: { documentId: string; number: number }) {
-  const { url } = usePageImage(documentId, number);
+/** Those that only pass by are not asked for. */
+function Picture({ documentId, number, wanted }: { documentId: string; number: number; wanted: boolean }) {
+  const { url } = useSmallImage(documentId, number, WIDTH, wanted);
   return url === null ? <span className={styles.blank} /> : <img src={url} alt="" />;
 }

@@ -2,10 +2,25 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { pageImageQuery } from '../documentPageQueries';
+import { pageImageQuery, smallImageQuery } from '../documentPageQueries';
 
-export function usePageImage(documentId: string, number: number): { url: string | null; failed: boolean } {
+interface Shown {
+  url: string | null;
+  failed: boolean;
+}
+
+export function usePageImage(documentId: string, number: number): Shown {
   const { data, isError } = useQuery(pageImageQuery(documentId, number));
+  return { url: useAddress(data), failed: isError };
+}
+
+/** `wanted`: whether it is asked for now, where it is not there yet. */
+export function useSmallImage(documentId: string, number: number, width: number, wanted: boolean): Shown {
+  const { data, isError } = useQuery({ ...smallImageQuery(documentId, number, width), enabled: wanted });
+  return { url: useAddress(data), failed: isError };
+}
+
+function useAddress(data: Blob | undefined): string | null {
   const [url, setUrl] = useState<string | null>(null);
   useEffect(() => {
     if (data === undefined) return undefined;
@@ -16,5 +31,5 @@ export function usePageImage(documentId: string, number: number): { url: string 
       setUrl(null);
     };
   }, [data]);
-  return { url, failed: isError };
+  return url;
 }

@@ -1,0 +1,336 @@
+"""How fast the page is in a real browser: what a person waits for, and whether it stutters with much in it.
+
+The service, its Postgres and a scripted model run as users run them; Chromium shows the page. Times are taken in the
+page: from the event's own time to the end of the frame in which it is seen. When a write was committed is Postgres's
+own word (track_commit_timestamp). Scrolling is compared with an empty page that has as many plain rows.
+
+    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,stream,loads,scroll]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from fieldmark.offline_model.messages import call
+from fieldmark.testing.script import Script, paced
+from page_site import LINES, Site, box_of, chromium, found, measured, pdf, prepare, site
+from processes import heed_signals
+
+DEADLINE_SECONDS = 1200
+FIELDS, PAGES, DOCUMENTS = 2_000, 500, 10_000
+CLICKS, REVIEWED, LOADS = 60, 25, 10
+STREAMED, WRITES = 200, 20
+SCROLLED_SECONDS = 5
+LIKE_A_PERSON = 0.6  # seconds between two decisions
+
+IDENTIFIED = call("identify_document", {"document_type": "list", "confidence": 0.9})
+COMPLETE = call("complete_extraction", {"summary": "All of it."})
+
+# Told by the browser itself, of all that happens from the first byte on.
+OBSERVED = """
+window.seen = { lcp: 0, cls: 0, tasks: [] };
+const observe = (type, take) =>
+  new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
+observe('largest-contentful-paint', (one) => (seen.lcp = one.startTime));
+observe('layout-shift', (one) => { if (!one.hadRecentInput) seen.cls += one.value; });
+observe('longtask', (one) => seen.tasks.push(one.duration));
+"""
+
+# When each row was first painted as what is stored, in milliseconds since 1970.
+PAINTED = """() => {
+  window.painted = {};
+  const channel = new MessageChannel();
+  channel.port1.onmessage = ({ data }) => {
+    const at = performance.timeOrigin + performance.now();
+    for (const path of data) window.painted[path] ??= at;
+  };
+  const look = () => {
+    const rows = document.querySelectorAll('[role=treeitem]:not([class*=preview])');
+    const fresh = [...rows].map((row) => row.dataset.path).filter((path) => !(path in window.painted));
+    if (fresh.length > 0) channel.port2.postMessage(fresh);
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+}"""
+
+SCROLLED = """({ element, pixels, seconds }) => new Promise((resolve) => {
+  const frames = [];
+  let last;
+  const began = performance.now();
+  const step = (now) => {
+    if (last !== undefined) frames.push(now - last);
+    last = now;
+    element.scrollTop += pixels;
+    const isDone = now - began > seconds * 1000;
+    if (isDone) resolve({ frames, to: element.scrollTop });
+    else requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
+})"""
+
+PLAIN = """({ rows, height }) => {
+  document.body.style.margin = 0;
+  const box = document.createElement('div');
+  box.style = 'height: 700px; overflow: auto; position: relative';
+  for (let n = 0; n < rows; n += 1) {
+    const row = document.createElement('div');
+    row.style.height = `${height}px`;
+    row.textContent = `Row ${n}, and some words of it`;
+    box.append(row);
+  }
+  document.body.append(box);
+  return box.scrollHeight;
+}"""
+
+
+def show(what: str, milliseconds: Sequence[float]) -> None:
+    ordered = sorted(milliseconds)
+    p95 = ordered[min(int(len(ordered) * 0.95), len(ordered) - 1)]
+    print(
+        f"{what:46} p50 {statistics.median(ordered):7.1f} ms   p95 {p95:7.1f} ms   most {ordered[-1]:7.1f} ms   "
+        f"n={len(ordered)}",
+        flush=True,
+    )
+
+
+async def entered(browser: Any, site: Site, address: str) -> Any:
+    """A window of its own at an address, signed in, with nothing kept from before."""
+    context = await browser.new_context(viewport={"width": 1440, "height": 900})
+    page = await context.new_page()
+    await page.add_init_script(OBSERVED)
+    await page.goto(site.link(address))
+    return page
+
+
+async def large_document(site: Site) -> str:
+    """With 2,000 fields on 40 pages."""
+    texts = [[f"Item {page * LINES + n:04d}  {page * LINES + n}.50 EUR" for n in range(LINES)] for page in range(40)]
+    document = await site.upload("large.pdf", pdf(texts))
+    fields: dict[str, Any] = {}
+    evidence: dict[str, Any] = {}
+    for at in range(FIELDS):
+        page, line = divmod(at, LINES)
+        fields[f"item {at:04d}"] = at + 0.5
+        evidence[f"item {at:04d}"] = found(page + 1, box_of(line, 11, 11 + len(f"{at}.50")), f"{at}.50")
+    site.extraction(document, fields, dict.fromkeys(fields, 0.9), evidence)
+    return document
+
+
+async def clicks(browser: Any, site: Site, document: str) -> None:
+    page = await entered(browser, site, f"/documents/{document}")
+    tree = page.get_by_role("tree")
+    await tree.wait_for()
+    near: list[float] = []
+    far: list[float] = []
+    for n in range(CLICKS):
+        # Half of them on the page that is seen; the others wherever.
+        if n % 2:
+            await tree.evaluate(f"one => one.scrollTop = one.scrollHeight * {(n * 37 % 100) / 100}")
+        await page.wait_for_timeout(700)
+        rows = page.locator("[role=treeitem]:not([aria-selected=true])")
+        row = rows.nth(await rows.count() // 2 + n % 3)
+        path = await row.get_attribute("data-path")
+        chosen = f"""document.querySelector('[data-path="{path}"][class*=chosen]')"""
+        box = f"{chosen}?.getBoundingClientRect()"
+        isin = f"(() => {{ const box = {box}; return box && box.top > 0 && box.bottom < innerHeight; }})()"
+        await prepare(page, "click", isin)
+        await row.click()
+        (far if n % 2 else near).append((await measured(page))[0])
+    show("click on a field → its box, near by", near)
+    show("click on a field → its box, on any page", far)
+    await page.context.close()
+
+
+async def unsure_document(site: Site, n: int) -> None:
+    """With one value that was hard to read."""
+    document = await site.upload(f"review-{n}.pdf", pdf([["Invoice 17", f"Total: {n}.50 EUR", "Net: 10.00 EUR"]]))
+    evidence = {"total": found(1, box_of(1, 7, 7 + len(f"{n}.50")), f"{n}.50")}
+    site.extraction(document, {"total": n + 0.5}, {"total": 0.3}, evidence)
+
+
+async def review(browser: Any, site: Site) -> None:
+    for n in range(REVIEWED):
+        await unsure_document(site, n)
+    page = await entered(browser, site, "/review")
+    await page.get_by_label("Value of total").wait_for()
+    cards: list[float] = []
+    pictures: list[float] = []
+    link = "document.querySelector('main a[href*=\"field=\"]')"
+    for _ in range(REVIEWED - 1):
+        await page.wait_for_timeout(LIKE_A_PERSON * 1000)
+        before = await page.evaluate(f"{link}.href")
+        picture = "document.querySelector('[data-page=\"1\"] img')"
+        drawn = f"{picture}?.complete && {picture}.naturalWidth > 0"
+        await prepare(page, "keydown", f"{link} && {link}.href !== '{before}'", drawn)
+        await page.keyboard.press("Enter")
+        for waited, one in zip((cards, pictures), await measured(page), strict=True):
+            waited.append(one)
+    show("Enter in review → the next document's value", cards)
+    show("                 → with the picture of its page", pictures)
+    await page.context.close()
+
+
+async def commits(browser: Any, site: Site) -> None:
+    waited: list[float] = []
+    for turn in range(4):
+        names = [f"line {n:02d}" for n in range(WRITES)]
+        text = "\n".join(f"{name}: {n}.75" for n, name in enumerate(names))
+        document = await site.upload(f"written-{turn}.txt", text.encode())
+        page = await entered(browser, site, f"/documents/{document}")
+        await page.get_by_role("button", name="Extract").wait_for()
+        await page.evaluate(f"({PAINTED})()")
+        each = [
+            [call("update_field", {"path": name, "value": n + 0.75, "confidence": 0.9})] for n, name in enumerate(names)
+        ]
+        site.says[:] = [Script([[IDENTIFIED], *each, [COMPLETE]])]
+        await page.get_by_role("button", name="Extract").click()
+        await page.get_by_role("menuitem", name="All fields, without a schema").click()
+        await page.locator("[data-phase=complete]").wait_for(timeout=60_000)
+        await page.wait_for_timeout(1000)
+        painted = await page.evaluate("window.painted")
+        rows = site.owner.execute(
+            """select j.path[1], extract(epoch from pg_xact_commit_timestamp(j.xmin)) * 1000
+               from extraction_journal as j join extractions as e on e.id = j.extraction_id
+               where e.document_id = %s and j.path[1] like 'line %%'""",
+            [document],
+        ).fetchall()
+        assert len(rows) == WRITES, rows
+        if turn:  # the first warms up
+            waited += [painted[name] - float(at) for name, at in rows]
+        await page.context.close()
+    show("commit of a field → its row", waited)
+
+
+async def stream(browser: Any, site: Site) -> None:
+    texts = [[f"Item {page * LINES + n:04d}  {page * LINES + n}.50 EUR" for n in range(LINES)] for page in range(4)]
+    fields = {f"item {n:04d}": n + 0.5 for n in range(STREAMED)}
+    names = list(fields)
+    parts = [names[at : at + 50] for at in range(0, STREAMED, 50)]
+
+    async def pen(_: str) -> None:
+        await asyncio.sleep(1 / 400)  # five times as fast as a model
+
+    each = [
+        paced(
+            pen,
+            call(
+                "extract_fields",
+                {"fields": {one: fields[one] for one in part}, "confidences": dict.fromkeys(part, 0.9)},
+            ),
+        )
+        for part in parts
+    ]
+    document = await site.upload("streamed.pdf", pdf(texts))
+    page = await entered(browser, site, f"/documents/{document}")
+    await page.get_by_role("button", name="Extract").wait_for()
+    await page.wait_for_timeout(1000)
+    await page.evaluate("seen.tasks.length = 0; seen.cls = 0; 0")
+    site.says[:] = [Script([[IDENTIFIED], *each, [COMPLETE]])]
+    await page.get_by_role("button", name="Extract").click()
+    await page.get_by_role("menuitem", name="All fields, without a schema").click()
+    await page.locator("[data-phase=complete]").wait_for(timeout=120_000)
+    seen = await page.evaluate("seen")
+    tasks = sorted(seen["tasks"])
+    print(
+        f"{STREAMED} fields stream in: {len(tasks)} tasks over 50 ms, {sum(one > 100 for one in tasks)} over 100 ms, "
+        f"the longest {tasks[-1] if tasks else 0:.0f} ms; CLS {seen['cls']:.4f}",
+        flush=True,
+    )
+    await page.context.close()
+
+
+async def loads(browser: Any, site: Site, document: str) -> None:
+    await unsure_document(site, REVIEWED)
+    for what, address, there in (
+        ("the list", "/documents", "[role=rowgroup] a"),
+        ("a document of 2,000 fields", f"/documents/{document}", "[data-page] img"),
+        ("review", "/review", "main input"),
+    ):
+        paints: list[float] = []
+        shifts: list[float] = []
+        tasks: list[float] = []
+        for _ in range(LOADS):
+            page = await entered(browser, site, address)
+            await page.locator(there).first.wait_for()
+            await page.wait_for_timeout(1500)
+            seen = await page.evaluate("seen")
+            paints.append(seen["lcp"])
+            shifts.append(seen["cls"])
+            tasks.append(max(seen["tasks"], default=0))
+            await page.context.close()
+        show(f"cold load of {what}: LCP", paints)
+        print(f"    CLS at most {max(shifts):.4f}; longest task {max(tasks):.0f} ms", flush=True)
+
+
+async def scroll(browser: Any, site: Site, large: str) -> None:
+    texts = [[f"Page {page}, line {n}" for n in range(LINES)] for page in range(1, PAGES + 1)]
+    long = await site.upload("long.pdf", pdf(texts))
+    fill = """insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size,
+            status, page_count)
+        select new.id, org_id, created_by, created_at - n * interval '1 second', 'row ' || n,
+            concat_ws('/', org_id, new.id, 'long.pdf'), media_type, 9, 'ready', 1
+        from documents, (select n, gen_random_uuid() as id from generate_series(1, %s) as n) as new
+        where documents.id = %s"""
+    site.owner.execute(fill, [DOCUMENTS, long])
+    for what, address, selector, rows, height, pixels in (
+        (f"{FIELDS:,} fields", f"/documents/{large}", "[role=tree]", FIELDS, 32, 200),
+        (f"{PAGES} pages", f"/documents/{long}", "[role=region][aria-label=Document]", PAGES, 1200, 120),
+        (f"{DOCUMENTS:,} documents", "/documents", "[role=table]", DOCUMENTS, 40, 200),
+    ):
+        plain = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
+        await plain.evaluate(PLAIN, {"rows": rows, "height": height})
+        # A blank page of as many rows, then ours: what else the machine does falls on both.
+        baseline = await scrolled(plain, "body > div", pixels)
+        await plain.context.close()
+        page = await entered(browser, site, address)
+        await page.locator(selector).wait_for()
+        await page.wait_for_timeout(2000)
+        ours = await scrolled(page, selector, pixels)
+        await page.context.close()
+        print(
+            f"scrolling {what:18} {told(ours)}\n          {'plain rows':18} {told(baseline)}   "
+            f"mean frame {statistics.mean(ours) / statistics.mean(baseline):.2f} x",
+            flush=True,
+        )
+
+
+async def scrolled(page: Any, selector: str, pixels: int) -> list[float]:
+    element = await page.query_selector(selector)
+    asked = {"element": element, "pixels": pixels, "seconds": SCROLLED_SECONDS}
+    answer = await page.evaluate(SCROLLED, asked)
+    assert answer["to"] > 0, answer
+    return answer["frames"]
+
+
+def told(frames: Sequence[float]) -> str:
+    slow = sum(one > 50 for one in frames) / len(frames)
+    return f"{slow:6.1%} of {len(frames)} frames over 50 ms, the longest {max(frames):.0f} ms"
+
+
+async def main(parts: Sequence[str]) -> None:
+    async with site(DEADLINE_SECONDS) as there, chromium() as browser:
+        large = await large_document(there)
+        if "clicks" in parts:
+            await clicks(browser, there, large)
+        if "commits" in parts:
+            await commits(browser, there)
+        if "stream" in parts:
+            await stream(browser, there)
+        if "review" in parts:
+            await review(browser, there)
+        if "scroll" in parts:
+            await scroll(browser, there, large)
+        if "loads" in parts:
+            await loads(browser, there, large)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="clicks,commits,stream,review,scroll,loads")
+    given = parser.parse_args()
+    heed_signals()
+    asyncio.run(main(given.parts.split(",")))

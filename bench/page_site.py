@@ -1,0 +1,209 @@
+"""A service with documents of known fields and a browser before it: for bench/page.py, review.py and pictures.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+from psycopg.types.json import Jsonb
+
+from extraction import wait_for
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.db.embedded import running
+from fieldmark.identity.tokens import LocalTokens
+from fieldmark.offline_model.messages import Body
+from fieldmark.offline_model.replies import Reply
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.testing.script import Script
+from processes import bounded, child, free_port
+
+LINES = 50
+"""On a page."""
+
+_WIDTH, _HEIGHT, _TOP, _LEFT, _PITCH, _SIZE = 595, 842, 60, 60, 15, 10
+_CHARACTER = 0.6 * _SIZE  # Courier
+# It asks nobody but the service.
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+_FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+def pdf(pages: Sequence[Sequence[str]]) -> bytes:
+    """A file that prints these lines (ASCII without brackets), in Courier."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>"]
+    numbers: list[int] = []
+    for lines in pages:
+        text = " T* ".join(f"({line}) Tj" for line in lines)
+        start = f"{_LEFT} {_HEIGHT - _TOP}"
+        stream = f"BT /F1 {_SIZE} Tf {_PITCH} TL {start} Td {text} ET".encode("ascii")
+        objects.append(b"<< /Length %d >> stream\n%s\nendstream" % (len(stream), stream))
+        page = f"<< /Type /Page /Parent 2 0 R /Contents {len(objects)} 0 R /Resources << /Font << /F1 3 0 R >> >> >>"
+        objects.append(page.encode())
+        numbers.append(len(objects))
+    kids = " ".join(f"{number} 0 R" for number in numbers)
+    objects[1] = f"<< /Type /Pages /Count {len(pages)} /MediaBox [0 0 {_WIDTH} {_HEIGHT}] /Kids [{kids}] >>".encode()
+    written, at = bytearray(b"%PDF-1.7\n"), list[int]()
+    for number, one in enumerate(objects, 1):
+        at.append(len(written))
+        written += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    table = len(written)
+    written += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    written += b"".join(b"%010d 00000 n \n" % one for one in at)
+    written += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, table)
+    return bytes(written)
+
+
+def box_of(line: int, start: int, end: int) -> list[float]:
+    """Where characters of a line are printed, in parts of the page."""
+    bottom = _TOP + line * _PITCH
+    edges = ((_LEFT + start * _CHARACTER) / _WIDTH, (bottom - _SIZE * 0.8) / _HEIGHT)
+    ends = ((_LEFT + end * _CHARACTER) / _WIDTH, (bottom + _SIZE * 0.25) / _HEIGHT)
+    return [round(edge, 5) for edge in (*edges, *ends)]
+
+
+def found(page: int, box: Sequence[float], quote: str) -> dict[str, Any]:
+    """Evidence of a value that stands there."""
+    known = {"match": "exact", "page": page, "boxes": [list(box)], "quote": quote, "places": 1, "claim": None}
+    return {"state": "found", **known}
+
+
+NOT_FOUND: dict[str, Any] = {
+    "state": "not_found",
+    "match": None,
+    "page": None,
+    "boxes": [],
+    "quote": None,
+    "places": 0,
+    "claim": None,
+}
+
+
+@dataclass
+class Site:
+    """The service, its database, and a model that answers as it is told."""
+
+    home: Path
+    address: str
+    owner: psycopg.Connection[Any]
+    http: httpx.AsyncClient
+    says: list[Script] = field(default_factory=list)
+
+    def link(self, address: str = "/") -> str:
+        return f"{self.address}{address}#token={LocalTokens(self.home).sign(LOCAL_USER)}"
+
+    async def upload(self, name: str, content: bytes) -> str:
+        """Its id, when it is read."""
+        answer = await self.http.post("/api/documents", files={"file": (name, content)})
+        answer.raise_for_status()
+        document = answer.json()["id"]
+        while (found := (await self.http.get(f"/api/documents/{document}")).json())["status"] == "reading":
+            await asyncio.sleep(0.1)
+        assert found["status"] == "ready", found
+        return document
+
+    def extraction(
+        self,
+        document: str,
+        fields: Mapping[str, Any],
+        confidences: Mapping[str, float],
+        evidence: Mapping[str, Any],
+        schema: Mapping[str, Any] | None = None,
+    ) -> str:
+        """One that an agent has completed, with these fields."""
+        insert = """insert into extractions (org_id, document_id, created_by, schema, status, document_type)
+            select org_id, id, created_by, %s, 'completed', 'invoice' from documents where id = %s returning id"""
+        row = self.owner.execute(insert, [None if schema is None else Jsonb(schema), document]).fetchone()
+        assert row is not None
+        save = "select public.save_extraction_fields(%s, %s, %s, %s)"
+        self.owner.execute(save, [row[0], Jsonb(fields), Jsonb(confidences), Jsonb(evidence)])
+        return str(row[0])
+
+
+@asynccontextmanager
+async def site(seconds: float, *, offline: bool = False) -> AsyncIterator[Site]:
+    """Everything is gone with it, or after so many seconds. `offline`: rules answer, as without a key."""
+    says: list[Script] = []
+
+    async def answer(body: Body) -> Reply:
+        return await says[0](body)
+
+    with tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        with bounded(seconds, home):
+            with running(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
+                owner.execute("alter system set track_commit_timestamp = on")  # holds from the next start
+            async with OfflineModel(answer) as model:
+                asked = {"ANTHROPIC_API_KEY": "bench", "ANTHROPIC_BASE_URL": model.base_url}
+                settings = {
+                    "FIELDMARK_HOME": folder,
+                    "FIELDMARK_PORT": str(port := free_port()),
+                    "DATABASE_URL": "",
+                    "SUPABASE_URL": "",
+                    "FIELDMARK_LOG_LEVEL": "error",
+                    **({"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""} if offline else asked),
+                }
+                with child("-c", "from fieldmark.cli import main; main()", "serve", **settings):
+                    address = f"http://127.0.0.1:{port}"
+                    await asyncio.to_thread(wait_for, f"{address}/readyz")
+                    header = {"Authorization": f"Bearer {LocalTokens(home).sign(LOCAL_USER)}"}
+                    with running(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
+                        async with httpx.AsyncClient(base_url=address, headers=header, timeout=120) as http:
+                            await http.get("/api/me")  # makes the personal organisation
+                            yield Site(home, address, owner, http, says)
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Any]:
+    """A browser of Playwright's: the machine's own."""
+    from playwright.async_api import async_playwright
+
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        sys.exit("There is no Chromium here: apt-get install chromium.")
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=path, args=_FLAGS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+_AFTER = """({ event, shows }) => {
+  window.measured = new Promise((resolve) => {
+    let began;
+    const channel = new MessageChannel();
+    const times = [];
+    addEventListener(event, (one) => (began ??= one.timeStamp), { capture: true, once: true });
+    channel.port1.onmessage = () => {
+      times.push(performance.now() - began);
+      if (times.length === shows.length) resolve(times);
+      else requestAnimationFrame(look);
+    };
+    // What is there when a frame begins is painted in it; the message comes when that is done.
+    const look = () => {
+      if (began !== undefined && shows[times.length]()) channel.port2.postMessage(null);
+      else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+}"""
+
+
+async def prepare(page: Any, event: str, *shows: str) -> None:
+    """From the next event of that name on, time until each of these expressions holds, one after the other."""
+    functions = ", ".join(f"() => {one}" for one in shows)
+    await page.evaluate(f"({_AFTER})({{ event: {json.dumps(event)}, shows: [{functions}] }})")
+
+
+async def measured(page: Any) -> list[float]:
+    """Milliseconds from the event to the end of the frame that shows it."""
+    return await asyncio.wait_for(page.evaluate("window.measured"), 30)
