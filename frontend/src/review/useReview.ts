@@ -83,6 +83,8 @@ export function useReview(first: string | undefined) {
   const put = useCallback(
     (changed: ChangedExtraction) => {
       const { problems: said, errors: wrong, ...now } = changed;
+      // What was asked for before this was written would put the version before in its place.
+      void queries.cancelQueries({ queryKey: ['extraction', changed.id] });
       queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems: said, errors: wrong });
       queries.setQueryData(['extraction', changed.id], now);
     },
