@@ -147,7 +147,7 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
             return await http.get(f"{one.path}/problems")
 
         lacks = "number: is missing, and the schema requires it"
-        told = {"path": "number", "code": "required", "message": lacks}
+        told = {"path": "number", "code": "required", "message": lacks, "about": []}
         assert (await listed()).json() == {"version": 1, "problems": [lacks], "errors": [told]}
         assert (await one.now())["valid"] is False and await one.listed_as_valid() is False
         typed = 'total: "10 EUR" stands there, but a number is wanted'

@@ -39,6 +39,8 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
   const put = useCallback(
     (changed: ChangedExtraction) => {
       const { problems: said, errors: wrong, ...now } = changed;
+      // What was asked for before this was written would put the version before in its place.
+      void queries.cancelQueries({ queryKey: ['extraction', changed.id] });
       queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems: said, errors: wrong });
       queries.setQueryData(['extraction', changed.id], now);
       tellChanged?.(changed);

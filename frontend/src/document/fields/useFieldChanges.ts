@@ -66,6 +66,8 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     mutationFn: async (change: FieldChange): Promise<ChangedExtraction> => (await settled(change)) as ChangedExtraction,
     onSuccess: (changed) => {
       const { problems, errors, ...stored } = changed;
+      // What was asked for before this was written would put the version before in its place.
+      void queries.cancelQueries({ queryKey: ['extraction', changed.id] });
       queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems, errors });
       queries.setQueryData(['extraction', changed.id], stored);
       void queries.invalidateQueries({ queryKey: ['extractions'] });
