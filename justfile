@@ -42,6 +42,10 @@ page-check: page-packages
     python -c "import json; from fieldmark.api.app import create_app; from fieldmark.settings import Settings; print(json.dumps(create_app(Settings(_env_file=None)).openapi()))" > frontend/openapi.json
     cd frontend && npm run describe && npm run types && npm test
 
+# The pictures of the page in README and docs, from docs/samples.
+screenshots:
+    python bench/pictures.py docs/pictures
+
 [private]
 page-packages:
     cd frontend && (test -d node_modules || npm ci --ignore-scripts)

@@ -145,3 +145,23 @@ async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve):
 
         await until(is_gone)
         assert (await served.http.get(f"/api/documents/{kept}")).status_code == 200
+
+
+async def test_a_link_to_a_field_shows_where_it_stands(serve):
+    """Also where that is far down: the place is in sight as soon as the page is."""
+    async with serve() as served, browsing(served, viewport={"width": 1000, "height": 500}) as window:
+        lines = [f"Line {number}" for number in range(40)]
+        document = await served.document("\n".join([*lines, "Total: 12.50 EUR"]))
+        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
+        assert answer.json()["extraction"]["extracted_fields"]["total"] == 12.5, answer.text
+        await window.enter(f"/documents/{document}?field=total")
+        box = window.page.locator('rect[class*=chosen][data-path="total"]')
+        await box.wait_for(state="attached")
+
+        async def is_in_sight() -> bool:
+            room = await window.page.get_by_role("region", name="Document").bounding_box()
+            seen = await box.bounding_box()
+            return room["y"] < seen["y"] and seen["y"] + seen["height"] < room["y"] + room["height"]
+
+        await until(is_in_sight)
+        assert window.faults == []

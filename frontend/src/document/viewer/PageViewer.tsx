@@ -13,6 +13,7 @@ import { PageView } from './PageView';
 import styles from './PageViewer.module.css';
 
 const GAP = 12;
+const BELOW = 96; // so much lies under the buttons at the lower edge, and a bit
 const STEPS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
 const AREA = 'Page';
 const CLOSER = { id: 'page.closer', area: AREA, words: 'Closer', keys: '+' };
@@ -75,7 +76,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
     if (element === null || slot === undefined || at === 0) return;
     const top = slot.start + (box === undefined ? -GAP : box[1] * slot.size);
     const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
-    const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - 40;
+    const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - BELOW;
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
     if (box !== undefined && width > element.clientWidth) {
       element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
