@@ -18,13 +18,15 @@ export const toCheckQuery = infiniteQueryOptions({
 /** Long enough for whoever works on one to have gone on with it, or to have given it up. */
 const AT_WORK_MS = 2 * 60_000;
 
-/** The newest that could not be completed, since something speaks against them that their schema says: a rule, mostly. */
-export const notCompletedQuery = queryOptions({
-  queryKey: ['extractions', 'not completed'],
+/** The newest that break what their schema says, a rule mostly: completed and changed since, or never completed for that. */
+export const brokenQuery = queryOptions({
+  queryKey: ['extractions', 'broken'],
   queryFn: async ({ signal }) => {
-    const query = { status: 'in_progress' as const, limit: 50 };
-    const { items } = (await answer(api.GET('/api/extractions', { params: { query }, signal }))) as { items: ExtractionSummary[] };
-    return items.filter((one) => one.valid === false && Date.now() - Date.parse(one.updated_at) > AT_WORK_MS);
+    const newest = async (status: 'completed' | 'in_progress', limit: number) =>
+      (await answer(api.GET('/api/extractions', { params: { query: { status, limit } }, signal }))).items as ExtractionSummary[];
+    const [completed, begun] = await Promise.all([newest('completed', 200), newest('in_progress', 50)]);
+    const leftAlone = begun.filter((one) => Date.now() - Date.parse(one.updated_at) > AT_WORK_MS);
+    return [...completed, ...leftAlone].filter((one) => one.valid === false);
   },
   staleTime: Infinity,
 });

@@ -7,7 +7,7 @@ import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuer
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
 import { attention } from './attention';
 import { cropQuery } from './Crop';
-import { notCompletedQuery, toCheckQuery } from './reviewQueries';
+import { brokenQuery, toCheckQuery } from './reviewQueries';
 import { useDecisions } from './useDecisions';
 
 const NONE: ReadonlySet<string> = new Set();
@@ -17,8 +17,8 @@ const NO_READINGS: readonly RuleReading[] = [];
 export function useReview(first: string | undefined) {
   const queries = useQueryClient();
   const queue = useInfiniteQuery(toCheckQuery);
-  const notCompleted = useQuery(notCompletedQuery);
-  const { data: broken = NO_ONE } = notCompleted;
+  const breaking = useQuery(brokenQuery);
+  const { data: broken = NO_ONE } = breaking;
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);
   const [done, setDone] = useState<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
@@ -26,7 +26,9 @@ export function useReview(first: string | undefined) {
   const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
   const namedOne = named.data === undefined ? undefined : { id: named.data.id, document_id: named.data.document_id };
   const waiting = useMemo(() => {
-    const items = [...(queue.data?.pages ?? []).flatMap((page) => page.items), ...broken].filter((one) => one.id !== first);
+    const unsure = (queue.data?.pages ?? []).flatMap((page) => page.items);
+    const ids = new Set(unsure.map((one) => one.id));
+    const items = [...unsure, ...broken.filter((one) => !ids.has(one.id))].filter((one) => one.id !== first);
     return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items]).filter((one) => !over.has(one.id));
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [queue.data, broken, first, namedOne?.id, over]);
@@ -80,8 +82,8 @@ export function useReview(first: string | undefined) {
 
   return {
     queue,
-    isLoaded: queue.isSuccess && !notCompleted.isPending,
-    again: () => void Promise.all([queue.refetch(), notCompleted.refetch()]),
+    isLoaded: queue.isSuccess && !breaking.isPending,
+    again: () => void Promise.all([queue.refetch(), breaking.refetch()]),
     documents: waiting.length,
     summary,
     extraction: stored,
