@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from browsing import browsing
-from supabase_auth import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
+from gotrue import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
 
 from desk import until
 
