@@ -8,6 +8,7 @@ import pytest
 from browsing import browsing
 
 from agents.library.test_asking import INTENT, submit
+from fieldmark.offline_model.messages import call
 from fieldmark.services.organisations import enter
 from fieldmark.testing.script import Script
 
@@ -91,11 +92,13 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, picture):
 
 
 async def test_what_was_used_is_told(serve):
-    async with serve(Script([INTENT, submit("Nothing was found.")])) as served, browsing(served) as window:
+    nothing = [INTENT, call("search_documents", {"query": "hello"})], [submit("Nothing was found.", nothing_found=True)]
+    script = Script(nothing)
+    async with serve(script) as served, browsing(served) as window:
         await window.enter("/settings")
         await window.page.get_by_text("No model has answered yet.").wait_for()
         begun = await served.http.post("/api/agent/ask", json={"message": "Hello?", "wait": True})
-        assert begun.status_code == 200, begun.text
+        assert (begun.status_code, begun.json()["result"]["fallback"]) == (200, None), begun.text
         await window.page.reload()
         row = window.page.get_by_role("row").filter(has_text="library")
         await row.first.wait_for()

@@ -64,6 +64,14 @@ def test_what_would_make_it_hold(rules: list[Any], fields: dict[str, Any], wante
     assert told(said(*rules), fields) == wanted
 
 
+def test_what_mends_two_and_breaks_a_third_is_none():
+    rules = [TAXED, {"sum": ["a", "b"], "equals": "total"}, {"equals": ["total", "paid"]}]
+    fields = {"subtotal": 100, "tax": 19, "a": 60, "b": 59, "total": 191, "paid": 191}
+    assert told(said(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
+    # With the third broken as well, it mends all three.
+    assert told(said(*rules), {**fields, "paid": 119})["total"] == [119]
+
+
 AMOUNTS = st.decimals(min_value=-10_000, max_value=10_000, places=2, allow_nan=False)
 
 

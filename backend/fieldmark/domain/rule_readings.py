@@ -6,6 +6,7 @@ anywhere is for the evidence to say: only then was something misread.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
@@ -46,10 +47,12 @@ def readings(schema: JsonObject, fields: JsonObject) -> list[Reading]:
 
 
 def mends(schema: JsonObject, fields: JsonObject, reading: Reading) -> bool:
-    """Whether fewer rules are broken with it, and none that is kept now."""
-    before = {(one.path, one.message) for one in broken_rules(schema, fields)}
-    after = {(one.path, one.message) for one in broken_rules(schema, _with(fields, reading.path, reading.value))}
-    return len(after) < len(before)
+    """Whether a rule holds with it that does not now, and every other that holds still does."""
+    return _broken(schema, _with(fields, reading.path, reading.value)) < _broken(schema, fields)
+
+
+def _broken(schema: JsonObject, fields: JsonObject) -> Counter[tuple[Path, str, tuple[Path, ...]]]:
+    return Counter((one.path, one.code, one.about) for one in broken_rules(schema, fields))
 
 
 def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -141,6 +141,14 @@ def _said(proof: JsonValue) -> Claim:
     claim = as_object(as_object(proof).get("claim"))
     quote, page = claim.get("quote"), claim.get("page")
     return Claim(quote if isinstance(quote, str) else None, page if type(page) is int else None)
+
+
+async def first_places(
+    database: Database, scope: Scope, document_id: UUID, values: Sequence[JsonValue]
+) -> list[Place | None]:
+    """For each value the first place where its document prints it. Opens a transaction of its own."""
+    index = await _built(database, scope, document_id)
+    return await in_turn(scope.org_id, lambda: [next(iter(index.places(value, most=1)[0]), None) for value in values])
 
 
 async def quotes_elsewhere(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:

@@ -42,7 +42,7 @@ from fieldmark.errors import (
 from fieldmark.grounding import Claim, DocumentIndex, Place
 from fieldmark.identity.scope import Scope
 from fieldmark.services import spoken_words
-from fieldmark.services.evidence import DocumentIndexes, Evidence, find, quotes_elsewhere, rest_of_row
+from fieldmark.services.evidence import DocumentIndexes, Evidence, find, first_places, quotes_elsewhere, rest_of_row
 from fieldmark.services.evidence import places as find_places
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
@@ -231,11 +231,13 @@ async def readings(database: Database, scope: Scope, row: ExtractionRow) -> list
         wanted = await in_turn(scope.org_id, rule_readings.readings, schema, fields)
     except InvalidSchema:
         return []
+    if not wanted:
+        return []
+    places = await first_places(database, scope, row.document_id, [one.value for one in wanted])
     found: list[PrintedReading] = []
-    for one in wanted:
-        printed, _ = await find_places(database, scope, row.document_id, one.value, None)
-        if printed and await in_turn(scope.org_id, rule_readings.mends, schema, fields, one):
-            found.append(PrintedReading(one, printed[0]))
+    for one, place in zip(wanted, places, strict=True):
+        if place is not None and await in_turn(scope.org_id, rule_readings.mends, schema, fields, one):
+            found.append(PrintedReading(one, place))
         if len(found) == MOST_READINGS:
             break
     return found

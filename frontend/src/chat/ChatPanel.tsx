@@ -71,7 +71,7 @@ export function ChatPanel({ documentId, chat, onOpen }: Props) {
           <h2>Talk about this document</h2>
           <p className="soft">
             “Make a schema of this”, “extract”, “set total to 279.84”, “tag it @paid”, “what is the due date?” Nothing is written
-            before you approve it.
+            before you approve it, unless you say so below.
           </p>
         </div>
       ) : (

@@ -28,10 +28,12 @@ export function useReview(first: string | undefined) {
   const waiting = useMemo(() => {
     const unsure = (queue.data?.pages ?? []).flatMap((page) => page.items);
     const ids = new Set(unsure.map((one) => one.id));
-    const items = [...unsure, ...broken.filter((one) => !ids.has(one.id))].filter((one) => one.id !== first);
+    // Behind all the others: none may come in between while one is looked at.
+    const last = queue.isSuccess && !queue.hasNextPage ? broken.filter((one) => !ids.has(one.id)) : [];
+    const items = [...unsure, ...last].filter((one) => one.id !== first);
     return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items]).filter((one) => !over.has(one.id));
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [queue.data, broken, first, namedOne?.id, over]);
+  }, [queue.data, queue.isSuccess, queue.hasNextPage, broken, first, namedOne?.id, over]);
   const summary = waiting[0];
   const id = summary?.id ?? '';
   const extraction = useQuery({ ...extractionQuery(id), enabled: id !== '' });
