@@ -1,10 +1,12 @@
-"""Numbers: which JSON values are numbers, and their one spelling by which two of them are compared."""
+"""Numbers: which JSON values are numbers, what they are exactly, and their one spelling by which two are compared."""
 
 from __future__ import annotations
 
 import math
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeGuard
+
+from pydantic import JsonValue
 
 MAX_DIGITS: Final = 40  # of a number; a longer run of digits is something else
 
@@ -14,6 +16,17 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and not isinstance(value, bool)
 
 
+def exact(value: JsonValue) -> Decimal:
+    """A JSON number as it is written: of a float its shortest spelling, 0.1, and not the nearest binary fraction."""
+    return Decimal(repr(value))
+
+
+def places(number: Decimal) -> int:
+    """How many digits stand behind its point, without zeros at the end."""
+    exponent = number.normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
 def canonical_decimal(value: int | float | Decimal | str) -> str | None:
     """The number's one spelling: `1250`, `-0.5`, without an exponent, without leading and trailing zeros.
 
@@ -21,7 +34,7 @@ def canonical_decimal(value: int | float | Decimal | str) -> str | None:
     is written: 0.1, and not as the nearest binary fraction.
     """
     try:
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = exact(value) if isinstance(value, float) else Decimal(value)
     except InvalidOperation:
         return None
     if not number.is_finite() or abs(number.adjusted()) > MAX_DIGITS:

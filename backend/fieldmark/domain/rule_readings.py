@@ -6,6 +6,7 @@ anywhere is for the evidence to say: only then was something misread.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.numbers import is_number
+from fieldmark.domain.numbers import exact, is_number, places
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import EXACT, BrokenRule, broken_by_rule, broken_rules
 
@@ -63,16 +64,18 @@ def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
         return
     if broken.kind not in ("sum", "product") or not is_number(broken.result):
         return
-    numbers = [(path, _decimal(value)) for path, value in broken.parts if is_number(value)]
+    numbers = [(path, exact(value)) for path, value in broken.parts if is_number(value)]
     if len(numbers) < len(broken.parts):
         return
-    places = max(_places(_decimal(broken.result)), *(_places(number) for _, number in numbers))
-    said, made = _decimal(broken.result), _together(broken.kind, [number for _, number in numbers])
+    said = exact(broken.result)
+    most = max(2, places(said), *(places(number) for _, number in numbers))
+    together = sum if broken.kind == "sum" else math.prod
+    made = Decimal(together(number for _, number in numbers))
     if broken.result_path is not None:
-        yield broken.result_path, _as_json(made, max(places, 2))
+        yield broken.result_path, _as_json(made, most)
     for path, number in numbers:
         if broken.kind == "sum":
-            yield path, _as_json(number + said - made, max(places, 2))
+            yield path, _as_json(number + said - made, most)
         elif made != 0:
             try:
                 yield path, _as_json(said / (made / number), _MOST_PLACES)
@@ -80,24 +83,8 @@ def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
                 continue
 
 
-def _together(kind: str, numbers: list[Decimal]) -> Decimal:
-    made = Decimal(0 if kind == "sum" else 1)
-    for number in numbers:
-        made = made + number if kind == "sum" else made * number
-    return made
-
-
-def _decimal(value: JsonValue) -> Decimal:
-    return Decimal(repr(value))
-
-
-def _places(number: Decimal) -> int:
-    exponent = number.normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
-
-
-def _as_json(number: Decimal, places: int) -> JsonValue:
-    rounded = round(number, places)
+def _as_json(number: Decimal, most_places: int) -> JsonValue:
+    rounded = round(number, most_places)
     return int(rounded) if rounded == rounded.to_integral_value() else float(rounded)
 
 

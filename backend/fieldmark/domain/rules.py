@@ -31,7 +31,7 @@ from pydantic import JsonValue
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.domain.numbers import is_number
+from fieldmark.domain.numbers import exact, is_number, places
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import is_day
@@ -87,17 +87,13 @@ def check_rules(schema: JsonObject) -> None:
 def broken_rules(schema: JsonObject, fields: JsonObject) -> list[Violation]:
     """Which rules `fields` break, with the exact difference each, the first twenty. Raises Invalid for rules
     that cannot be used, or that would look at more than 500,000 values."""
-    finder = _Finder()
     found: list[Violation] = []
     with localcontext(EXACT):
-        for rule in _read(schema):
-            check = _CHECKS[rule.kind]
-            for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
-                about = tuple(place + path for path in rule.looked_at())
-                said_of_it = check(rule, _At(finder, place, item))
-                found.extend(Violation(place, rule.kind, said, about=about) for said in said_of_it)
-                if len(found) >= MAX_BROKEN:
-                    return found[:MAX_BROKEN]
+        for rule, at in _each(schema, fields):
+            about = tuple(at.place + path for path in rule.looked_at())
+            found.extend(Violation(at.place, rule.kind, said, about=about) for said in _CHECKS[rule.kind](rule, at))
+            if len(found) >= MAX_BROKEN:
+                return found[:MAX_BROKEN]
     return found
 
 
@@ -113,20 +109,15 @@ class BrokenRule:
 
 def broken_by_rule(schema: JsonObject, fields: JsonObject) -> Iterator[BrokenRule]:
     """Each rule that `fields` break, at each of its places. Raises Invalid for rules that cannot be used."""
-    finder = _Finder()
-    for rule in _read(schema):
-        for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
-            at = _At(finder, place, item)
-            if next(iter(_CHECKS[rule.kind](rule, at)), None) is None:
-                continue
-            parts = tuple(
-                found for path in rule.paths for found in finder.every(item, path, place) if found[1] is not None
-            )
-            equals = rule.equals
-            if equals is None or is_number(equals):
-                yield BrokenRule(rule.kind, parts, None, equals)
-            elif isinstance(equals, tuple):
-                yield BrokenRule(rule.kind, parts, *next(finder.every(item, equals, place)))
+    for rule, at in _each(schema, fields):
+        if next(_CHECKS[rule.kind](rule, at), None) is None:
+            continue
+        parts = tuple(found for path in rule.paths for found in at.every(path) if found[1] is not None)
+        equals = rule.equals
+        if isinstance(equals, tuple):
+            yield BrokenRule(rule.kind, parts, *next(at.every(equals)))
+        else:
+            yield BrokenRule(rule.kind, parts, None, equals)
 
 
 # Looking at fields ----------------------------------------------------------------------------------------------------
@@ -163,8 +154,11 @@ class _At:
     place: Path
     item: JsonValue
 
+    def every(self, path: Path) -> Iterator[tuple[Path, JsonValue]]:
+        return self.finder.every(self.item, path, self.place)
+
     def values(self, path: Path) -> list[tuple[str, JsonValue]]:
-        return [(paths.name(found), value) for found, value in self.finder.every(self.item, path, self.place)]
+        return [(paths.name(found), value) for found, value in self.every(path)]
 
     def value(self, path: Path) -> tuple[str, JsonValue]:
         return self.values(path)[0]
@@ -174,6 +168,14 @@ class _At:
 
     def name(self, path: Path) -> str:
         return _name(self.place + path)
+
+
+def _each(schema: JsonObject, fields: JsonObject) -> Iterator[tuple[_Rule, _At]]:
+    """The rules in their order, each at every place where it is to hold."""
+    finder = _Finder()
+    for rule in _read(schema):
+        for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
+            yield rule, _At(finder, place, item)
 
 
 def _add_up(rule: _Rule, at: _At) -> Iterator[str]:
@@ -202,12 +204,12 @@ def _results_in(
     if wrong:
         yield from wrong[:3]
         return
-    result = Decimal(together([_decimal(value) for value in values]))
-    more = _decimal(said) - result
+    result = Decimal(together([exact(value) for value in values]))
+    more = exact(said) - result
     if abs(more) > rule.tolerance:
         show = _printer([*values, said], result)
         what = joined.join(map(at.name, rule.paths))
-        than = f"{where} says {show(_decimal(said))}" if where else f"must make {show(_decimal(said))}"
+        than = f"{where} says {show(exact(said))}" if where else f"must make {show(exact(said))}"
         yield f"{what} {makes} {show(result)} but {than}: {show(abs(more))} {'more' if more > 0 else 'less'}"
 
 
@@ -215,11 +217,11 @@ def _equal(rule: _Rule, at: _At) -> Iterator[str]:
     found = at.present(rule)
     for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
         if is_number(one) and is_number(other):
-            more = _decimal(other) - _decimal(one)
+            more = exact(other) - exact(one)
             if abs(more) > rule.tolerance:
                 show = _printer([one, other])
                 amount = f"{show(abs(more))} {'more' if more > 0 else 'less'}"
-                yield f"{first} says {show(_decimal(one))} but {second} says {show(_decimal(other))}: {amount}"
+                yield f"{first} says {show(exact(one))} but {second} says {show(exact(other))}: {amount}"
         elif _spelled(one) != _spelled(other):
             yield f"{first} says {shown(one)} but {second} says {shown(other)}: they must be equal"
 
@@ -264,11 +266,6 @@ _CHECKS: Final[Mapping[str, Callable[[_Rule, _At], Iterator[str]]]] = {
 KINDS: Final = frozenset(_CHECKS)
 
 
-def _decimal(value: JsonValue) -> Decimal:
-    # A float's shortest spelling is what was printed: 0.1, and not what is nearest to it in binary.
-    return Decimal(repr(value))
-
-
 def _no_number(name: str, value: JsonValue) -> str:
     return f"{name} says {shown(value)}, which is no number: it must be a JSON number to be reckoned with"
 
@@ -282,15 +279,10 @@ def _spelled(value: JsonValue) -> str:
 
 def _printer(given: Sequence[JsonValue], result: Decimal = Decimal(0)) -> Callable[[Decimal], str]:
     """Prints amounts with one number of places: as many as the longest has, two where one came with any."""
-    places = max(_places(number) for number in [result, *map(_decimal, given)])
+    most = max(places(number) for number in [result, *map(exact, given)])
     if any(isinstance(value, float) for value in given):
-        places = max(places, 2)
-    return lambda number: f"{number:,.{min(places, 30)}f}"
-
-
-def _places(number: Decimal) -> int:
-    exponent = number.normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
+        most = max(most, 2)
+    return lambda number: f"{number:,.{min(most, 30)}f}"
 
 
 _WITH: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tolerance"), "equals": ("tolerance",)}
@@ -338,7 +330,7 @@ def _rule(index: int, given: JsonValue) -> _Rule:
         if "equals" not in rule:
             raise _wrong(index, f"{kind} needs equals: the path of its result, or a number")
         equals = rule["equals"] if is_number(rule["equals"]) else _plain_path(index, rule["equals"])
-    return _Rule(kind, found, equals, each, _decimal(tolerance), condition)
+    return _Rule(kind, found, equals, each, exact(tolerance), condition)
 
 
 def _paths(index: int, kind: str, given: JsonValue) -> tuple[Path, ...]:
