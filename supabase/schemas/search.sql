@@ -281,6 +281,8 @@ returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
+-- Planned once a connection: it takes as long as the search of a small organisation, and no number would change the plan.
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -297,8 +299,7 @@ declare
   v_together integer;
   -- Every piece of these is ranked.
   v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
-  v_documents uuid[] := '{}';
-  v_numbers integer[] := '{}';
+  v_more tid[] := '{}';
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
   if not found or v_org.pieces = 0 then
@@ -325,25 +326,28 @@ begin
     end loop;
     v_together := cardinality(v_keys) - v_leading;
     while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
-      select array_agg(one.document_id), array_agg(one.number) into v_documents, v_numbers
+      select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
-        select document_id, number from private.search_pieces
+        select ctid from private.search_pieces
         where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit p_most offset 0) as one;
-      v_led := cardinality(v_documents);
+      v_led := cardinality(v_more);
       v_together := v_together / 2;
     end loop;
   end if;
 
   return query
+    -- (A row is fetched again by where it lies, which nothing changes within a statement's snapshot: by its key would take
+    -- four times as long.)
     with led as (
-      select p.document_id, p.number,
+      select p.at, p.document_id, p.number,
         t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
           as score
       from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
       cross join lateral (
-        select one.document_id, one.number, one.length, one.counts, array_position(one.keys, t.key) as place
+        select one.ctid as at, one.document_id, one.number, one.length, one.counts,
+          array_position(one.keys, t.key) as place
         from private.search_pieces as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
           and (p_documents is null or one.document_id in (select unnest(p_documents)))
@@ -352,9 +356,9 @@ begin
         -- (Reckoned once: without the offset it would be written out in each place.)
         select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
     ), summed as (
-      select document_id, number, sum(score) as score from led group by document_id, number
+      select at, document_id, number, sum(score) as score from led group by at, document_id, number
     ), candidate as (
-      select s.document_id, s.number, s.score from (
+      select s.at, s.document_id, s.number, s.score from (
         -- What is said of a document counts for each of its pieces.
         select *, score + case when number > 0 then
           coalesce(max(score) filter (where number = 0) over (partition by document_id), 0) else 0 end as in_all
@@ -363,16 +367,17 @@ begin
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
         v_leading as reckoned
-      from candidate as c join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
+      from candidate as c join private.search_pieces as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from (
-        select document_id, number from unnest(v_documents, v_numbers) as o (document_id, number)
+        (select unnest(v_more) as at
         union
-        select document_id, 0 from candidate
+        select said.ctid from (select distinct document_id from candidate) as c
+        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0)
         except
-        select document_id, number from candidate) as c
-      join private.search_pieces as p on p.document_id = c.document_id and p.number = c.number
+        select at from candidate) as c
+      join private.search_pieces as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_pieces as p

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from psycopg.sql import SQL
+from psycopg.sql import SQL, Composable, Composed
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
@@ -135,22 +135,27 @@ async def find(
         query, values = matching(filters, org_id)
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
-    cursor = await cursor_of(
-        conn,
-        FoundRow,
-        SQL(
-            """with ranked as (
-                 select f.*, d.filename, row_number()
-                   over (partition by f.document_id order by f.score desc, f.number) as place
-                 from private.search(%(org)s, %(terms)s, {}, %(most_looked_at)s) as f
-                 join public.documents as d on d.id = f.document_id and d.status = 'ready')
-               select document_id, filename, page, first_word, last_word, language, score
-               from ranked where place <= %(most)s
-               order by score desc, document_id, number limit %(limit)s"""
-        ).format(among),
-        parameters,
-    )
+    pieces = SQL("private.search(%(org)s, %(terms)s, {}, %(most_looked_at)s)").format(among)
+    cursor = await cursor_of(conn, FoundRow, best_of(pieces), parameters)
     return await cursor.fetchall()
+
+
+def best_of(pieces: Composable) -> Composed:
+    """A statement that answers the best (`limit`) of scored pieces, at the most so many (`most`) of a document of the
+    organisation `org` that can be read now."""
+    # Ranked first: documents are looked up one by one until there are enough. A join would read those of all tenants.
+    return SQL(
+        """with ranked as (
+             select p.*, row_number() over (partition by p.document_id order by p.score desc, p.number) as place
+             from {} as p
+           ), best as (
+             select * from ranked where place <= %(most)s order by score desc, document_id, number offset 0)
+           select document_id, filename, page, first_word, last_word, language, score
+           from best cross join lateral (
+             select d.filename from public.documents as d
+             where d.id = best.document_id and d.org_id = %(org)s and d.status = 'ready' offset 0) as of_document
+           order by score desc, document_id, number limit %(limit)s"""
+    ).format(pieces)
 
 
 async def page_words(conn: Connection, pages: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], list[list[Any]]]:

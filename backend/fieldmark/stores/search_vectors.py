@@ -13,7 +13,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.stores.document_filters import matching
 from fieldmark.stores.rows import cursor_of, large_json
-from fieldmark.stores.search import FoundRow
+from fieldmark.stores.search import FoundRow, best_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +107,6 @@ async def nearest(
         query, values = matching(filters, org_id)
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
-    cursor = await cursor_of(
-        conn,
-        FoundRow,
-        SQL(
-            """with ranked as (
-                 select f.*, d.filename, row_number()
-                   over (partition by f.document_id order by f.score desc, f.number) as place
-                 from private.search_nearest(%(org)s, %(name)s, %(vector)s::real[], {}, %(looked_at)s) as f
-                 join public.documents as d on d.id = f.document_id and d.status = 'ready')
-               select document_id, filename, page, first_word, last_word, language, score
-               from ranked where place <= %(most)s
-               order by score desc, document_id, number limit %(limit)s"""
-        ).format(among),
-        parameters,
-    )
+    pieces = SQL("private.search_nearest(%(org)s, %(name)s, %(vector)s::real[], {}, %(looked_at)s)").format(among)
+    cursor = await cursor_of(conn, FoundRow, best_of(pieces), parameters)
     return await cursor.fetchall()
