@@ -141,8 +141,8 @@ async def find(
 
 
 def best_of(pieces: Composable) -> Composed:
-    """A statement that answers the best (`limit`) of scored pieces, at the most so many (`most`) of a document of the
-    organisation `org` that can be read now."""
+    """A statement that answers the best (`limit`) of scored pieces, at the most so many (`most`) of a document, of
+    documents that can be read now."""
     # Ranked first: documents are looked up one by one until there are enough. A join would read those of all tenants.
     return SQL(
         """with ranked as (
@@ -153,7 +153,7 @@ def best_of(pieces: Composable) -> Composed:
            select document_id, filename, page, first_word, last_word, language, score
            from best cross join lateral (
              select d.filename from public.documents as d
-             where d.id = best.document_id and d.org_id = %(org)s and d.status = 'ready' offset 0) as of_document
+             where d.id = best.document_id and d.status = 'ready' offset 0) as of_document
            order by score desc, document_id, number limit %(limit)s"""
     ).format(pieces)
 

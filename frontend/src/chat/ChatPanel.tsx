@@ -1,6 +1,7 @@
 /** The conversations about one document: which one, what it takes for granted, what was said, and where one goes on. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
 import { answer, api } from '../api/client';
 import { Conversation } from '../conversation/Conversation';
 import { threadsQuery } from '../conversation/conversationQueries';
@@ -25,6 +26,12 @@ export function ChatPanel({ documentId, chat, onOpen }: Props) {
   const threads = useQuery(threadsQuery('document', documentId));
   const last = threads.data?.items.find((one) => one.mine)?.id;
   const threadId = chat === 'new' ? undefined : chat === 'last' ? last : chat;
+  const isLoaded = threads.isSuccess;
+  useEffect(() => {
+    // Named from here on: what is begun in another window takes nobody away from what they are writing.
+    if (chat === 'last' && isLoaded) onOpen(last);
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [chat, isLoaded, last]);
   const chosen = threads.data?.items.find((one) => one.id === threadId);
   const renewed = () => queries.invalidateQueries({ queryKey: ['threads'] });
   const wrong = (error: unknown) => tell(sentenceOf(error), { urgent: true });

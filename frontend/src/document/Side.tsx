@@ -52,7 +52,7 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, children }: 
       )}
       <Tabs.Panel className={styles.beside} value="chat">
         <Suspense>
-          <ChatPanel documentId={documentId} chat={chat ?? 'last'} onOpen={(next) => onShow({ chat: next ?? 'new' })} />
+          {chat !== undefined && <ChatPanel documentId={documentId} chat={chat} onOpen={(next) => onShow({ chat: next ?? 'new' })} />}
         </Suspense>
       </Tabs.Panel>
     </Tabs.Root>
