@@ -138,28 +138,19 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
-create function private.without_accents(p_term text) returns text
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
-  select case when p_term ~ '[^\x01-\x7f]' then
-    normalize(regexp_replace(normalize(p_term, NFD), '[\u0300-\u036f]', '', 'g'), NFC) else p_term end
-$$;
-
--- The stem of a term in a language; null for a word that says nothing there ("the"). Accents do not count.
-create function private.search_stem(p_language text, p_term text) returns text
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
-  select case when p_language = 'simple' or p_term ~ '[0-9]' then private.without_accents(p_term) else
-    (select private.without_accents(stem)
-      from unnest(ts_lexize((p_language || '_stem')::regdictionary, p_term)) as stem limit 1) end
-$$;
-
--- The stems of terms, where they have one.
+-- The stem of each term in a language, without accents. A word that says nothing there ("the") has none, and no row.
+-- All in one: a function for each term, with a search_path of its own, took three times as long.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  select given, s.stem from unnest(p_terms) as given, private.search_stem(p_language, given) as s (stem)
-  where s.stem is not null
+  select given, case when found.stem ~ '[^\x01-\x7f]' then
+    normalize(regexp_replace(normalize(found.stem, NFD), '[\u0300-\u036f]', '', 'g'), NFC) else found.stem end
+  from (select case when p_language <> 'simple' then (p_language || '_stem')::regdictionary end as of_it offset 0) as d
+  cross join unnest(p_terms) as given
+  cross join lateral (
+    select case when d.of_it is null or given ~ '[0-9]' then given else (ts_lexize(d.of_it, given))[1] end as stem
+    offset 0) as found
+  where found.stem is not null
 $$;
 
 -- What a document that is due is indexed from; no row if it is not due any more. The service alone asks: it works for all
@@ -312,10 +303,9 @@ begin
   from (
     select asked.key, coalesce(t.pieces, 1) as pieces
     from (
-      select distinct (hashtextextended(private.search_stem(language, term), v_org.seed) >> 32)::integer as key
-      from unnest(p_terms) as term, unnest(v_org.languages) as language) as asked
-    left join private.search_terms as t on t.org_number = v_org.number and t.key = asked.key
-    where asked.key is not null) as each;
+      select distinct (hashtextextended(said.stem, v_org.seed) >> 32)::integer as key
+      from unnest(v_org.languages) as language, private.search_stems(language, p_terms) as said) as asked
+    left join private.search_terms as t on t.org_number = v_org.number and t.key = asked.key) as each;
   if v_keys is null then
     return;
   end if;
@@ -416,5 +406,4 @@ grant execute on function private.search_source(uuid), private.search_words(uuid
   private.write_search_pieces(uuid, bigint, jsonb),
   private.give_up_indexing(uuid) to fieldmark_app;
 grant execute on function private.search(uuid, text[], uuid[], integer), private.search_behind(uuid) to authenticated;
-grant execute on function private.search_stems(text, text[]), private.search_stem(text, text),
-  private.without_accents(text) to authenticated, fieldmark_app;
+grant execute on function private.search_stems(text, text[]) to authenticated, fieldmark_app;

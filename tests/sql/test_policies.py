@@ -514,9 +514,7 @@ CALLABLE = {
         "private.search_nearest",
         "private.vectors_behind",
         "private.has_vectors",
-        "private.search_stem",
         "private.search_stems",
-        "private.without_accents",
         "private.current_extraction",
         "private.folded",
         "private.is_blank",
@@ -580,9 +578,7 @@ CALLABLE = {
         "private.pieces_without_vectors",
         "private.write_search_vectors",
         "private.has_vectors",
-        "private.search_stem",
         "private.search_stems",
-        "private.without_accents",
     },
 }
 
