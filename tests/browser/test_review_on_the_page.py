@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -106,6 +107,40 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, clone, pic
         now = await stored(served, second)
         assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
         assert window.faults == []
+
+
+async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(serve, clone):
+    async with serve(reading()) as served, browsing(served) as window:
+        page, may_go = window.page, asyncio.Event()
+        extraction_id = await extracted(served, clone, "a.txt")
+
+        async def hold(route) -> None:
+            await may_go.wait()
+            await route.continue_()
+
+        await page.route("**/fields", hold)
+        await window.enter("/review")
+        await page.get_by_label("Value of total").wait_for()
+        await page.keyboard.type("12.5")
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Value of vat").wait_for()
+        async with page.expect_event("dialog") as asked:
+            await page.close(run_before_unload=True)
+        dialog = await asked.value
+        assert dialog.type == "beforeunload"
+        await dialog.dismiss()
+        may_go.set()
+
+        async def is_written() -> bool:
+            return (await stored(served, extraction_id))["extracted_fields"]["total"] == 12.5
+
+        await until(is_written)
+        await page.unroute("**/fields")
+        await page.get_by_role("button", name="Undo").wait_for()
+        # Nothing is on its way now.
+        async with page.expect_event("close"):
+            await page.close(run_before_unload=True)
+        assert window.faults == [f"a dialog: {dialog.message}"]
 
 
 async def test_what_is_left_for_later_stays_to_be_checked(serve, clone):

@@ -1,7 +1,7 @@
 /** Decides values, one after the other, and takes the last decision back: what the review and the sheet both do. */
 
 import { useQueryClient } from '@tanstack/react-query';
-import { useCallback, useState } from 'react';
+import { useCallback, useEffect, useState } from 'react';
 import { answer, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { sentenceOf } from '../shared/Notice';
@@ -49,15 +49,26 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
   );
 
   /** One after the other: each has the version of the one before. */
-  const [chain] = useState<{ last: Promise<unknown> }>(() => ({ last: Promise.resolve() }));
+  const [chain] = useState<{ last: Promise<unknown>; open: number }>(() => ({ last: Promise.resolve(), open: 0 }));
   const inTurn = useCallback(
     <T,>(act: () => Promise<T>): Promise<T> => {
-      const done = chain.last.then(act, act);
+      chain.open += 1;
+      const done = chain.last.then(act, act).finally(() => {
+        chain.open -= 1;
+      });
       chain.last = done;
       return done;
     },
     [chain],
   );
+  useEffect(() => {
+    // Shown as done before it is: so the browser asks whoever closes the window meanwhile.
+    const ask = (event: BeforeUnloadEvent) => {
+      if (chain.open > 0) event.preventDefault();
+    };
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, [chain]);
 
   /** Whether it was done. */
   const decide = useCallback(
