@@ -19,6 +19,7 @@ async def test_the_answer_comes_with_name_and_page(commands):
         ended = await fieldmark.run("ask", f"summarise {document['filename']}")
         assert ended.code == 0, ended.err
         assert f"[1] {document['filename']}, page 1: " in ended.out and "no language model" in ended.out
+        assert ended.out.splitlines()[0] not in ended.err  # on a terminal it would stand there twice
         (thread,) = fieldmark.sql("select id from public.threads where agent = 'library'")
         assert f"ask --thread {thread['id']}" in ended.err
         ended = await fieldmark.run("ask", "--json", "--thread", str(thread["id"]), "what is 2 + 2?")

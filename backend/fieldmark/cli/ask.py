@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import typer
+from rich.status import Status
 
 from fieldmark.cli.client import Client, asked, say_offline
 from fieldmark.cli.extract import Started
@@ -14,7 +15,7 @@ from fieldmark.cli.files import json_of, write
 from fieldmark.cli.process import FAILED, MISUSED, stop
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, steps, tell
-from fieldmark.cli.watching import to_the_end
+from fieldmark.cli.watching import show_event, to_the_end
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Invalid
@@ -62,8 +63,14 @@ async def _ask(client: Client, body: Mapping[str, object]) -> dict[str, Any]:
         tell(status, "Starting…")
         async with client.working(), Started(client) as runs:
             run_id = await runs.start("ask", body)
-            seen = await to_the_end(client, run_id, status, None)
+            seen = await to_the_end(client, run_id, status, None, show=_show_step)
     return dict(seen.run)
+
+
+def _show_step(event: Mapping[str, Any], status: Status) -> None:
+    """Any but what the agent says in the end: that is the answer, which is shown by itself."""
+    if event.get("type") != "text":
+        show_event(event, status)
 
 
 def _show(answer: str, result: Mapping[str, Any]) -> None:

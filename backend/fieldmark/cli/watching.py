@@ -31,6 +31,8 @@ PASSING = (429, 502, 503, 504)
 
 
 T = TypeVar("T")
+Show = Callable[[Mapping[str, Any], Status], None]
+"""Shows an event of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,12 @@ class Seen:
         return 0 if is_done else WAITS
 
 
-async def to_the_end(client: Client, run_id: str, status: Status, person: Person | None, after: int = 0) -> Seen:
+async def to_the_end(
+    client: Client, run_id: str, status: Status, person: Person | None, after: int = 0, *, show: Show | None = None
+) -> Seen:
     """Watch a run behind an event, and let the person decide what it waits for. Answers how it was left."""
     while True:
-        after = await _watch(client, run_id, status, after)
+        after = await _watch(client, run_id, status, after, show or show_event)
         run = await in_the_end(lambda: client.get(f"/api/runs/{run_id}"))
         pending = waiting_call(run)
         if pending is not None:
@@ -80,7 +84,7 @@ def waiting_call(run: Mapping[str, Any]) -> ProposedCall | None:
     return None if run["waits_for"] is None else ProposedCall.model_validate(run["waits_for"])
 
 
-async def _watch(client: Client, run_id: str, status: Status, after: int) -> int:
+async def _watch(client: Client, run_id: str, status: Status, after: int, show: Show) -> int:
     """Show a run's events behind `after` until it has ended or waits; answers the last one's number."""
     breaks = 0
     while True:
@@ -89,7 +93,7 @@ async def _watch(client: Client, run_id: str, status: Status, after: int) -> int
             async with client.events(run_id, after) as events:
                 async for number, event in events:
                     after = max(after, number)
-                    show_event(event, status)
+                    show(event, status)
             return after
         except (Disconnected, Refused) as error:
             breaks = breaks + 1 if after == before else 1
