@@ -238,15 +238,32 @@ async def test_what_another_organisation_has_is_not_even_looked_at(library, ente
     assert await touched(other, "roof wet") > before
 
 
-async def touched(library: Library, query: str) -> int:
-    """How many rows of search's tables are read to answer a question."""
+async def test_the_documents_of_others_are_not_looked_through_for_names(library, enter):
+    mine = [await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(3)]
+    other = await enter()
+    sql(
+        library.owner_url,
+        """insert into documents
+             (id, org_id, created_by, filename, storage_path, media_type, byte_size, status, page_count)
+           select id, org, person, 'a.txt', concat_ws('/', org, id, 'a.txt'), 'text/plain', 1, 'ready', 1
+           from (select %s::uuid as org, %s::uuid as person, gen_random_uuid() as id from generate_series(1, 2000))""",
+        other.scope.org_id,
+        other.scope.user_id,
+    )
+    sql(library.owner_url, "analyze documents")
+    assert 0 < await touched(library, "roof", "documents", "document_pages") <= 4 * len(mine)
+
+
+async def touched(library: Library, query: str, *tables: str) -> int:
+    """How many rows are read to answer a question, of search's own tables or these."""
     counted = """select sum(idx_tup_fetch + seq_tup_read)::integer as n from pg_stat_xact_all_tables
-        where relname in ('search_pieces', 'search_terms')"""
+        where relname = any (%s)"""
+    names = list(tables or ("search_pieces", "search_terms"))
     async with library.database.as_user(library.scope) as conn:
         # What this connection has read before may not be handed in yet: then it counts here, too.
-        before = await (await conn.execute(counted)).fetchone()
+        before = await (await conn.execute(counted, [names])).fetchone()
         assert (await search.search(conn, library.scope, query)).hits
-        after = await (await conn.execute(counted)).fetchone()
+        after = await (await conn.execute(counted, [names])).fetchone()
     assert before is not None and after is not None
     return after["n"] - (before["n"] or 0)
 
