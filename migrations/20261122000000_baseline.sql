@@ -5454,8 +5454,8 @@ begin
   end if;
 
   return query
-    -- (A row is fetched again by where it lies, which nothing changes within a statement's snapshot: by its key would take
-    -- four times as long.)
+    -- (A row is fetched again by where it lies: by its key would take four times as long. That holds since the function is
+    -- stable: all of it sees the one snapshot of the statement that called it.)
     with led as (
       select p.at, p.document_id, p.number,
         t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from identity.test_tokens import Key, es256
+from loopback import listening
 
 EMAIL, PASSWORD = "ann@example.org", "correct horse"
 PUBLISHABLE_KEY = "sb_publishable_test"
@@ -95,13 +95,5 @@ def supabase_auth() -> Iterator[SupabaseAuth]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    auth.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with listening(Handler) as auth.url:
         yield auth
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,6 +28,7 @@ from desk import until
 from fieldmark.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
 from fieldmark.identity.tokens import LocalTokens, SupabaseTokens, Tokens, tokens_for
 from fieldmark.settings import Settings
+from loopback import listening
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -99,17 +100,11 @@ def auth_server() -> Iterator[Auth]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    auth.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield auth
-    finally:
-        auth.open.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Handler) as auth.url:
+        try:
+            yield auth
+        finally:
+            auth.open.set()
 
 
 @pytest.fixture(scope="module")
