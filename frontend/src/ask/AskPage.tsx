@@ -1,13 +1,13 @@
 /** Questions over all documents: conversations left, what was said, and beside it the page that a source stands on. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useState } from 'react';
 import { Conversation } from '../conversation/Conversation';
 import { threadsQuery } from '../conversation/conversationQueries';
 import type { SeenPlace } from '../conversation/seenPlace';
 import { askRoute } from '../router';
 import { Button } from '../shared/Button';
+import { useOwnAddress } from '../shared/useOwnAddress';
 import styles from './Ask.module.css';
 import { AskBox } from './AskBox';
 import { PlaceViewer } from './PlaceViewer';
@@ -15,22 +15,24 @@ import { ThreadList } from './ThreadList';
 
 export function AskPage() {
   const { thread } = askRoute.useSearch();
-  const navigate = useNavigate();
+  const changeAddress = useOwnAddress<{ thread?: string }>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
   const [place, setPlace] = useState<SeenPlace | null>(null);
   const show = useCallback((next: SeenPlace) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
   const open = (next: string | undefined) => {
     setPlace(null);
-    void navigate({ to: '/ask', search: next === undefined ? {} : { thread: next } });
+    changeAddress(() => addressed(next), { replace: false });
   };
+  // An answer that comes late takes nobody away from what they opened since.
+  const replace = (next: string | undefined) => changeAddress((said) => (said.thread === thread ? addressed(next) : said), { replace: false });
   return (
     <div className={styles.page} data-beside={place !== null || undefined}>
       <aside className={styles.threads} aria-label="Conversations">
         <Button kind={thread === undefined ? 'plain' : 'main'} onClick={() => open(undefined)}>
           New question
         </Button>
-        <ThreadList threads={threads.data?.items ?? []} chosen={thread} onOpen={open} />
+        <ThreadList threads={threads.data?.items ?? []} chosen={thread} onOpen={open} onGone={() => replace(undefined)} />
       </aside>
       <div className={styles.talk}>
         {thread === undefined ? (
@@ -52,11 +54,15 @@ export function AskPage() {
               queries.invalidateQueries({ queryKey: ['threads'] }),
               queries.invalidateQueries({ queryKey: ['thread', threadId] }),
             ]);
-            if (threadId !== thread) open(threadId);
+            if (threadId !== thread) replace(threadId);
           }}
         />
       </div>
       {place !== null && <PlaceViewer place={place} onClose={() => setPlace(null)} />}
     </div>
   );
+}
+
+function addressed(thread: string | undefined): { thread?: string } {
+  return thread === undefined ? {} : { thread };
 }

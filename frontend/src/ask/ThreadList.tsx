@@ -12,15 +12,17 @@ import styles from './Ask.module.css';
 interface Props {
   threads: readonly ThreadSummary[];
   chosen: string | undefined;
-  onOpen: (threadId: string | undefined) => void;
+  onOpen: (threadId: string) => void;
+  /** The chosen one is deleted. */
+  onGone: () => void;
 }
 
-export function ThreadList({ threads, chosen, onOpen }: Props) {
+export function ThreadList({ threads, chosen, onOpen, onGone }: Props) {
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: (threadId: string) => api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
     onSuccess: (_, threadId) => {
-      if (threadId === chosen) onOpen(undefined);
+      if (threadId === chosen) onGone();
       return queries.invalidateQueries({ queryKey: ['threads'] });
     },
     onError: (error) => tell(sentenceOf(error), { urgent: true }),

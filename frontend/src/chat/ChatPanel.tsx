@@ -19,19 +19,21 @@ interface Props {
   /** A conversation's id; `last`: the one that was gone on with last; `new`: one that has not begun. */
   chat: string;
   onOpen: (threadId: string | undefined) => void;
+  /** The one shown is another now (it was found, begun or deleted), unless another was opened since. */
+  onReplace: (threadId: string | undefined) => void;
 }
 
-export function ChatPanel({ documentId, chat, onOpen }: Props) {
+export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('document', documentId));
-  const last = threads.data?.items.find((one) => one.mine)?.id;
-  const threadId = chat === 'new' ? undefined : chat === 'last' ? last : chat;
-  const isLoaded = threads.isSuccess;
+  const threadId = chat === 'new' ? undefined : chat;
+  // Which was the last is known when the list is as of now, not as of when it was last looked at.
+  const isSought = chat === 'last' && threads.isSuccess && !threads.isFetching;
   useEffect(() => {
     // Named from here on: what is begun in another window takes nobody away from what they are writing.
-    if (chat === 'last' && isLoaded) onOpen(last);
+    if (isSought) onReplace(threads.data?.items.find((one) => one.mine)?.id);
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [chat, isLoaded, last]);
+  }, [isSought]);
   const chosen = threads.data?.items.find((one) => one.id === threadId);
   const renewed = () => queries.invalidateQueries({ queryKey: ['threads'] });
   const wrong = (error: unknown) => tell(sentenceOf(error), { urgent: true });
@@ -44,13 +46,13 @@ export function ChatPanel({ documentId, chat, onOpen }: Props) {
   const remove = useMutation({
     mutationFn: () => api.DELETE('/api/threads/{thread_id}', { params: { path } }),
     onSuccess: () => {
-      onOpen(undefined);
+      onReplace(undefined);
       return renewed();
     },
     onError: wrong,
   });
   if (threads.isError) return <Failure error={threads.error} again={() => void threads.refetch()} />;
-  if (threads.data === undefined) return null;
+  if (threads.data === undefined || chat === 'last') return null;
   return (
     <div className={styles.panel}>
       <div className={styles.head}>
@@ -94,7 +96,7 @@ export function ChatPanel({ documentId, chat, onOpen }: Props) {
           threadId={threadId}
           onSaid={async (said) => {
             await Promise.all([renewed(), queries.invalidateQueries({ queryKey: ['thread', said] })]);
-            if (said !== threadId) onOpen(said);
+            if (said !== threadId) onReplace(said);
           }}
         />
       )}

@@ -1,7 +1,7 @@
 /** One document: its pages left, its fields right, and the run that reads it between. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { Link } from '@tanstack/react-router';
 import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
@@ -14,6 +14,7 @@ import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
 import { Empty, Failure, Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
+import { useOwnAddress } from '../shared/useOwnAddress';
 import { CorrectBox } from './CorrectBox';
 import styles from './DocumentPage.module.css';
 import { ExportMenu } from './ExportMenu';
@@ -51,7 +52,7 @@ export function DocumentPage() {
 
 function OneDocument({ documentId }: { documentId: string }) {
   const search = documentRoute.useSearch();
-  const navigate = useNavigate();
+  const changeAddress = useOwnAddress<Place>();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
   const { extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state);
@@ -81,7 +82,6 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
 
   const writing = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(writing.current), []); // not into the address of what was gone to
   const choose = useCallback(
     (path: string) => {
       if (path.startsWith(' ')) return unclaimed.choose(path);
@@ -90,16 +90,17 @@ function OneDocument({ documentId }: { documentId: string }) {
       setPlace((before) => placeOf(rows, path, before));
       // Shown first, then written down: that takes longer, and whoever steps through the fields means the last.
       clearTimeout(writing.current);
-      writing.current = setTimeout(() => void navigate({ to: '.', search: (said) => ({ ...said, field: path }), replace: true }), 150);
+      writing.current = setTimeout(() => changeAddress((said) => ({ ...said, field: path })), 150);
     },
-    [navigate, rows, unclaimed.choose],
+    [changeAddress, rows, unclaimed.choose],
   );
 
   const showBeside = useCallback(
-    (beside: Pick<Place, 'chat' | 'unclaimed'>) =>
-      void navigate({ to: '.', search: ({ chat: _, unclaimed: __, ...said }) => ({ ...said, ...beside }), replace: true }),
-    [navigate],
+    (beside: Pick<Place, 'chat' | 'unclaimed'>) => changeAddress(({ chat: _, unclaimed: __, ...said }) => ({ ...said, ...beside })),
+    [changeAddress],
   );
+  // An answer that comes late takes nobody away from what they opened since.
+  const replaceChat = (chat: string) => changeAddress((said) => (said.chat === search.chat ? { ...said, chat } : said));
 
   // A field that a link names is shown as soon as it is there.
   const isThere = rows.some((row) => row.path === search.field);
@@ -160,6 +161,7 @@ function OneDocument({ documentId }: { documentId: string }) {
             fields={rows.length}
             unclaimed={extraction === undefined ? null : { ...unclaimed, panel: () => <UnclaimedPanel extraction={extraction} unclaimed={unclaimed} /> }}
             onShow={showBeside}
+            onReplaceChat={replaceChat}
           >
             <div>
               {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onDecided={run.decided} />}

@@ -18,11 +18,13 @@ interface Props {
   /** What no field claims, and whether it is shown. null: there are no fields yet. */
   unclaimed: { isShown: boolean; count: string | null; panel: () => ReactNode } | null;
   onShow: (beside: Pick<Place, 'chat' | 'unclaimed'>) => void;
+  /** Another conversation, unless what is shown beside has changed since. */
+  onReplaceChat: (chat: string) => void;
   /** The fields: what is above them, and they. */
   children: ReactNode;
 }
 
-export function Side({ documentId, chat, fields, unclaimed, onShow, children }: Props) {
+export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceChat, children }: Props) {
   const shown = chat !== undefined ? 'chat' : unclaimed?.isShown === true ? 'unclaimed' : 'fields';
   const show = (tab: string) => onShow(tab === 'chat' ? { chat: chat ?? 'last' } : tab === 'unclaimed' ? { unclaimed: true } : {});
   useShortcut(TALK, () => show(shown === 'chat' ? 'fields' : 'chat'));
@@ -52,7 +54,14 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, children }: 
       )}
       <Tabs.Panel className={styles.beside} value="chat">
         <Suspense>
-          {chat !== undefined && <ChatPanel documentId={documentId} chat={chat} onOpen={(next) => onShow({ chat: next ?? 'new' })} />}
+          {chat !== undefined && (
+            <ChatPanel
+              documentId={documentId}
+              chat={chat}
+              onOpen={(next) => onShow({ chat: next ?? 'new' })}
+              onReplace={(next) => onReplaceChat(next ?? 'new')}
+            />
+          )}
         </Suspense>
       </Tabs.Panel>
     </Tabs.Root>

@@ -1,7 +1,6 @@
 /** All documents of the organisation: drop some, find one, see how each stands. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import type { Document, DocumentStatus } from '../api/types';
@@ -11,6 +10,7 @@ import { plain } from '../shared/format';
 import { Empty, Failure } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { Sign } from '../shared/Sign';
+import { useOwnAddress } from '../shared/useOwnAddress';
 import { remove, useGoing } from './deletions';
 import { documentsQuery, latestExtractionsQuery, tagsQuery } from './documentQueries';
 import { DocumentRow } from './DocumentRow';
@@ -26,7 +26,7 @@ const SEARCH = { id: 'documents.search', area: 'Documents', words: 'Find a docum
 
 export function DocumentsPage() {
   const filter = documentsRoute.useSearch();
-  const navigate = useNavigate();
+  const changeAddress = useOwnAddress<DocumentFilter>();
   const queries = useQueryClient();
   const [name, setName] = useState(filter.name ?? '');
   const wanted = useDeferredValue(filter);
@@ -42,7 +42,7 @@ export function DocumentsPage() {
     [listed.data, going],
   );
 
-  const narrow = (to: DocumentFilter) => void navigate({ to: '/documents', search: { ...filter, ...to }, replace: true });
+  const narrow = (to: DocumentFilter) => changeAddress((said) => ({ ...said, ...to }));
   useShortcut(SEARCH, () => search.current?.focus());
   useEffect(() => onUploaded(() => void queries.invalidateQueries({ queryKey: ['documents'] })), [queries]);
   useEffect(() => {
@@ -128,7 +128,7 @@ export function DocumentsPage() {
             <Button
               onClick={() => {
                 setName('');
-                void navigate({ to: '/documents', search: {}, replace: true });
+                changeAddress(() => ({}));
               }}
             >
               Show all
