@@ -69,7 +69,8 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, picture):
         await stands(second, 13, True)
         await stands(third, 12.5, False)
         await rows.nth(1).get_by_text("set by a person").wait_for()
-        assert "13" in await rows.nth(1).inner_text() and "2 decided" in await page.get_by_role("status").inner_text()
+        await rows.nth(1).get_by_text("13", exact=True).wait_for()
+        await page.get_by_role("status").filter(has_text="2 decided").wait_for()
 
         # Taken back: first what was written, then what was confirmed. Each is in focus then.
         await page.keyboard.press("Control+z")
@@ -142,7 +143,7 @@ async def test_it_is_reached_from_a_field_and_from_the_review(serve):
         await page.locator('[role=treeitem][data-path="total"]').click()
         await page.get_by_role("link", name="in all documents").click()
         await page.get_by_label("Value in a.txt").wait_for()
-        assert page.url.endswith("/review/sheet?path=total&document_type=invoice")
+        await page.wait_for_url("**/review/sheet?path=total&document_type=invoice")
         await page.get_by_role("navigation", name="Areas").get_by_role("link", name="Review").click()
         await page.get_by_role("link", name="One field over many documents").click()
         await page.get_by_role("heading", name="One field over many documents").wait_for()

@@ -1,6 +1,6 @@
 /** One value to be decided: why it is asked for, what the page prints, and what shall stand. */
 
-import { useEffect, useRef, useState } from 'react';
+import { useLayoutEffect, useRef, useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../api/types';
 import type { Leaf } from '../document/fields/fieldTree';
 import { readWritten, shown, written } from '../document/fields/fieldValue';
@@ -28,7 +28,7 @@ interface Props {
 export function ReviewCard({ documentId, field, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.select(), []);
+  useLayoutEffect(() => input.current?.select(), []); // before a letter can come that it would choose, too
   // Changed by somebody else while it is looked at: what was written here stays, what was not is theirs.
   const [was, setWas] = useState(field.value);
   const [isMoved, setMoved] = useState(false);

@@ -1,7 +1,7 @@
 /** A value that is being changed where it stands: Enter keeps it, Escape leaves it as it was, a click on a word of the
  * page or a rectangle drawn there writes it. */
 
-import { useEffect, useRef, useState } from 'react';
+import { useLayoutEffect, useRef, useState } from 'react';
 import { useTaker } from '../viewer/picking';
 import styles from './FieldPanel.module.css';
 import { readWritten, written } from './fieldValue';
@@ -22,7 +22,7 @@ export function FieldEditor({ value, label, onFinish }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const over = useRef(false);
   const [was] = useState(value); // it may change while it is being changed here
-  useEffect(() => input.current?.select(), []);
+  useLayoutEffect(() => input.current?.select(), []); // before a letter can come that it would choose, too
   useTaker((words, isMore) => {
     const element = input.current;
     if (element === null) return;

@@ -2,7 +2,7 @@
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
 import { useDecisions } from '../../review/useDecisions';
 import { Button } from '../../shared/Button';
@@ -55,7 +55,7 @@ export function UnclaimedPanel({ extraction, unclaimed }: { extraction: Extracti
     if (isTaking) tree.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
   }, [isTaking, at]);
   const hasItems = items.length > 0;
-  useEffect(() => tree.current?.focus({ preventScroll: true }), [hasItems]);
+  useLayoutEffect(() => tree.current?.focus({ preventScroll: true }), [hasItems]);
 
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const isNearEnd = (virtual.getVirtualItems().at(-1)?.index ?? 0) >= rows.length - 30;

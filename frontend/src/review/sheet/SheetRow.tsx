@@ -1,7 +1,7 @@
 /** One document in the sheet: what its page prints beside the value, which can be confirmed or written over. */
 
 import { Link } from '@tanstack/react-router';
-import { memo, useEffect, useRef, useState, type KeyboardEvent } from 'react';
+import { memo, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import type { Box, Evidence, FieldValue } from '../../api/types';
 import { standingOf } from '../../document/fields/fieldTree';
 import { readWritten, shown, written } from '../../document/fields/fieldValue';
@@ -92,8 +92,9 @@ function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
   const [text, setText] = useState(() => written(row.value));
   const input = useRef<HTMLInputElement>(null);
   const over = useRef(false);
-  useEffect(() => {
-    // Somebody may have gone elsewhere while it was stored: to what is neither around it nor in another row.
+  useLayoutEffect(() => {
+    // Before a letter can come that belongs here. Somebody may have gone elsewhere while it was stored: to what is
+    // neither around it nor in another row.
     const focused = document.activeElement;
     const isHere = focused?.contains(input.current) === true || input.current?.closest('ul')?.contains(focused) === true;
     if (!isHere) return;
