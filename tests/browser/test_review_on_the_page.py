@@ -143,6 +143,35 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
         assert window.faults == [f"a dialog: {dialog.message}"]
 
 
+async def test_two_decisions_are_taken_back_before_they_are_written(serve, clone):
+    async with serve(reading()) as served, browsing(served) as window:
+        page, may_go = window.page, asyncio.Event()
+        extraction_id = await extracted(served, clone, "a.txt")
+
+        async def hold(route) -> None:
+            await may_go.wait()
+            await route.continue_()
+
+        await page.route("**/fields", hold)
+        await window.enter("/review")
+        await page.get_by_label("Value of total").wait_for()
+        await page.keyboard.type("12.5")
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Value of vat").wait_for()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        for _ in range(2):
+            await page.keyboard.press("Control+z")
+        may_go.set()
+        await page.get_by_label("Value of total").wait_for()
+        await page.get_by_role("button", name="Undo").wait_for(state="detached")
+        now = await stored(served, extraction_id)
+        assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
+        paths = (await served.http.get(f"/api/extractions/{extraction_id}/history?path=total")).json()["items"]
+        assert [one["actor"] for one in paths] == ["user", "user", "agent"]  # written, and taken back
+        assert window.faults == []
+
+
 async def test_what_is_left_for_later_stays_to_be_checked(serve, clone):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page

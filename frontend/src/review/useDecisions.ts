@@ -1,21 +1,21 @@
 /** Decides values, one after the other, and takes the last decision back: what the review and the sheet both do. */
 
 import { useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import { answer, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { sentenceOf } from '../shared/Notice';
 import { tell } from '../shared/Toasts';
 
-/** What can be taken back: a value that was written or confirmed. */
+/** What can be taken back: a value that was written or confirmed, or is on its way to be. */
 interface Decided {
-  extractionId: string;
-  path: string;
-  /** The version before, and after: the same where a value was confirmed. */
-  before: number;
-  after: number;
-  /** Whether a person had set it before, too. */
-  wasLocked: boolean;
+  readonly extractionId: string;
+  readonly path: string;
+  /** undefined: not written yet. `before`, `after`: the versions, the same where a value was confirmed. `wasLocked`:
+   * a person had set it before, too. */
+  written?: { before: number; after: number; wasLocked: boolean };
+  /** It is being taken back. */
+  isGoing: boolean;
 }
 
 /** What somebody saw when they decided. */
@@ -34,6 +34,12 @@ interface Around {
 export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
   const queries = useQueryClient();
   const [decided, setDecided] = useState<readonly Decided[]>([]);
+  // As it is now: a key may be pressed before it is drawn.
+  const latest = useRef(decided);
+  const keep = useCallback((change: (before: readonly Decided[]) => readonly Decided[]) => {
+    latest.current = change(latest.current);
+    setDecided(latest.current);
+  }, []);
   const [times, setTimes] = useState<readonly number[]>([]);
 
   const put = useCallback(
@@ -73,7 +79,10 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
   /** Whether it was done. */
   const decide = useCallback(
     (id: string, path: string, ask: (current: Seen) => Promise<unknown>): Promise<boolean> => {
+      const one: Decided = { extractionId: id, path, isGoing: false };
+      const drop = () => keep((before) => before.filter((other) => other !== one));
       mark(id, path, true); // shown as done at once
+      keep((before) => [...before, one]);
       setTimes((before) => [...before, performance.now()]);
       return inTurn(async () => {
         try {
@@ -81,11 +90,11 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
           const changed = (await ask(current)) as ChangedExtraction;
           put(changed);
           const wasLocked = current.locks[path] !== undefined;
-          if (changed.version === current.version && wasLocked) return true; // a proposal was rejected: that stays
-          const one = { extractionId: id, path, before: current.version, after: changed.version, wasLocked };
-          setDecided((before) => [...before, one]);
+          if (changed.version === current.version && wasLocked) drop(); // a proposal was rejected: that stays
+          else one.written = { before: current.version, after: changed.version, wasLocked };
           return true;
         } catch (error) {
+          drop();
           setTimes((before) => before.slice(0, -1));
           mark(id, path, false);
           tell(sentenceOf(error), { urgent: true });
@@ -94,7 +103,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
         }
       });
     },
-    [inTurn, mark, put, queries, seen],
+    [inTurn, keep, mark, put, queries, seen],
   );
 
   const write = useCallback(
@@ -126,41 +135,47 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
     [decide],
   );
 
-  const undo = useCallback(
-    () =>
-      void inTurn(async () => {
-        const last = decided.at(-1);
-        if (last === undefined) return;
-        const path = { extraction_id: last.extractionId };
-        try {
-          let version = last.after;
-          let isLocked = true;
-          if (last.before !== last.after) {
-            const header = { 'if-match': `"${last.after}"` };
-            const params = { path, header };
-            const back = (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: last.before } }))) as ChangedExtraction;
-            put(back);
-            version = back.version;
-            isLocked = back.locks[last.path] !== undefined; // not where nothing stands any more
-          }
-          // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
-          if (!last.wasLocked && isLocked) {
-            const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
-            put((await answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
-          }
-          // The same stands there under another number: the decision before this one led to it.
-          const same = (one: Decided) => (one.extractionId === last.extractionId && one.after === last.before ? { ...one, after: version } : one);
-          setDecided((before) => before.slice(0, -1).map(same));
-          setTimes((before) => before.slice(0, -1));
-          mark(last.extractionId, last.path, false);
-        } catch (error) {
-          tell(sentenceOf(error), { urgent: true });
+  /** Takes the last decision back, once it is written, and answers which: undefined where there is none. */
+  const undo = useCallback((): Pick<Decided, 'extractionId' | 'path'> | undefined => {
+    const last = latest.current.findLast((one) => !one.isGoing);
+    if (last === undefined) return undefined;
+    last.isGoing = true;
+    void inTurn(async () => {
+      if (last.written === undefined) return; // it was refused
+      const { before, after, wasLocked } = last.written;
+      const path = { extraction_id: last.extractionId };
+      try {
+        let version = after;
+        let isLocked = true;
+        if (before !== after) {
+          const header = { 'if-match': `"${after}"` };
+          const params = { path, header };
+          const back = (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }))) as ChangedExtraction;
+          put(back);
+          version = back.version;
+          isLocked = back.locks[last.path] !== undefined; // not where nothing stands any more
         }
-      }),
-    [decided, inTurn, mark, put],
-  );
+        // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
+        if (!wasLocked && isLocked) {
+          const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
+          put((await answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
+        }
+        // The same stands there under another number: the decision before this one led to it.
+        for (const { extractionId, written } of latest.current) {
+          if (extractionId === last.extractionId && written?.after === before) written.after = version;
+        }
+        keep((those) => those.filter((one) => one !== last));
+        setTimes((times) => times.slice(0, -1));
+        mark(last.extractionId, last.path, false);
+      } catch (error) {
+        last.isGoing = false;
+        tell(sentenceOf(error), { urgent: true });
+      }
+    });
+    return last;
+  }, [inTurn, keep, mark, put]);
 
-  return { times, last: decided.at(-1), canUndo: decided.length > 0, write, confirm, decideProposals, undo };
+  return { times, canUndo: decided.length > 0, write, confirm, decideProposals, undo };
 }
 
 function answerProposals(id: string, current: Seen, path: string, accepted: boolean) {

@@ -22,17 +22,24 @@ interface Props {
   isOpen: boolean;
   onOpen: () => void;
   onClose: () => void;
-  onTake: (path: string, value: unknown) => Promise<void>;
+  /** What was written here before, and refused. */
+  draft: Draft | undefined;
+  onTake: (path: string, value: unknown, draft: Draft) => void;
 }
 
-export function ClaimBox({ extraction, item, isOpen, onOpen, onClose, onTake }: Props) {
+export interface Draft {
+  path: string;
+  /** null: the value is as it was read. */
+  text: string | null;
+}
+
+export function ClaimBox({ extraction, item, isOpen, onOpen, onClose, draft, onTake }: Props) {
   const id = useId();
   const schema = useQuery({ ...schemaOfQuery(extraction.id), enabled: isOpen });
   const known = useQuery({ ...knownFieldsQuery(extraction.document_type), enabled: isOpen });
-  const [path, setPath] = useState('');
-  const [text, setText] = useState<string | null>(null);
+  const [path, setPath] = useState(draft?.path ?? '');
+  const [text, setText] = useState<string | null>(draft?.text ?? null);
   const [active, setActive] = useState(-1);
-  const [isPending, setPending] = useState(false);
 
   const all = useMemo(
     () => suggestedPaths(extraction.extracted_fields, schemaFields(schema.data ?? {}), known.data ?? [], item.kind),
@@ -43,18 +50,16 @@ export function ClaimBox({ extraction, item, isOpen, onOpen, onClose, onTake }: 
   const meant = valueFor(item, all.find((one) => one.path === path.trim())?.wants ?? null);
   const stands = typed === '' ? undefined : valueAt(extraction.extracted_fields, pathSteps(path.trim()) ?? ['']);
 
-  const take = async (to: string) => {
-    if (to === '' || isPending) return;
+  const take = (to: string) => {
+    if (to === '') return;
     const own = valueFor(item, all.find((one) => one.path === to)?.wants ?? null);
     // Of what can be read in several ways a number is one that somebody writes.
     const value = text === null ? own : readWritten(text, item.kind === 'number' && item.value === null ? 0 : own);
-    setPending(true);
-    await onTake(to, value);
-    setPending(false);
+    onTake(to, value, { path: to, text });
   };
   const press = (event: KeyboardEvent) => {
     if (event.repeat || event.nativeEvent.isComposing) return;
-    if (event.key === 'Enter') void take((suggestions[active]?.path ?? path).trim());
+    if (event.key === 'Enter') take((suggestions[active]?.path ?? path).trim());
     else if (event.key === 'Escape') onClose();
     else return;
     event.preventDefault();
@@ -140,7 +145,7 @@ export function ClaimBox({ extraction, item, isOpen, onOpen, onClose, onTake }: 
             </ul>
           )}
           <div className={styles.kinds}>
-            <Button kind="main" disabled={path.trim() === '' && active < 0} onClick={() => void take((suggestions[active]?.path ?? path).trim())}>
+            <Button kind="main" disabled={path.trim() === '' && active < 0} onClick={() => take((suggestions[active]?.path ?? path).trim())}>
               Take it <kbd>Enter</kbd>
             </Button>
             <Button kind="quiet" onClick={onClose}>

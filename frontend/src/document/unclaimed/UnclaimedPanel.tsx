@@ -10,7 +10,7 @@ import { count, plain } from '../../shared/format';
 import { Empty, Failure } from '../../shared/Notice';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { extractionQuery } from '../documentPageQueries';
-import { ClaimBox } from './ClaimBox';
+import { ClaimBox, type Draft } from './ClaimBox';
 import styles from './Unclaimed.module.css';
 import { KINDS, type Unclaimed } from './unclaimedItems';
 import type { ShownUnclaimed } from './useUnclaimed';
@@ -26,9 +26,10 @@ type Row = { page: number; count: number } | Unclaimed;
 const nothing = () => undefined;
 
 export function UnclaimedPanel({ extraction, unclaimed }: { extraction: Extraction; unclaimed: ShownUnclaimed }) {
-  const { query, items, all, counts, kinds, setKinds, focused, choose, step, take } = unclaimed;
+  const { query, items, all, counts, kinds, setKinds, focused, focus, choose, step, take } = unclaimed;
   const queries = useQueryClient();
   const [isTaking, setTaking] = useState(false);
+  const [drafts, setDrafts] = useState<ReadonlyMap<string, Draft>>(new Map());
   const tree = useRef<HTMLDivElement>(null);
   const seen = useCallback((id: string) => queries.ensureQueryData(extractionQuery(id)), [queries]);
   const decisions = useDecisions({ seen, mark: nothing });
@@ -55,7 +56,14 @@ export function UnclaimedPanel({ extraction, unclaimed }: { extraction: Extracti
     if (isTaking) tree.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
   }, [isTaking, at]);
   const hasItems = items.length > 0;
-  useLayoutEffect(() => tree.current?.focus({ preventScroll: true }), [hasItems]);
+  useLayoutEffect(() => {
+    if (!isTaking) tree.current?.focus({ preventScroll: true });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [hasItems]);
+  const isAtWork = useRef(false);
+  useLayoutEffect(() => {
+    isAtWork.current = isTaking;
+  });
 
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const isNearEnd = (virtual.getVirtualItems().at(-1)?.index ?? 0) >= rows.length - 30;
@@ -150,10 +158,17 @@ export function UnclaimedPanel({ extraction, unclaimed }: { extraction: Extracti
           isOpen={isTaking}
           onOpen={() => setTaking(true)}
           onClose={leave}
-          onTake={async (path, value) => {
-            if (!(await decisions.write(extraction.id, path, value))) return;
-            take(focused);
+          draft={drafts.get(focused.id)}
+          onTake={(path, value, draft) => {
             leave();
+            void take(focused, () => decisions.write(extraction.id, path, value)).then((isWritten) => {
+              if (isWritten) return;
+              // It is there again, as it was written; whoever is at the next already comes back to it by themselves.
+              setDrafts((before) => new Map(before).set(focused.id, draft));
+              if (isAtWork.current) return;
+              focus(focused);
+              setTaking(true);
+            });
           }}
         />
       )}

@@ -21,7 +21,7 @@ export function useUnclaimed(extraction: Extraction | undefined, isShown: boolea
   });
   const { data, isPlaceholderData } = query;
   const [kinds, setKinds] = useState(ALL);
-  const [taken, setTaken] = useState<ReadonlySet<string>>(new Set());
+  const [taken, setTaken] = useState<ReadonlyMap<string, 'writing' | 'written'>>(new Map());
   const [last, setLast] = useState<Unclaimed | null>(null);
 
   const all = useMemo(() => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(named)) : NONE), [data, isOn]);
@@ -29,9 +29,9 @@ export function useUnclaimed(extraction: Extraction | undefined, isShown: boolea
   // What was in focus may be claimed meanwhile: what comes next is, then.
   const focused = last === null ? (items[0] ?? null) : (items.find((one) => one.id === last.id) ?? nearest(items, last) ?? null);
 
-  // What was taken is known to the service by now. (What it still tells could not be found where it was taken from.)
+  // What was written is known to the service by now. (What it still tells could not be found where it was taken from.)
   useEffect(() => {
-    if (!isPlaceholderData) setTaken((before) => (before.size === 0 ? before : new Set()));
+    if (!isPlaceholderData) setTaken((before) => (before.size === 0 ? before : new Map([...before].filter(([, state]) => state === 'writing'))));
   }, [data, isPlaceholderData]);
 
   const focus = useCallback(
@@ -51,12 +51,20 @@ export function useUnclaimed(extraction: Extraction | undefined, isShown: boolea
     },
     [focus, focused, items],
   );
-  /** It is a field now: the next is in focus. */
+  /** It becomes a field: the next is in focus at once. With what comes of it, it is there again where that was refused. */
   const take = useCallback(
-    (one: Unclaimed) => {
+    async (one: Unclaimed, write: () => Promise<boolean>): Promise<boolean> => {
       const at = items.findIndex((other) => other.id === one.id);
-      setTaken((before) => new Set(before).add(one.id));
+      setTaken((before) => new Map(before).set(one.id, 'writing'));
       focus(items[at + 1] ?? items[at - 1]);
+      const isWritten = await write();
+      setTaken((before) => {
+        const now = new Map(before);
+        if (isWritten) now.set(one.id, 'written');
+        else now.delete(one.id);
+        return now;
+      });
+      return isWritten;
     },
     [focus, items],
   );
@@ -72,6 +80,7 @@ export function useUnclaimed(extraction: Extraction | undefined, isShown: boolea
     kinds,
     setKinds,
     focused: isOn ? focused : null,
+    focus,
     choose,
     step,
     take,

@@ -76,7 +76,7 @@ export function useSheet({ path = '', document_type: documentType }: Column) {
     },
     [changed, queries],
   );
-  const { write, confirm, undo, last, times, canUndo } = useDecisions({ seen, mark, changed });
+  const { write, confirm, undo, times, canUndo } = useDecisions({ seen, mark, changed });
 
   const go = useCallback((to: number) => setActive(Math.max(0, Math.min(rows.length - 1, to))), [rows.length]);
   /** It is asked about again where that was refused. */
@@ -95,9 +95,9 @@ export function useSheet({ path = '', document_type: documentType }: Column) {
     confirm: (row: FieldValue, index: number) => settle(row, index + 1, confirm(row.extraction_id, path)),
     write: (row: FieldValue, index: number, value: unknown, by: number) => settle(row, index + by, write(row.extraction_id, path, value)),
     undo: () => {
+      const last = undo();
       const at = rows.findIndex((row) => row.extraction_id === last?.extractionId);
       if (at >= 0) setActive(at);
-      undo();
     },
   };
 }
