@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -73,6 +74,23 @@ async def browsing(served: Served, **options: Any) -> AsyncIterator[Window]:
             yield Window(served, await context.new_page())
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def held(page: Any, pattern: str) -> AsyncIterator[None]:
+    """What is asked for by such an address has no answer before the end."""
+    goes_on = asyncio.Event()
+
+    async def hold(route: Any) -> None:
+        await goes_on.wait()
+        await route.continue_()
+
+    await page.route(pattern, hold)
+    async with page.expect_response(pattern):
+        try:
+            yield
+        finally:
+            goes_on.set()
 
 
 def build_page() -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
-from browsing import SAMPLES, Window, browsing
+from browsing import SAMPLES, Window, browsing, held
 
 from desk import until
+from documents.reading.made_files import pdf, show
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
 
@@ -147,21 +149,69 @@ async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve):
         assert (await served.http.get(f"/api/documents/{kept}")).status_code == 200
 
 
-async def test_a_link_to_a_field_shows_where_it_stands(serve):
-    """Also where that is far down: the place is in sight as soon as the page is."""
+async def is_in_sight(page: Any, box: Any) -> bool:
+    room, seen = await page.get_by_role("region", name="Document").bounding_box(), await box.bounding_box()
+    return (
+        seen is not None
+        and room["y"] < seen["y"]
+        and seen["y"] + seen["height"] < room["y"] + room["height"]
+        and room["x"] < seen["x"]
+    )
+
+
+def long_text() -> bytes:
+    return "\n".join([*[f"Line {number}" for number in range(40)], "Total: 12.50 EUR"]).encode()
+
+
+def wide_pages() -> bytes:
+    """Eight pages, half as high as wide: before they are seen they are taken for letters."""
+    lines = [f"Line {number}" for number in range(8)]
+    lines[5] = "Total: 12.50 EUR"
+    return pdf([show(line, 72, 200) for line in lines], media_box="[0 0 842 421]")
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "late"),
+    [
+        ("a.txt", long_text, ""),
+        ("a.txt", long_text, "document"),
+        ("wide.pdf", wide_pages, ""),
+        ("wide.pdf", wide_pages, "page"),
+    ],
+)
+async def test_a_link_to_a_field_shows_where_it_stands(serve, name, made, late):
+    """Also where that is far down, and whatever comes last of what the page asks for."""
     async with serve() as served, browsing(served, viewport={"width": 1000, "height": 500}) as window:
-        lines = [f"Line {number}" for number in range(40)]
-        document = await served.document("\n".join([*lines, "Total: 12.50 EUR"]))
+        page = window.page
+        sent = (await served.http.post("/api/documents", files={"file": (name, made())})).json()
+        document = await served.read(UUID(sent["id"]))
         answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
-        assert answer.json()["extraction"]["extracted_fields"]["total"] == 12.5, answer.text
-        await window.enter(f"/documents/{document}?field=total")
-        box = window.page.locator('rect[class*=chosen][data-path="total"]')
+        extraction = answer.json()["extraction"]
+        assert extraction["extracted_fields"]["total"] == 12.5, answer.text
+        at = f"**/api/documents/{document}"
+        number = extraction["evidence"]["total"]["page"]
+        patterns = {
+            "document": at,
+            "page": f"{at}/pages/{number}",
+            "extraction": f"**/api/extractions/{extraction['id']}",
+        }
+        box = page.locator('rect[class*=chosen][data-path="total"]')
+        if late:
+            async with held(page, patterns[late]):
+                await window.enter(f"/documents/{document}?field=total")
+                await page.wait_for_timeout(1000)  # whatever else there is has come
+        else:
+            await window.enter(f"/documents/{document}?field=total")
         await box.wait_for(state="attached")
-
-        async def is_in_sight() -> bool:
-            room = await window.page.get_by_role("region", name="Document").bounding_box()
-            seen = await box.bounding_box()
-            return room["y"] < seen["y"] and seen["y"] + seen["height"] < room["y"] + room["height"]
-
-        await until(is_in_sight)
+        await until(lambda: is_in_sight(page, box))
+        # Somebody who scrolls away stays there.
+        await page.get_by_role("region", name="Document").hover()
+        await page.mouse.wheel(0, -10_000)
+        await until(lambda: is_at_the_top(page))
+        await page.wait_for_timeout(300)
+        assert await is_at_the_top(page)
         assert window.faults == []
+
+
+async def is_at_the_top(page: Any) -> bool:
+    return await page.get_by_role("region", name="Document").evaluate("one => one.scrollTop") == 0

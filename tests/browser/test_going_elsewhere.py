@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from browsing import browsing
+from browsing import browsing, held
 
 from agents.document.test_talking import PRINTED, model
 from fieldmark.offline_model.messages import call, text
@@ -16,23 +14,6 @@ from fieldmark.testing.script import Script
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
 
 LATER = 500  # milliseconds: longer than each timer of the page that changes an address
-
-
-@asynccontextmanager
-async def held(page, pattern: str):
-    """What is asked for by such an address has no answer before the end."""
-    goes_on = asyncio.Event()
-
-    async def hold(route):
-        await goes_on.wait()
-        await route.continue_()
-
-    await page.route(pattern, hold)
-    async with page.expect_response(pattern):
-        try:
-            yield
-        finally:
-            goes_on.set()
 
 
 def answers(count: int):

@@ -1,7 +1,7 @@
 /** The pages of a document, one below the other; only those near what is seen are loaded. */
 
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { useCallback, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../shared/Button';
 import { percent } from '../../shared/format';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
@@ -70,10 +70,15 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
 
   // To the place that was asked for: so that it stands in the middle, unless it is in sight already.
   const { page, box, at } = place;
-  useEffect(() => {
+  const landed = useRef({ at: 0, page: 0, isFinal: true });
+  useLayoutEffect(() => {
     const element = scroller.current;
     const slot = virtual.measurementsCache[page - 1];
-    if (element === null || slot === undefined || at === 0) return;
+    if (element === null || slot === undefined || at === 0 || room === 0) return;
+    const last = landed.current;
+    // What is loaded or zoomed later moves nobody: but for the shape of this page, before somebody has moved themselves.
+    if (last.at === at && last.page === page && last.isFinal) return;
+    if (slot.size !== Math.round(width * ratioOf(page))) return; // pages of another width: it is drawn once more at once
     const top = slot.start + (box === undefined ? -GAP : box[1] * slot.size);
     const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
     const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - BELOW;
@@ -81,10 +86,16 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
     if (box !== undefined && width > element.clientWidth) {
       element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
     }
-    // Only when it is asked for: what is loaded or zoomed later moves nobody.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [at, page]);
+    landed.current = { at, page, isFinal: ratios.has(page) };
+  });
+  const stay = () => {
+    landed.current.isFinal = true;
+  };
 
+  const open = (number: number) => {
+    stay();
+    virtual.scrollToIndex(number - 1, { align: 'start' });
+  };
   const zoomTo = (direction: 1 | -1) => {
     const next = direction > 0 ? STEPS.find((step) => step > zoom) : STEPS.findLast((step) => step < zoom);
     if (next !== undefined) setZoom(next);
@@ -99,9 +110,19 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
   return (
     <div className={styles.viewer}>
       {pages > 1 && (
-        <PageRail documentId={documentId} pages={pages} current={current} onOpen={(number) => virtual.scrollToIndex(number - 1, { align: 'start' })} />
+        <PageRail documentId={documentId} pages={pages} current={current} onOpen={open} />
       )}
-      <div ref={scroller} className={styles.scroller} tabIndex={0} role="region" aria-label="Document">
+      <div
+        ref={scroller}
+        className={styles.scroller}
+        tabIndex={0}
+        role="region"
+        aria-label="Document"
+        onWheel={stay}
+        onTouchMove={stay}
+        onPointerDown={stay}
+        onKeyDown={stay}
+      >
         <div className={styles.pages} style={{ height: virtual.getTotalSize(), minWidth: width + 2 * GAP }}>
           {room > 0 &&
             items.map(({ index, start, size }) => (
