@@ -321,6 +321,7 @@ TOLD_BY_SQL: Mapping[str, type[FieldmarkError]] = {
         InvitedAnother,
         InvitationExpired,
         InvitationRevoked,
+        DocumentFailed,
         LastOwner,
         QueueClosed,
         InvitationUsed,

@@ -228,7 +228,7 @@ begin
   -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
   select * into v_document from public.documents where id = new.document_id for share;
   if v_document.status = 'failed' then
-    raise exception '%', v_document.error using errcode = 'PT409';
+    raise exception '%', v_document.error using errcode = 'PT409', detail = 'document_failed';
   end if;
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from doors import Doors, House
 
+from fieldmark.errors import TOLD_BY_SQL, DocumentFailed
 from fieldmark.worker.jobs import with_spare
 
 
@@ -327,3 +328,17 @@ def test_a_document_that_waited_for_its_password_is_put_into_the_queue_again(doo
             "update documents set status = 'reading', error = null, error_code = null where id = %s", (document,)
         )
         assert one(owner, "select args ->> 'document_id' from procrastinate_jobs") == str(document)
+
+
+def test_a_run_on_a_document_that_failed_just_now_is_told_so_under_its_code(doors: Doors, house: House) -> None:
+    with doors.as_owner() as owner:
+        begin(owner, house.org, house.document, house.extraction)  # it can be read
+        owner.execute("set local session_replication_role = replica")
+        owner.execute("delete from runs")
+        fail = "update documents set status = 'failed', error = 'It is damaged.', error_code = 'damaged' where id = %s"
+        owner.execute(fail.encode(), [house.document])
+        owner.execute("set local session_replication_role = origin")
+        with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
+            begin(owner, house.org, house.document, house.extraction)
+        assert error.value.sqlstate == "PT409" and error.value.diag.message_primary == "It is damaged."
+        assert TOLD_BY_SQL[error.value.diag.message_detail or ""] is DocumentFailed
