@@ -116,6 +116,7 @@ TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
     "runs": ("tests/sql/test_runs.py", "tests/sql/test_child_runs.py", *_LIFECYCLE),
     "schemas": ("tests/sql/test_artifacts.py", "tests/api/test_kept_schemas.py"),
     "search": ("tests/services/test_searching.py", "tests/api/test_search_over_http.py"),
+    "search_vectors": ("tests/services/test_searching_by_meaning.py", "tests/services/test_searching.py"),
     "tags": ("tests/sql/test_artifacts.py", "tests/services/test_tagging.py"),
     "threads": ("tests/api/test_threads.py", "tests/sql/test_runs.py", "tests/sql/test_functions.py"),
     "tool_calls": (
