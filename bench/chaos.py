@@ -630,7 +630,7 @@ class Chaos:
             strange = dict[int, str]()
             for process in self._processes.orphans():
                 with contextlib.suppress(psutil.Error):  # it may end just now
-                    strange[process.pid] = " ".join(process.cmdline()[:2])
+                    strange[process.pid] = " ".join(process.cmdline())[:300]
             for pid in [pid for pid in self._strange if pid not in strange]:
                 del self._strange[pid]
             for pid, command in strange.items():
@@ -817,7 +817,10 @@ async def _under_fire(
                 break
             await asyncio.sleep(0.1)
         for process in left:
-            figures.found("orphaned", f"process {process.pid} lives although all workers have ended")
+            command = ""
+            with contextlib.suppress(psutil.Error):  # it ends just now, which is too late
+                command = " ".join(process.cmdline())[:300]
+            figures.found("orphaned", f"process {process.pid} lives although all workers have ended: {command}")
         for name, seconds in stopped.items():
             if seconds > STOP_SECONDS * figures.patience:
                 figures.found("stuck", f"{name} took {seconds:.0f} s to end after SIGTERM")

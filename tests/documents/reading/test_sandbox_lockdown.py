@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -125,3 +127,30 @@ def test_neither_a_reader_nor_what_it_was_forked_from_outlives_the_service() -> 
         assert len(started) == 2 and all(map(is_alive, started))
         process.kill()
         assert all_gone(started), "They wait for their file still."
+
+
+LOADING = f"""
+import sys, time
+sys.path.insert(0, {str(BACKEND)!r})
+from fieldmark.documents.reading.readers import Forkserver
+server = Forkserver("ocr")
+server.start()
+print(server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@linux
+def test_what_readers_are_forked_from_does_not_outlive_the_service_while_it_loads() -> None:
+    with subprocess.Popen([sys.executable, "-c", LOADING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        loading = psutil.Process(int(process.stdout.readline()))
+        while loading.name() != "forkserver":  # its first step
+            assert is_alive(loading)
+            time.sleep(0.01)
+        loading.suspend()  # so it never gets on with it
+        process.kill()
+    gone = all_gone([loading])
+    with suppress(psutil.NoSuchProcess):
+        loading.kill()
+    assert gone, "It loads still."

@@ -8,7 +8,8 @@ wish for one reader:
   killed.
 
 The job itself comes through the channel, so that no name of a file, no password and no text is ever in this process,
-whose memory every reader has a copy of. When the control socket is closed, it ends, and its readers with it.
+whose memory every reader has a copy of. When the control socket is closed, it ends, and its readers with it. On Linux
+it ends with the service while it loads, too, which takes seconds.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def main() -> NoReturn:
 
     The second argument is the service's process id, for who looks at the processes.
     """
+    # Linux tells of the end of the thread that started it, too: then it is started again when it is needed.
+    die_with_parent(int(sys.argv[2]))
     confine_early()
     name_process("forkserver")
     from fieldmark.documents.reading import child
