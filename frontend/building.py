@@ -2,7 +2,8 @@
 `python frontend/building.py`.
 
 `FIELDMARK_UI` says what happens then: `auto` (left out: where it cannot be built, Fieldmark is installed without it and
-says so at its address), `require` (that is an error) or `skip`.
+says so at its address), `require` (that is an error) or `skip`. Where pip cannot find Node's wheel, only `skip` helps:
+pip fetches what a build needs before it asks the build.
 
 The page is built without types: nothing of what is generated from the OpenAPI is needed for it, since types are gone
 when TypeScript has become JavaScript. That they fit is checked in the tests (tests/browser/test_page_code.py).
