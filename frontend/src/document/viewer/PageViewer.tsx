@@ -70,23 +70,27 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
 
   // To the place that was asked for: so that it stands in the middle, unless it is in sight already.
   const { page, box, at } = place;
-  const landed = useRef({ at: 0, page: 0, isFinal: true });
+  const landed = useRef({ at: 0, page: 0, top: 0, isFinal: true });
   useLayoutEffect(() => {
     const element = scroller.current;
     const slot = virtual.measurementsCache[page - 1];
     if (element === null || slot === undefined || at === 0 || room === 0) return;
     const last = landed.current;
     // What is loaded or zoomed later moves nobody: but for the shape of this page, before somebody has moved themselves.
-    if (last.at === at && last.page === page && last.isFinal) return;
+    const isSame = last.at === at && last.page === page;
+    if (isSame && last.isFinal) return;
     if (slot.size !== Math.round(width * ratioOf(page))) return; // pages of another width: it is drawn once more at once
     const top = slot.start + (box === undefined ? -GAP : box[1] * slot.size);
+    const isFinal = ratios.has(page);
+    // Nothing has moved: to look where it stands would have the browser lay out what it draws, once more.
+    if (isSame && last.top === top) return void (last.isFinal = isFinal);
     const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
     const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - BELOW;
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
     if (box !== undefined && width > element.clientWidth) {
       element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
     }
-    landed.current = { at, page, isFinal: ratios.has(page) };
+    landed.current = { at, page, top, isFinal };
   });
   const stay = () => {
     landed.current.isFinal = true;
