@@ -313,6 +313,14 @@ def _commands() -> Iterator[tuple[psutil.Process, str]]:
                 yield process, " ".join(process.cmdline())
 
 
+def _command_of(process: psutil.Process) -> str:
+    """How its command line begins; empty once it has ended."""
+    try:
+        return " ".join(process.cmdline())[:300]
+    except psutil.Error:
+        return ""
+
+
 def _parent_of(process: psutil.Process) -> int | None:
     try:
         return process.ppid()
@@ -629,8 +637,8 @@ class Chaos:
             now = time.monotonic()
             strange = dict[int, str]()
             for process in self._processes.orphans():
-                with contextlib.suppress(psutil.Error):  # it may end just now
-                    strange[process.pid] = " ".join(process.cmdline())[:300]
+                if command := _command_of(process):
+                    strange[process.pid] = command
             for pid in [pid for pid in self._strange if pid not in strange]:
                 del self._strange[pid]
             for pid, command in strange.items():
@@ -817,9 +825,7 @@ async def _under_fire(
                 break
             await asyncio.sleep(0.1)
         for process in left:
-            command = ""
-            with contextlib.suppress(psutil.Error):  # it ends just now, which is too late
-                command = " ".join(process.cmdline())[:300]
+            command = _command_of(process)
             figures.found("orphaned", f"process {process.pid} lives although all workers have ended: {command}")
         for name, seconds in stopped.items():
             if seconds > STOP_SECONDS * figures.patience:

@@ -190,11 +190,7 @@ async def test_a_link_to_a_field_shows_where_it_stands(serve, name, made, late):
         assert extraction["extracted_fields"]["total"] == 12.5, answer.text
         at = f"**/api/documents/{document}"
         number = extraction["evidence"]["total"]["page"]
-        patterns = {
-            "document": at,
-            "page": f"{at}/pages/{number}",
-            "extraction": f"**/api/extractions/{extraction['id']}",
-        }
+        patterns = {"document": at, "page": f"{at}/pages/{number}"}
         box = page.locator('rect[class*=chosen][data-path="total"]')
         if late:
             async with held(page, patterns[late]):

@@ -38,7 +38,8 @@ DESCRIPTORS = 3
 def main() -> NoReturn:
     """Load what readers need (with `ocr` as the first argument, for OCR too) and fork them until the service is gone.
 
-    The second argument is the service's process id, for who looks at the processes.
+    The second argument is the service's process id: this process ends with it, and whoever looks at the processes sees
+    whose it is.
     """
     # Linux tells of the end of the thread that started it, too: then it is started again when it is needed.
     die_with_parent(int(sys.argv[2]))

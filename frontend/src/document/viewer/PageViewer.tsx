@@ -83,7 +83,10 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
     const top = slot.start + (box === undefined ? -GAP : box[1] * slot.size);
     const isFinal = ratios.has(page);
     // Nothing has moved: to look where it stands would have the browser lay out what it draws, once more.
-    if (isSame && last.top === top) return void (last.isFinal = isFinal);
+    if (isSame && last.top === top) {
+      last.isFinal = isFinal;
+      return;
+    }
     const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
     const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - BELOW;
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
