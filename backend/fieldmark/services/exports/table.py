@@ -10,10 +10,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from openpyxl import Workbook
-from openpyxl.cell import WriteOnlyCell
-from openpyxl.styles import Alignment, Font, PatternFill
-from openpyxl.utils import get_column_letter
 from pydantic import JsonValue
 
 from fieldmark.errors import NotFound
@@ -51,6 +47,8 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
 
 def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
     """A workbook: a sheet with the COLUMNS and all leaves, and for each list of objects a sheet with a row an item."""
+    from openpyxl import Workbook  # here: it takes long to import, and only a workbook needs it
+
     leaves = leaves_of(extraction)
     book = Workbook(write_only=True)
     titles: set[str] = set()
@@ -117,6 +115,9 @@ def _named(tables: Sequence[Table], name: str) -> Table:
 
 
 def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> None:
+    from openpyxl.styles import Font, PatternFill
+    from openpyxl.utils import get_column_letter
+
     sheet: Any = book.create_sheet(title)
     sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(columns))}{len(rows) + 1}"
@@ -135,6 +136,9 @@ def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence
 
 def _cell(sheet: Any, value: JsonValue) -> Any:
     """A value as openpyxl takes it. Text is text whatever it begins with, and stays so when somebody edits it."""
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.styles import Alignment
+
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _PRECISE):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
