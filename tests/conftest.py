@@ -242,16 +242,12 @@ def serve(clone: Clone) -> Serve:
                 **settings,
             }
             app = create_app(Settings(_env_file=None, **chosen), with_worker=with_worker)
-            server = uvicorn.Server(
-                uvicorn.Config(
-                    app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=1, timeout_keep_alive=600
-                )
-            )
-            # Not serve(): that takes the process's signals, which are pytest's.
-            running = asyncio.create_task(server._serve())
-            while not server.started:
-                assert not running.done(), running.result()
-                await asyncio.sleep(0.01)
+            server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_keep_alive=600))
+            # Not serve(): that takes the process's signals, which are pytest's, and sleeps for 0.2 s at the end.
+            server.config.load()
+            server.lifespan = server.config.lifespan_class(server.config)
+            await server.startup()
+            assert server.started
             service: Runtime = app.state.runtime
             if with_worker:
                 await _workers_hear(service)
@@ -264,10 +260,25 @@ def serve(clone: Clone) -> Serve:
                 async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
                     yield Served(http, base_url, service, scope, model)
             finally:
-                server.should_exit = True
-                await running
+                await _shut_down(server)
 
     return start
+
+
+async def _shut_down(server: uvicorn.Server) -> None:
+    """Stop like uvicorn, after a second at the latest, but as soon as nothing is served any more."""
+    state = server.server_state
+    for listener in server.servers:
+        listener.close()
+    for connection in list(state.connections):
+        connection.shutdown()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            while state.connections or state.tasks:
+                await asyncio.sleep(0.005)
+    for task in state.tasks:
+        task.cancel()
+    await server.lifespan.shutdown()
 
 
 async def _workers_hear(service: Runtime) -> None:

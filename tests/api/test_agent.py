@@ -109,38 +109,49 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         }
 
 
-async def test_a_document_that_is_being_read_is_waited_for(serve, clone):
+HELD_WHEN_IT_FAILS = """create function public.hold() returns trigger language plpgsql as $$
+    begin perform pg_advisory_xact_lock(1); return null; end $$;
+    create trigger hold before update of error_code on public.documents
+    for each statement execute function public.hold()"""
+"""A reader that found a file broken waits for the advisory lock before it says so."""
+
+
+@pytest.mark.parametrize(
+    ("file", "hold"),
+    [
+        (("a.txt", b"Total: 1"), "lock table public.document_pages in share mode"),
+        (("a.pdf", b"%PDF-1.7 broken"), "select pg_advisory_xact_lock(1)"),
+    ],
+    ids=["ready", "failed"],
+)
+async def test_a_run_waits_for_the_reading_of_its_document(serve, clone, file, hold):
+    sql(clone.owner_url, HELD_WHEN_IT_FAILS)
     async with serve(DONE) as served:
         http = served.http
-        for started, headers in enumerate(({}, SSE)):
+        for headers in ({}, SSE):
+            before = count(clone, "runs")
             async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
-                # Nothing is read before this is gone.
-                await conn.execute("lock table public.document_pages in share mode")
-                answer = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
-                document_id = answer.json()["id"]
+                await conn.execute(hold)
+                document_id = (await http.post("/api/documents", files={"file": file})).json()["id"]
                 asked = asyncio.create_task(
                     http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
                 )
                 # Its run is there, or waits for the reader, which may have come to the rows before it.
-                await until(lambda before=2 * started: count(clone, "runs") + blocked(clone) > before, PATIENCE)
+                await until(lambda before=before: count(clone, "runs") + blocked(clone) > before, PATIENCE)
                 assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "reading"
                 assert not asked.done()
             answer = await asked
-            assert answer.status_code == 200
+            document = (await http.get(f"/api/documents/{document_id}")).json()
             last = events(answer.text)[-1][1] if headers else answer.json()
-            assert last.get("complete") or last["status"] == "completed"
-            assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "ready"
-
-            answer = await http.post("/api/documents", files={"file": ("a.pdf", b"%PDF-1.7 broken")})
-            document_id = answer.json()["id"]
-            answer = await http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
-            reason = (await http.get(f"/api/documents/{document_id}")).json()["error"]
-            if headers:
-                *begun, (_, said) = events(answer.text)
-                assert {event["type"] for _, event in begun} <= {"run", "reading"}
-                assert said == {"type": "error", "error": reason, "code": "document_failed", "run_id": said["run_id"]}
+            if document["status"] == "ready":
+                assert file[0] == "a.txt" and answer.status_code == 200
+                assert last.get("complete") or last["status"] == "completed"
+            elif headers:
+                assert file[0] == "a.pdf"
+                told = {"type": "error", "error": document["error"], "code": "document_failed"}
+                assert last == told | {"run_id": last["run_id"]}
             else:
-                assert problem(answer, 409, "document_failed") == reason
+                assert problem(answer, 409, "document_failed") == document["error"]
 
 
 async def test_a_schema_that_is_none_is_refused_with_the_nearest(serve, clone):

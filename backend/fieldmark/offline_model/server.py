@@ -63,9 +63,17 @@ class OfflineModel:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for answering in list(self._server.server_state.tasks):
-            answering.cancel()  # a stalled stream would be waited for
-        await self._server.shutdown(sockets=[self._listener])
+        # Not `shutdown`: that sleeps for 0.1 s, and waits for stalled streams.
+        for server in self._server.servers:
+            server.close()
+        self._listener.close()
+        answering = list(self._server.server_state.tasks)
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
+        for connection in list(self._server.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)  # the transports close
 
     def _app(self, token: str) -> Starlette:
         return Starlette(
