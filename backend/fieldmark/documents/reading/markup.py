@@ -8,7 +8,7 @@ from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.computed_style import INLINE_TAGS, ComputedStyle, StyleResolver
+from fieldmark.documents.reading.html_hidden import Visibility, VisibilityResolver
 from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, align
 from fieldmark.documents.reading.text import decode
@@ -17,9 +17,14 @@ from fieldmark.errors import Damaged
 etree: Any = lxml.etree  # pyright: ignore
 
 _TEXTLESS_TAGS = frozenset(
-    """script style template noscript title meta link svg math iframe object embed audio video canvas map datalist
-    select""".split()  # noqa: SIM905
+    """script style template noscript title meta link desc metadata defs math iframe object embed audio video canvas map
+    datalist""".split()  # noqa: SIM905
 )
+_INLINE_TAGS = frozenset(
+    """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr optgroup
+    option output q s samp select small span strike strong sub sup time tspan tt u var wbr""".split()  # noqa: SIM905
+)
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
@@ -42,7 +47,7 @@ def html_lines(text: str) -> Part:
         raise Damaged("The HTML is damaged: it cannot be parsed.") from error
     if root is None:
         return Part()
-    page = _Page(StyleResolver(root))
+    page = _Page(VisibilityResolver(root))
     block = _Block()
     page.walk(root, block, False, page.initial)
     return Part(block.lines(), page.hidden)
@@ -70,6 +75,10 @@ class _Block:
         if words and text[-1].isspace():
             self._open += " "
 
+    @property
+    def ends_in_a_digit(self) -> bool:
+        return self._open[-1:].isdigit()
+
     def end(self, blank: bool = False) -> None:
         if self._open.strip() or blank:
             self._lines.append(self._open.rstrip())
@@ -87,65 +96,69 @@ class _Block:
 class _Page:
     """Walks through a page. The words of hidden text are collected in `hidden`."""
 
-    def __init__(self, styles: StyleResolver) -> None:
-        self._styles = styles
-        self.initial = styles.initial
+    def __init__(self, resolver: VisibilityResolver) -> None:
+        self._resolver = resolver
+        self.initial = resolver.initial
         self.hidden: list[str] = []
 
-    def walk(self, node: Any, block: _Block, keep_space: bool, parent: ComputedStyle) -> None:
+    def walk(self, node: Any, block: _Block, keep_space: bool, parent: Visibility) -> None:
         tag: Any = node.tag
         if not isinstance(tag, str) or tag in _TEXTLESS_TAGS:
             return
         if tag == "input" and node.get("type", "").lower() in ("hidden", "password"):
             return
-        style = self._styles.compute(node, parent)
+        if tag == "option" and not _is_chosen(node):
+            return
+        visibility = self._resolver.compute(node, parent)
         if tag == "br":
-            block.end(blank=style.is_visible)
+            block.end(blank=visibility.is_visible)
             return
         if tag == "table":
-            block.extend(self._table(node, style))
+            block.extend(self._table(node, visibility))
             return
         if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
-            self._add(block, f" {node.get('value')} ", False, style)
+            self._add(block, f" {node.get('value')} ", False, visibility)
         if tag == "img" and node.get("alt"):
-            self._add(block, f" {node.get('alt')} ", False, style)
+            self._add(block, f" {node.get('alt')} ", False, visibility)
         keep_space = keep_space or tag in ("pre", "textarea")
-        inline = tag in INLINE_TAGS
+        inline = tag in _INLINE_TAGS
         if not inline:
             block.end()
-        if tag == "li" and style.is_visible:
+        if tag == "li" and visibility.is_visible:
             block.add("• ", True)
-        self._inside(node, block, keep_space, style)
+        self._inside(node, block, keep_space, visibility)
         if tag in ("td", "th", "dt"):
             block.add("  ", True)  # outside a table, as in a broken one
         elif not inline:
             block.end()
 
-    def _inside(self, node: Any, block: _Block, keep_space: bool, style: ComputedStyle) -> None:
-        self._add(block, node.text, keep_space, style)
+    def _inside(self, node: Any, block: _Block, keep_space: bool, visibility: Visibility) -> None:
+        self._add(block, node.text, keep_space, visibility)
         for child in node:
-            self.walk(child, block, keep_space, style)
-            self._add(block, child.tail, keep_space, style)
+            if child.tag == "sup" and child.text and block.ends_in_a_digit:
+                child.text = child.text.translate(_SUPERSCRIPTS)  # a footnote or cents, not digits of the number
+            self.walk(child, block, keep_space, visibility)
+            self._add(block, child.tail, keep_space, visibility)
 
-    def _add(self, block: _Block, text: str | None, keep_space: bool, style: ComputedStyle) -> None:
-        if text and style.is_visible:
+    def _add(self, block: _Block, text: str | None, keep_space: bool, visibility: Visibility) -> None:
+        if text and visibility.is_visible:
             block.add(text, keep_space)
         elif text:
             self.hidden.extend(clean(text).split())
 
-    def _table(self, table: Any, style: ComputedStyle) -> list[str]:
+    def _table(self, table: Any, visibility: Visibility) -> list[str]:
         """The rows of a table as aligned lines.
 
         If the cells of a row differ in their number of lines, the table lays out the page: its cells follow each other.
         """
         lines: list[str] = []
         rows: list[list[str]] = []
-        for row, around in self._rows(table, style):
+        for row, around in self._rows(table, visibility):
             cells: list[list[str]] = []
             for cell in row:
                 if isinstance(cell.tag, str) and cell.tag in ("td", "th", "caption"):
                     block = _Block()
-                    self._inside(cell, block, False, self._styles.compute(cell, around))
+                    self._inside(cell, block, False, self._resolver.compute(cell, around))
                     cells.append([line for line in block.lines() if line])
             tall = {len(cell) for cell in cells} - {0}
             if len(tall) == 1:
@@ -157,16 +170,26 @@ class _Page:
                 lines.extend(line for cell in cells for line in cell)
         return [*lines, *align(rows)]
 
-    def _rows(self, table: Any, style: ComputedStyle) -> list[tuple[Any, ComputedStyle]]:
-        found: list[tuple[Any, ComputedStyle]] = []
+    def _rows(self, table: Any, visibility: Visibility) -> list[tuple[Any, Visibility]]:
+        found: list[tuple[Any, Visibility]] = []
         for child in table:
             if not isinstance(child.tag, str):
                 continue
-            own = self._styles.compute(child, style)
+            own = self._resolver.compute(child, visibility)
             if child.tag == "tr":
                 found.append((child, own))
             elif child.tag in ("thead", "tbody", "tfoot"):
-                found.extend((row, self._styles.compute(row, own)) for row in child if row.tag == "tr")
+                found.extend((row, self._resolver.compute(row, own)) for row in child if row.tag == "tr")
             elif child.tag == "caption":
-                found.append(([child], style))
+                found.append(([child], visibility))
         return found
+
+
+def _is_chosen(option: Any) -> bool:
+    """Whether an option of a drop-down list is the one shown: the last selected one, else the first."""
+    lists: list[Any] = list(option.iterancestors("select"))
+    if not lists or lists[0].get("multiple") is not None:
+        return option.get("selected") is not None
+    options: list[Any] = list(lists[0].iter("option"))
+    chosen = [each for each in options if each.get("selected") is not None]
+    return option is (chosen[-1] if chosen else options[0])
