@@ -955,8 +955,6 @@ create table private.agent_tasks (
   speaks boolean not null default false,
   -- Whether its calls wait for a person, where that is not as with its agent's other tasks.
   approval text check (approval in ('auto', 'ask')),
-  -- Whether its input may name the places that alone it may write, as `fields`: path names.
-  names_fields boolean not null default false,
   -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
   when_read boolean not null default false,
   primary key (agent, task)
@@ -965,12 +963,12 @@ grant select on private.agents, private.agent_tasks to authenticated;
 
 insert into private.agents (name, approval) values
   ('extraction', 'auto'), ('document', 'ask'), ('library', 'auto');
-insert into private.agent_tasks (agent, task, needs, speaks, names_fields, approval, when_read) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false, true, null, false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true, false, null, false),
-  ('document', 'chat', '{document_id,thread_id}', true, false, null, false),
-  ('document', 'auto_create', '{document_id}', false, false, 'auto', true),
-  ('library', 'ask', '{thread_id}', false, false, null, false);
+insert into private.agent_tasks (agent, task, needs, speaks, approval, when_read) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false, null, false),
+  ('extraction', 'correct', '{document_id,extraction_id}', true, null, false),
+  ('document', 'chat', '{document_id,thread_id}', true, null, false),
+  ('document', 'auto_create', '{document_id}', false, 'auto', true),
+  ('library', 'ask', '{thread_id}', false, null, false);
 
 -- schemas.sql
 
@@ -1861,11 +1859,6 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for or was resumed for.
   session_id uuid,
   waiting_call text,
-  -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
-  -- second, and none for all of them. With that the conversation that the first was led in. A run that is asked for some
-  -- fields alone begins with their names.
-  handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
-  first_session_id uuid,
   -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
   -- [{extraction_id, path}].
   with_examples boolean,
@@ -1921,7 +1914,7 @@ grant select, insert (
   auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
 ) on public.runs to authenticated;
 grant update (
-  status, fencing_token, consecutive_failures, session_id, waiting_call, handed_over, first_session_id, attached,
+  status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
   pages_read, held_at, reserved_usd, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
@@ -2005,11 +1998,6 @@ begin
     end if;
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
-  end if;
-
-  -- Else it is null: nobody who starts a run may set it.
-  if v_task.names_fields and jsonb_typeof(new.input -> 'fields') = 'array' then
-    new.handed_over := nullif(array(select jsonb_array_elements_text(new.input -> 'fields')), '{}');
   end if;
 
   new.lock_key := new.org_id || case
@@ -3288,7 +3276,7 @@ begin
     return null;
   end if;
   delete from public.agent_sessions
-  where org_id = old.org_id and session_id in (old.session_id::text, old.first_session_id::text);
+  where org_id = old.org_id and session_id = old.session_id::text;
   return null;
 end $$;
 
@@ -5880,7 +5868,7 @@ begin
     delete from public.agent_sessions as s
     using public.runs as r
     where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
-      and s.session_id in (r.session_id::text, r.first_session_id::text);
+      and s.session_id = r.session_id::text;
   end if;
   return cardinality(v_runs);
 end $$;

@@ -64,9 +64,13 @@ class Desk:
             added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=None)
         return replace(self, extraction_id=added)
 
-    async def run(self, task: str = "extract", instructions: str | None = None, **columns: Any) -> UUID:
-        """A run that waits for a worker. `instructions` are the message of a correction."""
-        given = {"message" if task == "correct" else "instructions": instructions} if instructions else {}
+    async def run(
+        self, task: str = "extract", instructions: str | None = None, *, fields: list[str] | None = None, **columns: Any
+    ) -> UUID:
+        """A run that waits for a worker. `instructions` are the message of a correction. `fields` limit the run."""
+        given: dict[str, Any] = {} if fields is None else {"fields": fields}
+        if instructions:
+            given["message" if task == "correct" else "instructions"] = instructions
         if task == "correct":
             given.setdefault("message", "Put it right.")
         async with self.database.as_user(self.scope) as conn:
@@ -142,13 +146,12 @@ class Desk:
         *,
         seconds: int = 300,
         max_turns: int = 50,
-        models: tuple[str, str | None] = ("claude-sonnet-5", None),
         **columns: Any,
     ) -> Worked:
         """A run from its queueing to its end, with the real CLI; `answer` speaks for the model."""
         run_id = run_id or await self.run(**columns)
         async with OfflineModel(answer) as model:
-            await self.runner(model, seconds=seconds, max_turns=max_turns, models=models).execute(run_id)
+            await self.runner(model, seconds=seconds, max_turns=max_turns).execute(run_id)
         return Worked(self, run_id, model.requests)
 
     def runner(
@@ -157,10 +160,9 @@ class Desk:
         *,
         seconds: int = 300,
         max_turns: int = 50,
-        models: tuple[str, str | None] = ("claude-sonnet-5", None),
     ) -> Runner:
         service = ModelService(model.base_url, "test-key", None)
-        limits = Limits(model=models[0], max_turns=max_turns, seconds=seconds, second=models[1])
+        limits = Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
         of_the_cli = CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
         return Runner(self.database, service, limits, pool=of_the_cli)

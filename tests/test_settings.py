@@ -35,22 +35,6 @@ def test_an_empty_variable_is_none(monkeypatch):
     assert settings.embedded_database and settings.offline
 
 
-@pytest.mark.parametrize("names", ["claude-sonnet-5", "a,b,c", "a,a", "a, a", "a,", ","])
-def test_two_models_are_two(monkeypatch, names):
-    monkeypatch.setenv("FIELDMARK_MODELS", names)
-    with pytest.raises(ValidationError, match="two different models"):
-        Settings(_env_file=None)
-
-
-def test_two_models_take_the_place_of_one(monkeypatch):
-    monkeypatch.setenv("FIELDMARK_MODELS", "claude-haiku-5-5, claude-sonnet-5")
-    settings = Settings(_env_file=None)
-    assert (settings.first_model, settings.second_model) == ("claude-haiku-5-5", "claude-sonnet-5")
-    monkeypatch.delenv("FIELDMARK_MODELS")
-    alone = Settings(_env_file=None)
-    assert (alone.first_model, alone.second_model) == (alone.model, None)
-
-
 def _jwt(role: str) -> str:
     claims = base64.urlsafe_b64encode(json.dumps({"role": role}).encode()).decode().rstrip("=")
     return f"eyJhbGciOiJIUzI1NiJ9.{claims}.signature"

@@ -42,7 +42,7 @@ FieldmarkError
 │   ├── Invisible        422  a value or a key holds characters that nobody sees
 │   ├── KeyReused        422  the idempotency key was used for another request
 │   ├── QuoteNotPrinted  422  an agent's quote is not what the page prints
-│   ├── Settled          422  a second model's write touches what the first has settled
+│   ├── OutsideFields    422  a run limited to some fields writes elsewhere
 │   └── SchemaViolation  422  an agent's write, or its completing, does not follow the schema
 ├── Unreadable           422  the file's content cannot be read as a document
 │   ├── Damaged          422  it is damaged, cut off, or not what it says it is
@@ -259,8 +259,8 @@ class QuoteNotPrinted(AtPaths):
     code, title = "quote_not_printed", "The quote is not printed"
 
 
-class Settled(AtPaths):
-    code, title = "settled", "The field is settled"
+class OutsideFields(AtPaths):
+    code, title = "outside_fields", "Not one of the run's fields"
 
 
 class SchemaViolation(AtPaths):

@@ -20,7 +20,7 @@ from fieldmark.embedding import Embedder, embedder_for
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
 from fieldmark.isolation import close_memory, users
-from fieldmark.runs.billing.prices import Prices, plain_name, said_price
+from fieldmark.runs.billing.prices import Prices, said_price
 from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
 from fieldmark.stores import search_vectors
@@ -106,8 +106,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
         files = files_for(settings)
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
         said = None if settings.model_price is None else said_price(settings.model_price)
-        _check_models(settings)
-        prices = Prices(settings.first_model, said, settings.offline)
+        prices = Prices(settings.model, said, settings.offline)
         documents = DocumentService(database, files, limits)
         embedder = await stack.enter_async_context(_embedder(settings, database))
         yield Runtime(settings, database, direct_url, files, documents, limits, Metrics(), prices, embedder)
@@ -149,15 +148,6 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     return await migrate(
         named.get_secret_value(), app_password=_app_password(settings), most_waiting=_most_waiting(settings)
     )
-
-
-def _check_models(settings: Settings) -> None:
-    if settings.models is None:
-        return
-    if unknown := [name for name in settings.models if Prices().of(name) is None]:
-        raise Misconfigured(f"FIELDMARK_MODELS: there is no model {unknown[0]!r} in the price list.")
-    if len(set(map(plain_name, settings.models))) < 2:
-        raise Misconfigured("FIELDMARK_MODELS: both names are the same model's.")
 
 
 def _most_waiting(settings: Settings) -> MostWaiting:

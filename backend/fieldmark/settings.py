@@ -67,15 +67,6 @@ def _list(said: Any) -> Any:
         raise ValueError('it is no JSON: write a list, as in ["https://example.com"]') from None
 
 
-def _two(said: Any) -> Any:
-    if not isinstance(said, str):
-        return said
-    names = [name.strip() for name in said.split(",")]
-    if len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise ValueError("name two different models, as in claude-haiku-5-5,claude-sonnet-5")
-    return tuple(names)
-
-
 def _public(key: str) -> str:
     """A key of Supabase that may be published. Raises ValueError for a secret one: everybody would be told it."""
     if key.startswith("sb_publishable_"):
@@ -129,8 +120,6 @@ class Settings(BaseSettings):
         default=None, validation_alias=_env("ANTHROPIC_BASE_URL")
     )
     model: str = "claude-sonnet-5"
-    # Two in its place: the first reads, and the second goes on with what that has not settled.
-    models: Annotated[tuple[str, str] | None, NoDecode, BeforeValidator(_two)] = None
 
     # Search by meaning: off, package (the model that a package carries), or the address of an endpoint in the shape of
     # OpenAI's embeddings, its model and the key for it.
@@ -206,16 +195,6 @@ class Settings(BaseSettings):
 
     # The person's own, for changing what an agent proposes.
     editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))
-
-    @property
-    def first_model(self) -> str:
-        """The model that runs begin with, where they do not ask for another."""
-        return self.model if self.models is None else self.models[0]
-
-    @property
-    def second_model(self) -> str | None:
-        """The model that goes on with what the first has not settled."""
-        return None if self.models is None else self.models[1]
 
     @property
     def offline(self) -> bool:

@@ -52,7 +52,7 @@ begin
     return null;
   end if;
   delete from public.agent_sessions
-  where org_id = old.org_id and session_id in (old.session_id::text, old.first_session_id::text);
+  where org_id = old.org_id and session_id = old.session_id::text;
   return null;
 end $$;
 

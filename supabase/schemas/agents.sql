@@ -16,8 +16,6 @@ create table private.agent_tasks (
   speaks boolean not null default false,
   -- Whether its calls wait for a person, where that is not as with its agent's other tasks.
   approval text check (approval in ('auto', 'ask')),
-  -- Whether its input may name the places that alone it may write, as `fields`: path names.
-  names_fields boolean not null default false,
   -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
   when_read boolean not null default false,
   primary key (agent, task)
@@ -26,9 +24,9 @@ grant select on private.agents, private.agent_tasks to authenticated;
 
 insert into private.agents (name, approval) values
   ('extraction', 'auto'), ('document', 'ask'), ('library', 'auto');
-insert into private.agent_tasks (agent, task, needs, speaks, names_fields, approval, when_read) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false, true, null, false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true, false, null, false),
-  ('document', 'chat', '{document_id,thread_id}', true, false, null, false),
-  ('document', 'auto_create', '{document_id}', false, false, 'auto', true),
-  ('library', 'ask', '{thread_id}', false, false, null, false);
+insert into private.agent_tasks (agent, task, needs, speaks, approval, when_read) values
+  ('extraction', 'extract', '{document_id,extraction_id}', false, null, false),
+  ('extraction', 'correct', '{document_id,extraction_id}', true, null, false),
+  ('document', 'chat', '{document_id,thread_id}', true, null, false),
+  ('document', 'auto_create', '{document_id}', false, 'auto', true),
+  ('library', 'ask', '{thread_id}', false, null, false);

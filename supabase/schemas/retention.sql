@@ -144,7 +144,7 @@ begin
     delete from public.agent_sessions as s
     using public.runs as r
     where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
-      and s.session_id in (r.session_id::text, r.first_session_id::text);
+      and s.session_id = r.session_id::text;
   end if;
   return cardinality(v_runs);
 end $$;

@@ -47,11 +47,6 @@ create table public.runs (
   -- The conversation that the run is led in, and the call that it waits for or was resumed for.
   session_id uuid,
   waiting_call text,
-  -- Where two models share the work: null while the first is at it; then the names of the paths that it left to the
-  -- second, and none for all of them. With that the conversation that the first was led in. A run that is asked for some
-  -- fields alone begins with their names.
-  handed_over text[] check (cardinality(handed_over) <= 100 and octet_length(handed_over::text) <= 500000),
-  first_session_id uuid,
   -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
   -- [{extraction_id, path}].
   with_examples boolean,
@@ -107,7 +102,7 @@ grant select, insert (
   auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
 ) on public.runs to authenticated;
 grant update (
-  status, fencing_token, consecutive_failures, session_id, waiting_call, handed_over, first_session_id, attached,
+  status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
   pages_read, held_at, reserved_usd, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
@@ -191,11 +186,6 @@ begin
     end if;
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
-  end if;
-
-  -- Else it is null: nobody who starts a run may set it.
-  if v_task.names_fields and jsonb_typeof(new.input -> 'fields') = 'array' then
-    new.handed_over := nullif(array(select jsonb_array_elements_text(new.input -> 'fields')), '{}');
   end if;
 
   new.lock_key := new.org_id || case

@@ -25,7 +25,6 @@ OLD = {"type": "object", "properties": {"invoice_number": TEXT, "vendor": TEXT}}
 NEW = {"type": "object", "properties": {**OLD["properties"], "due_date": {"type": "string", "format": "date"}}}
 PAGE = "Invoice number: 1\nVendor: Acme GmbH\nDue date: 2024-05-01\n"
 SAME = {"rules": False, "more": False}
-MODELS = ("claude-haiku-5-5", "claude-sonnet-5")
 
 
 def save(fields):
@@ -76,8 +75,7 @@ async def ended(served, run_id):
     return (await served.http.get(f"/api/runs/{run_id}")).json()
 
 
-@pytest.mark.parametrize("models", [None, MODELS], ids=["one model", "two models"])
-async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone, models):
+async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone):
     script = Script(
         [
             [save({"vendor": "Someone"})],  # what a person set
@@ -85,7 +83,7 @@ async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone
             [save({"due_date": "2024-05-01"}), complete()],
         ]
     )
-    async with kept(serve, script, **({} if models is None else {"models": models})) as (served, schema_id, revid):
+    async with kept(serve, script) as (served, schema_id, revid):
         _, lacks = await extraction(served, clone, revid, {"invoice_number": "1"})
         await extraction(served, clone, revid, {"invoice_number": "1", "vendor": "A", "due_date": "2024-05-02"})
         set_by = {"path": "vendor", "value": "Acme Ltd"}
@@ -107,13 +105,12 @@ async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone
         done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
         assert (done["followed"], len(done["runs"]), done["skipped"], done["next"]) == (2, 1, [], None)
         run = await ended(served, done["runs"][0])
-        assert run["status"] == "completed" and run["handed_over"] == ["due_date"], run
+        assert run["status"] == "completed", run
         # Only that document was asked for, and in it only that field.
         assert len(served.model.requests) == 3
-        assert {request["model"] for request in served.model.requests} == {"claude-sonnet-5"}
-        assert left_in(served.model.requests[0]) == ["due_date"]
+        assert fields_in(served.model.requests[0]) == ["due_date"]
         refused = [said for request in served.model.requests[1:] for said, failed in tool_results(request) if failed]
-        assert refused and all('"code":"settled"' in said for said in refused)
+        assert refused and all('"code":"outside_fields"' in said for said in refused)
         after = (await served.http.get(f"/api/extractions/{lacks}")).json()
         assert after["extracted_fields"] == {"invoice_number": "1", "vendor": "Acme Ltd", "due_date": "2024-05-01"}
         assert after["locks"].keys() == {"vendor"} and after["proposals"] == []
@@ -121,10 +118,10 @@ async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone
         assert after["evidence"]["due_date"]["state"] == "found"
 
 
-def left_in(request) -> list[str]:
+def fields_in(request) -> list[str]:
     """The paths that the first message lists."""
     said = "".join(block["text"] for block in request["messages"][0]["content"] if block["type"] == "text")
-    (listed,) = re.findall(r"(?ms)^\[\w+ left begins\]\n(.*?)^\[\w+ left ends\]$", said)
+    (listed,) = re.findall(r"(?ms)^\[\w+ fields begins\]\n(.*?)^\[\w+ fields ends\]$", said)
     return [one["path"] for one in json.loads(listed)]
 
 
@@ -159,7 +156,7 @@ async def test_a_new_column_is_read_row_by_row(serve, clone):
         await version(served, schema_id, new)
         done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
         run = await ended(served, done["runs"][0])
-        assert run["handed_over"] == ["items[0].unit", "items[1].unit"] and run["status"] == "completed"
+        assert run["status"] == "completed"
         after = (await served.http.get(f"/api/extractions/{one}")).json()
         assert after["extracted_fields"]["items"] == [{"name": "Flour", "unit": "kg"}, {"name": "Rope", "unit": "m"}]
 
@@ -176,8 +173,6 @@ async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone)
         answer = await served.http.post("/api/agent/extract", json={**asked, "fields": ['["due_date"]']})
         assert answer.status_code == 200, answer.text
         assert answer.json()["extraction"]["extracted_fields"]["vendor"] == "Acme GmbH"
-        run = (await served.http.get(f"/api/runs/{answer.json()['run_id']}")).json()
-        assert run["handed_over"] == ["due_date"]
         # A front end begins it by inserting a row, and has the same bound.
         async with served.service.database.as_user(served.scope) as conn:
             await conn.execute(
@@ -185,8 +180,7 @@ async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone)
                    values (%s, %s, 'extraction', 'extract', %s, %s, %s)""",
                 (run_id := uuid4(), served.scope.org_id, Jsonb({"fields": ["due_date"]}), document_id, one),
             )
-        run = await ended(served, run_id)
-        assert run["handed_over"] == ["due_date"]
+        await ended(served, run_id)
         after = (await served.http.get(f"/api/extractions/{one}")).json()
         assert after["extracted_fields"]["vendor"] == "Acme GmbH"
 

@@ -15,7 +15,6 @@ from fieldmark.errors import Conflict, NotFound, SchemaViolation, Stale
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, Author, FieldRemoval, FieldsWrite, FieldWrite
-from fieldmark.services.unsettled import pages_of
 from fieldmark.stores import extractions as stored
 
 pytestmark = pytest.mark.anyio
@@ -326,15 +325,3 @@ async def test_a_preview_shows_the_type_where_it_is_another(desk, wanted, change
         await extractions.identify(conn, desk.extraction_id, "invoice", AGENT)
         shown = await extractions.preview_type(conn, desk.extraction_id, wanted, AGENT)
     assert [(one.path, one.old, one.new) for one in shown.changes] == changes
-
-
-@pytest.mark.parametrize(
-    ("path", "pages"),
-    [(("vendor", "vat_id"), [1]), (("customer", "vat_id"), None), (("vat_id",), None), (("vendor", "name"), [1])],
-)
-async def test_what_is_open_is_looked_for_where_its_neighbours_stand(database, clone, make_user, path, pages):
-    async with laid_out(database, clone.owner_url, await make_user(), ["Sold by Acme Ltd\n", "To Bolts Inc\n"]) as desk:
-        await change(desk, FieldsWrite({"vendor": {"name": "Acme Ltd"}}))
-        async with desk.database.as_user(desk.scope) as conn:
-            row = await extractions.get(conn, desk.extraction_id)
-            assert await pages_of(conn, desk.document_id, row, [path]) == pages

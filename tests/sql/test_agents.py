@@ -22,16 +22,3 @@ def test_the_database_knows_every_agent_and_whether_it_asks(clone: Any) -> None:
     assert dict(known) == {name: spec.approval for name, spec in AGENTS.items()}
     assert without_tasks == []
     assert dict(asking) == {name: task.approval for spec in AGENTS.values() for name, task in spec.tasks.items()}
-
-
-def test_the_database_knows_which_tasks_may_name_fields(clone: Any) -> None:
-    asyncio.run(migrate(clone.owner_url))
-    with psycopg.connect(clone.owner_url) as owner:
-        known = owner.execute("select agent, task from private.agent_tasks where names_fields").fetchall()
-    named = [
-        (name, task.name)
-        for name, spec in AGENTS.items()
-        for task in spec.tasks.values()
-        if "fields" in task.input.model_fields
-    ]
-    assert sorted(known) == sorted(named) and named

@@ -121,7 +121,6 @@ BAD: dict[str, list[str]] = {
         "request_hash = 'x'",
         f"status = {_ODD}",
         "reserved_usd = -1",
-        "handed_over = array_fill('x'::text, '{101}')",
         "examples = '{}'",
         "document_id = null, extraction_id = gen_random_uuid()",
         "parent_run_id = null, parent_call_id = 'a'",

@@ -309,7 +309,7 @@ RIGHTS = {
         "insert": "id org_id agent task input thread_id document_id extraction_id parent_run_id parent_call_id "
         "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns "
         "with_examples",
-        "update": "status fencing_token consecutive_failures session_id waiting_call handed_over first_session_id "
+        "update": "status fencing_token consecutive_failures session_id waiting_call "
         "attached pages_read held_at reserved_usd started_at finished_at answer result error error_code examples",
     },
     "threads": {

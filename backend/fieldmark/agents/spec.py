@@ -75,10 +75,6 @@ class Task(Generic[Request, TaskInput, Deps]):
     where they are less than the service allows; the seconds are those of the run and of all that it has started, except
     where it waits for a person. After so many messages with calls as `rounds` says, the model is told to answer in
     words. `approval` holds in the place of the agent's; private.agent_tasks has the same.
-
-    Two models can share a task that has `unsettled` and `settling`. When the first is about to end the run, `unsettled`
-    says what is left for the second: None for nothing, path names, or an empty list for all. `settling` makes the
-    second's first message where it was left some of it.
     """
 
     name: str
@@ -89,8 +85,6 @@ class Task(Generic[Request, TaskInput, Deps]):
     briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
-    unsettled: Callable[[Connection, RunContext[Deps]], Awaitable[Sequence[str] | None]] | None = None
-    settling: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]] | None = None
     # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
     # that has it counts as answered only where a call has ended the run. Before it comes the last question, if there
     # is one.

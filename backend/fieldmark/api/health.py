@@ -50,5 +50,5 @@ async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
     if worker is not None and worker.done():
         raise Unavailable("The worker has stopped; the service's log says why.")
     settings = runtime.settings
-    named = OFFLINE if settings.offline else ", ".join(settings.models or [settings.model])
+    named = OFFLINE if settings.offline else settings.model
     return Health(status="ready", model=named)

@@ -36,9 +36,6 @@ def evaluate(
         Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
     ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
-    models: Annotated[
-        bool, typer.Option("--models", help="Score each of the two models of FIELDMARK_MODELS alone, too.")
-    ] = False,
     examples: Annotated[
         bool,
         typer.Option(
@@ -65,11 +62,7 @@ def evaluate(
     except (Invalid, OSError) as error:
         stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
     settings = read_settings("warning")
-    if models and examples:
-        stop("Compare the models or the examples, one at a time.", MISUSED)
-    if models and settings.models is None:
-        stop("There is one model alone: name two in FIELDMARK_MODELS to compare them.", MISUSED)
-    report = run(_evaluate(settings, cases, wanted, instructions, target, models, tolerance if examples else None))
+    report = run(_evaluate(settings, cases, wanted, instructions, target, tolerance if examples else None))
     if save is not None:
         write(json_of(report, indented=True), save)
     if target.as_json:
@@ -94,7 +87,6 @@ async def _evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     target: Target,
-    models: bool,
     examples_tolerance: float | None,
 ) -> dict[str, Any]:
     import fieldmark.evaluation.evaluate as evaluation
@@ -109,7 +101,7 @@ async def _evaluate(
                 stop(str(fault), FAILED)
             say_offline(settings)
             async with working(runtime):
-                score = evaluation.compare_models if models else evaluation.evaluate
+                score = evaluation.evaluate
                 if examples_tolerance is not None:
                     score = partial(evaluation.compare_examples, tolerance=examples_tolerance)
                 return await score(
@@ -153,8 +145,6 @@ def _show(report: dict[str, Any]) -> None:
         shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
         table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
     out.print(table)
-    if "models" in report:
-        _compare("The models alone, and together", {**report["models"], "together": report})
     if "examples" in report:
         _compare("Without examples, and with them", {"without": report["examples"], "with": report})
     for fault in report["faults"][:50]:

@@ -93,12 +93,10 @@ async def evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     tell: Callable[[str], None],
-    model: str | None = None,
     with_examples: bool | None = None,
 ) -> dict[str, Any]:
-    """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage. `model` is
-    asked alone, in the place of the model or the two that the settings name; `with_examples` is said in the place of
-    what the organisation says."""
+    """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage.
+    `with_examples` is said in the place of what the organisation says."""
     scored: list[Scored] = []
     cost: float | None = 0.0
     async with _tidied(runtime, scope) as (documents, begun):
@@ -117,9 +115,7 @@ async def evaluate(
                     TASK,
                     wanted,
                     prices=runtime.prices,
-                    options=launch.RunOptions(
-                        approval="auto", background=True, model=model, with_examples=with_examples
-                    ),
+                    options=launch.RunOptions(approval="auto", background=True, with_examples=with_examples),
                 )
             except (Unavailable, Misconfigured):
                 raise
@@ -143,29 +139,8 @@ async def evaluate(
             result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
             scored.append(Scored(case.name, result))
     settings = runtime.settings
-    named = "offline rules" if settings.offline else model or ", ".join(settings.models or [settings.model])
+    named = "offline rules" if settings.offline else settings.model
     return report(scored, cost=cost, model=named, schema=schema, instructions=instructions)
-
-
-async def compare_models(
-    runtime: Runtime,
-    scope: Scope,
-    cases: Sequence[Case],
-    *,
-    schema: dict[str, Any] | None,
-    instructions: str | None,
-    tell: Callable[[str], None],
-) -> dict[str, Any]:
-    """As `evaluate`, of the two models together; `models` in the report says how each went alone. Raises Invalid where
-    the settings do not name two."""
-    if runtime.settings.models is None:
-        raise Invalid("There is one model alone: name two in FIELDMARK_MODELS to compare them.")
-    alone: dict[str, dict[str, Any]] = {}
-    for model in runtime.settings.models:
-        one = await evaluate(runtime, scope, cases, schema=schema, instructions=instructions, tell=tell, model=model)
-        alone[model] = _outline(one)
-    both = await evaluate(runtime, scope, cases, schema=schema, instructions=instructions, tell=tell)
-    return {**both, "models": alone}
 
 
 async def compare_examples(

@@ -8,7 +8,7 @@ raises Stale, and its caller does both anew: nothing is looked for while anythin
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -34,9 +34,9 @@ from fieldmark.errors import (
     InvalidSchema,
     Invisible,
     NotFound,
+    OutsideFields,
     QuoteNotPrinted,
     SchemaViolation,
-    Settled,
     Stale,
 )
 from fieldmark.grounding import Claim, DocumentIndex, Place
@@ -46,7 +46,6 @@ from fieldmark.services.evidence import DocumentIndexes, Evidence, find, first_p
 from fieldmark.services.evidence import places as find_places
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
-from fieldmark.services.unsettled import covers
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import ExtractionFilter, Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
@@ -68,7 +67,7 @@ _judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
 @dataclass(frozen=True, slots=True)
 class Author:
     """Who writes: a person, or an agent. `message` is what the person said whose correction the agent makes, where its
-    task lets it speak for them. `only`: the places that were left to it, where another model has settled the rest."""
+    task lets it speak for them. `only`: the paths that a limited run may write; None for all."""
 
     is_person: bool
     message: str | None = None
@@ -336,11 +335,11 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
     """Write what was prepared.
 
     Raises NotFound; Stale if the extraction changed meanwhile in what the evidence hangs on; Invalid where the database
-    refuses the path; Settled where it was not left to its author; SchemaViolation where an agent's write can never come
-    to follow the schema, with the transaction to be undone.
+    refuses the path; OutsideFields where its author may not write; SchemaViolation where an agent's write can never
+    come to follow the schema, with the transaction to be undone.
     """
     row = await _as_it_stands(conn, prepared)
-    await _refuse_settled(row, prepared.write, prepared.author)
+    await _refuse_outside(row, prepared.write, prepared.author)
     write, shown = prepared.write, await _news(prepared, row)
     if prepared.author.message is not None:
         await extractions.speak_for(conn, prepared.spoken)
@@ -395,9 +394,9 @@ async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> 
 async def preview(conn: Connection, extraction_id: UUID, write: Write, author: Author = PERSON) -> Preview:
     """What a write would change as the extraction stands now, and what must still stand when it is done: the old values
     and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
-    NotFound, and Settled as `apply` does."""
+    NotFound, and OutsideFields as `apply` does."""
     row = await get_locked(conn, extraction_id)
-    await _refuse_settled(row, write, author)
+    await _refuse_outside(row, write, author)
     return await without_turn(preview_of, row, write)
 
 
@@ -420,12 +419,12 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
 
 
 async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
-    """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid, and Settled where
-    another model has said it."""
+    """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid, and
+    OutsideFields where a limited run would change it."""
     if unseen := invisible_character(document_type, "document_type"):
         raise Invisible(unseen)
     if author.only is not None:
-        _refuse_settled_type(await get(conn, extraction_id), author)
+        _refuse_other_type(await get(conn, extraction_id), author)
     if author.message is not None:
         row = await get(conn, extraction_id)
         speaks = spoken_words.Speech(author.message, row.extracted_fields).speaks_for_type(document_type)
@@ -434,9 +433,9 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
 
 
 async def preview_type(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Preview:
-    """What naming the document's type would change. Raises NotFound, and Settled as `identify` does."""
+    """What naming the document's type would change. Raises NotFound, and OutsideFields as `identify` does."""
     row = await get_locked(conn, extraction_id)
-    _refuse_settled_type(row, author)
+    _refuse_other_type(row, author)
     changes = [Change(spoken_words.DOCUMENT_TYPE, row.document_type, document_type, added=row.document_type is None)]
     return Preview(changes if row.document_type != document_type else [], row.document_type, row.version)
 
@@ -659,26 +658,40 @@ async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> Non
         )
 
 
-async def _refuse_settled(row: ExtractionRow, write: Write, author: Author) -> None:
-    """Raise Settled for a write that changes anything but what was left to its author. What breaks the schema or a rule
-    as the fields stand now is left to it too: nobody else could mend it."""
+async def _refuse_outside(row: ExtractionRow, write: Write, author: Author) -> None:
+    """Raise OutsideFields for a write that changes anything but the paths its author may write. Paths at which the
+    fields break the schema or a rule are allowed too: the run could not complete otherwise.
+
+    An item of a list is removed only where the whole list is allowed: the items behind it get other indexes."""
     if author.only is None:
         return
+    if (
+        isinstance(write, FieldRemoval)
+        and isinstance(write.path[-1], int)
+        and not _covers(author.only, write.path[:-1])
+    ):
+        name = paths.name(write.path)
+        raise OutsideFields(f"Nothing was stored: this run may not remove {name[:500]}, an item of a list.", [name])
     old, new = await without_turn(_touched, row.extracted_fields, write)
-    outside = [path for path in {**old, **new} if not covers(author.only, path)]
+    outside = [path for path in {**old, **new} if not _covers(author.only, path)]
     if outside and row.schema is not None:
         now = {path for one in await incomplete(row) for path in one.about or (one.path,)}
-        outside = [path for path in outside if not covers(now - {()}, path)]
+        outside = [path for path in outside if not _covers(now - {()}, path)]
     if outside:
         names = [paths.name(path) for path in outside[:20]]
-        raise Settled(
-            f"Nothing was stored: {', '.join(names[:5])[:500]} is settled. Write only what was left to you.", names
+        allowed = ", ".join(map(paths.name, author.only[:5]))[:500]
+        raise OutsideFields(
+            f"Nothing was stored: this run may not write {', '.join(names[:5])[:500]}. It may write {allowed}.", names
         )
 
 
-def _refuse_settled_type(row: ExtractionRow, author: Author) -> None:
+def _refuse_other_type(row: ExtractionRow, author: Author) -> None:
     if author.only is not None and row.document_type is not None:
-        raise Settled("The document's type is settled. Write only what was left to you.")
+        raise OutsideFields("This run may not change the document's type.")
+
+
+def _covers(allowed: Iterable[Path], path: Path) -> bool:
+    return any(path[: len(one)] == one for one in allowed)
 
 
 def _no_such() -> NotFound:

@@ -68,7 +68,6 @@ class RunRow:
     # The call that the run waits for, or went on from.
     waiting_call: str | None
     # The paths that a first model left to a second, by name, and none for all; None while the first is at work.
-    handed_over: list[str] | None
     # Whether corrections are shown to it as examples, None as the organisation says; and which were.
     with_examples: bool | None
     examples: list[dict[str, str]] | None
@@ -462,30 +461,6 @@ async def tell_watchers(conn: Connection, run_id: UUID, fencing_token: int, piec
 async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:
     """The conversation that a run is in, from where it is gone on with if it is broken off."""
     await conn.execute("update public.runs set session_id = %s where id = %s", (session_id, run_id))
-
-
-async def hand_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None:
-    """Record that a second model goes on, with a conversation of its own: with what stands at the paths named, or with
-    all. Where it is all, the pages that the first has read do not count as read."""
-    await conn.execute(
-        """update public.runs set handed_over = %(left)s::text[], first_session_id = session_id,
-               session_id = gen_random_uuid(), waiting_call = null,
-               pages_read = case when %(left)s::text[] = '{}' then '{}' else pages_read end
-           where id = %(id)s and handed_over is null""",
-        {"left": list(left), "id": run_id},
-    )
-
-
-async def left_over(conn: Connection, run_id: UUID) -> list[str] | None:
-    """What a first model has left to a second, by path name, as it stands now."""
-    cursor = await conn.execute("select handed_over from public.runs where id = %s", (run_id,))
-    row = await cursor.fetchone()
-    return None if row is None else row["handed_over"]
-
-
-async def move_left_over(conn: Connection, run_id: UUID, left: Sequence[str]) -> None:
-    """Record where what was left to a second model stands now."""
-    await conn.execute("update public.runs set handed_over = %s where id = %s", (list(left), run_id))
 
 
 async def record_examples(conn: Connection, run_id: UUID, shown: Sequence[Mapping[str, str]]) -> None:

@@ -144,23 +144,17 @@ async def read_pages(
 
 
 async def first_part(
-    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str, pages: Sequence[int] | None = None
+    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str
 ) -> tuple[Boundary, str]:
-    """The document's text for the run's first message, as far as that may hold it, and the boundary around it: that of
-    all its pages, or of some. What is shown counts as read. Of `foreign` text nothing can forge the boundary either."""
+    """The document's text for the run's first message, as far as that may hold it, and the boundary around it. What is
+    shown counts as read. Of `foreign` text nothing can forge the boundary either."""
     document = await documents.get(conn, document_id)
     if document is None:
         raise Fenced("The document is gone.")
     count, room = document.page_count or 0, context.first_part_bytes
     warnings = await documents.warnings(conn, document.id)
-    found = _Excerpt([], [])
-    for first, last in [(1, count)] if pages is None else _runs_of(pages):
-        part = await _excerpt(conn, document.id, first, last if room else 0, 0, room, warnings)
-        await _record(conn, context, part)
-        found = _Excerpt([*found.pages, *part.pages], [*found.whole, *part.whole], part.more)
-        if part.more is not None:
-            break
-        room -= sum(len(page.text.encode()) + _ROOM_OF_A_MARK for page in part.pages)
+    found = await _excerpt(conn, document.id, 1, count if room else 0, 0, room, warnings)
+    await _record(conn, context, found)
     boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
     told = _by_page(warnings, boundary.line)
     text = boundary.around(
@@ -176,24 +170,7 @@ async def first_part(
     more = _More(1) if not found.pages and count else found.more
     if more is not None:
         text += "\n" + boundary.line(f"the document goes on: {_call_again(more.page, more.offset)}")
-    elif pages is not None and len(found.pages) < count:
-        text += "\n" + boundary.line("the document has other pages: get_document_text shows them")
     return boundary, text
-
-
-def _runs_of(pages: Sequence[int]) -> list[tuple[int, int]]:
-    """Numbers as first and last of those that follow each other.
-
-    >>> _runs_of([1, 2, 3, 7])
-    [(1, 3), (7, 7)]
-    """
-    found: list[tuple[int, int]] = []
-    for page in pages:
-        if found and found[-1][1] == page - 1:
-            found[-1] = (found[-1][0], page)
-        else:
-            found.append((page, page))
-    return found
 
 
 async def _excerpt(

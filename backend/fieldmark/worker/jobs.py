@@ -98,7 +98,7 @@ def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
             idle_seconds=settings.warm_idle_seconds,
             max_mb=settings.warm_max_mb,
         ),
-        first=(next(iter(AGENTS.values())), settings.first_model),
+        first=(next(iter(AGENTS.values())), settings.model),
         most_at_work=settings.max_live_agents,
         metrics=runtime.metrics,
     )
@@ -110,8 +110,7 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
         runtime.database,
         model,
         Limits(
-            model=settings.first_model,
-            second=settings.second_model,
+            model=settings.model,
             max_turns=settings.max_turns,
             seconds=settings.run_seconds,
             prices=runtime.prices,

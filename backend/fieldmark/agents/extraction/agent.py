@@ -19,13 +19,11 @@ from fieldmark.agents.extraction.tools import (
     REMOVE_FIELD,
     UPDATE_FIELD,
     current_extraction,
-    unsettled,
 )
 from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
-from fieldmark.domain.paths import Path as FieldPath
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
@@ -33,7 +31,6 @@ from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, Not
 from fieldmark.identity.scope import Scope
 from fieldmark.services import examples, prompts
 from fieldmark.services.turns import without_turn
-from fieldmark.services.unsettled import open_fields, pages_of
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
@@ -119,7 +116,7 @@ class ExtractInput(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     instructions: Annotated[str, Field(max_length=2 * _MAX_WORDS + 2)] | None = None
-    # A trigger lets the run begin with these as what was left to it (`handed_over`).
+    # The run may write at these paths alone.
     fields: Fields | None = None
 
 
@@ -188,6 +185,8 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
 
 
 async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
+    if given.fields is not None:
+        return await _brief_fields(conn, context, given)
     schema = await extractions.schema_of(conn, context.deps.extraction_id)
     # What many runs have in common comes first, and the document last.
     common = EXTRACTION.text("extract", schema=_schema_text(schema))
@@ -198,34 +197,28 @@ async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], 
     return common.strip(), _instructions_text(given) + told + await _document(conn, context, boundary, text)
 
 
-async def _brief_settling(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
+async def _brief_fields(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
+    """The first message of a run that is limited to some fields."""
     row = await extractions.get(conn, context.deps.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
-    why = {paths.name(one.path): one.why for one in await open_fields(row)}
-    left = [paths.parse(name) for name in context.run.handed_over or ()]
-    otherwise = "asked for" if given.fields else "settled meanwhile"
-    listed = json.dumps([_left(row, path, why, otherwise) for path in left], ensure_ascii=False, indent=1)
-    # Where what was asked for was never read, nothing tells its page.
-    pages = None if given.fields else await pages_of(conn, context.deps.document_id, row, left)
-    boundary, text = await first_part(conn, context, context.deps.document_id, listed, pages=pages)
-    task = "read_again" if given.fields else "settle"
-    return EXTRACTION.text(task, schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
-        "settle_document",
+    listed = json.dumps([_stored(row, name) for name in given.fields or ()], ensure_ascii=False, indent=1)
+    boundary, text = await first_part(conn, context, context.deps.document_id, listed)
+    return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
+        "fields_document",
         instructions=_instructions_text(given),
-        left=boundary.around("left", listed),
+        fields=boundary.around("fields", listed),
         document=await _document(conn, context, boundary, text),
     ).strip()
 
 
-def _left(row: ExtractionRow, path: FieldPath, why: dict[str, str], otherwise: str) -> dict[str, Any]:
-    """A place that alone may be written, with why and with what stands there."""
-    name, stands = paths.name(path), value_at(row.extracted_fields, path)
-    told: dict[str, Any] = {"path": name, "why": why.get(name, otherwise)}
-    if not isinstance(stands, Nothing):
-        text = json.dumps(stands, ensure_ascii=False)
-        told["value"] = stands if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} (shortened)"
-    return told
+def _stored(row: ExtractionRow, name: str) -> dict[str, JsonValue]:
+    """A path, and the value that is stored there if there is one."""
+    value = value_at(row.extracted_fields, paths.parse(name))
+    if isinstance(value, Nothing):
+        return {"path": name}
+    text = json.dumps(value, ensure_ascii=False)
+    return {"path": name, "value": value if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} (shortened)"}
 
 
 def _schema_text(schema: dict[str, Any] | None) -> str:
@@ -281,8 +274,6 @@ EXTRACT = Task(
     check=_check_extract,
     begin=_begin_extract,
     briefing=_brief_extract,
-    unsettled=unsettled,
-    settling=_brief_settling,
 )
 CORRECT = Task(
     name="correct",

@@ -17,7 +17,7 @@ from fieldmark.domain.events import ChangedEvent, ChangedField, PreviewEvent
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.sentences import ranges
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import Invalid
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions
 from fieldmark.services.extractions import (
@@ -29,8 +29,7 @@ from fieldmark.services.extractions import (
     Write,
     WrittenFields,
 )
-from fieldmark.services.unsettled import closed_up, open_fields
-from fieldmark.stores import documents, runs, tool_calls
+from fieldmark.stores import documents, tool_calls
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
@@ -180,14 +179,14 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 async def _identify_document(conn: Connection, context: Context, args: IdentifyDocument) -> ToolResult:
     await _refuse_once_completed(conn, context)
     with as_refusals():
-        author = await _author(conn, context)
+        author = _author(context)
         stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, author)
     return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
 
 
 async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
     with as_refusals():
-        author = await _author(conn, context)
+        author = _author(context)
         return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, author)
 
 
@@ -267,7 +266,6 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
             heed=context.message is not None,
         )
     assert isinstance(prepared.write, FieldRemoval)  # what `_prepare_removal` prepares
-    await _close_up(conn, context, prepared.write.path)
     gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
     event = ChangedEvent(changed=[gone], version=stored.version)
     data: dict[str, JsonValue] = {"version": stored.version}
@@ -299,7 +297,7 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
             fitting(data),
         )
     with as_refusals():
-        stored = await extractions.complete(conn, row.id, await _author(conn, context), found)
+        stored = await extractions.complete(conn, row.id, _author(context), found)
     text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
     warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
     if warnings:
@@ -308,21 +306,6 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
         if len(warnings) > _MAX_WARNINGS:
             text += f"\n[{len(warnings) - _MAX_WARNINGS} more warnings]"
     return ToolResult(text, "completed", {"version": stored.version, **data})
-
-
-async def unsettled(conn: Connection, context: Context) -> list[str] | None:
-    """What a second model is to go on with, by path name, where this one would complete the extraction now: nothing at
-    all is None, and everything an empty list."""
-    if await _asks_for_pages(conn, context):
-        return None
-    try:
-        row = await extractions.get(conn, context.deps.extraction_id)
-        left = [one.path for one in await open_fields(row)]
-    except (Invalid, NotFound):  # a schema that cannot be used, say: completing says so
-        return None
-    if not left:
-        return None
-    return [] if () in left else [paths.name(path) for path in left]
 
 
 async def _asks_for_pages(conn: Connection, context: Context) -> list[int]:
@@ -341,27 +324,10 @@ async def _preview_completion(conn: Connection, context: Context, args: Complete
 # What they share ------------------------------------------------------------------------------------------------------
 
 
-async def _author(conn: Connection, context: Context) -> Author:
-    left = await _left_over(conn, context)
-    only = tuple(paths.parse(name) for name in left) if left else None
+def _author(context: Context) -> Author:
+    fields = context.run.input.get("fields")
+    only = tuple(paths.parse(str(name)) for name in fields) if isinstance(fields, list) else None
     return Author(is_person=False, message=context.message, only=only)
-
-
-async def _left_over(conn: Connection, context: Context) -> list[str] | None:
-    """What a first model has left to this one. Asked anew each time: it moves with the items of lists that it is in."""
-    return await runs.left_over(conn, context.run_id) if context.run.handed_over else None
-
-
-async def _close_up(conn: Connection, context: Context, removed: paths.Path) -> None:
-    """Where an item of a list is gone, what was left to this model stays what it was: the items behind have moved."""
-    left = await _left_over(conn, context)
-    if not left or not isinstance(removed[-1], int):
-        return
-    row = await extractions.get(conn, context.deps.extraction_id)
-    items = value_at(row.extracted_fields, removed[:-1])
-    assert isinstance(items, list)
-    moved = closed_up([paths.parse(name) for name in left], removed, len(items))
-    await runs.move_left_over(conn, context.run_id, [paths.name(path) for path in moved])
 
 
 async def _prepared(context: Context, write: Write) -> PreparedWrite:
@@ -372,14 +338,14 @@ async def _prepared(context: Context, write: Write) -> PreparedWrite:
             context.indexes,
             context.deps.extraction_id,
             write,
-            Author(is_person=False, message=context.message),
+            _author(context),
         )
 
 
 async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) -> WrittenFields:
     await _refuse_once_completed(conn, context)
     with as_refusals():
-        return await extractions.apply(conn, replace(prepared, author=await _author(conn, context)))
+        return await extractions.apply(conn, prepared)
 
 
 def _below(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[WrittenLeaf]:
@@ -403,7 +369,7 @@ async def _foreseen(
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
     with as_refusals():
-        return await extractions.preview(conn, context.deps.extraction_id, write, await _author(conn, context))
+        return await extractions.preview(conn, context.deps.extraction_id, write, _author(context))
 
 
 async def _refuse_once_completed(conn: Connection, context: Context) -> None:

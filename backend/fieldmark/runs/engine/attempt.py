@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -46,9 +46,8 @@ _KILLED = {-signal.SIGKILL} | {
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What an attempt is made with. `waiting_call` is the call that the run waited for, whatever has become of it.
-    `messages`: how many the model may say, where that is fewer than the turns that are left. `hands_over`: it is the
-    first of two models. `rounds`: in how many messages it may call tools. `only`: the tools that it may call, if not
-    all."""
+    `messages`: how many the model may say, where that is fewer than the turns that are left. `rounds`: in how many
+    messages it may call tools. `only`: the tools that it may call, if not all."""
 
     context: RunContext[Any]
     agent: AgentSpec[Any]
@@ -62,22 +61,8 @@ class Attempt:
     deltas: DeltaBuffer
     telemetry: RunTelemetry
     messages: int
-    hands_over: bool = False
     rounds: int | None = None
     only: frozenset[str] | None = None
-
-    async def hand_over(self) -> Sequence[str] | None:
-        """Leave to a second model what is not settled: its paths by name, none for everything, or None where nothing is
-        left. From then on the run is the second's. Raises Fenced."""
-        context = self.context
-        unsettled = self.agent.tasks[context.run.task].unsettled
-        assert unsettled is not None
-        async with context.database.as_user(context.scope) as conn:
-            await runs.fence(conn, context.run_id, context.fencing_token)
-            left = await unsettled(conn, context)
-            if left is not None:
-                await runs.hand_over(conn, context.run_id, left)
-        return left
 
 
 async def attempt(
@@ -143,7 +128,6 @@ async def _converse(
             calls=calls,
             waiting=made.waiting,
             before=before,
-            hand_over=made.hand_over if made.hands_over else None,
             rounds=made.rounds,
             only=made.only,
         )

@@ -38,7 +38,6 @@ _OUTCOMES = {"deny": "refused", "defer": "deferred"}
 
 REFUSED_CODE = "refused"
 _NO_ROUNDS = "Not done: all {} rounds of calls for this message are used. Say in words what you did and what is left."
-_MOST_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,6 @@ class Verdict:
     decision: Literal["allow", "deny", "defer"]
     reason: str | None = None
     arguments: dict[str, JsonValue] | None = None
-    # Whether the CLI is told to stop here, which spares a call of the model and decides nothing.
-    ends: bool = False
 
     def told(self) -> SyncHookJSONOutput:
         """As the CLI hears it."""
@@ -105,8 +102,7 @@ class Verdict:
             output["permissionDecisionReason"] = self.reason
         if self.arguments is not None:
             output["updatedInput"] = self.arguments
-        told: SyncHookJSONOutput = {"hookSpecificOutput": output}
-        return {**told, "continue_": False, "stopReason": "The task is done."} if self.ends else told
+        return {"hookSpecificOutput": output}
 
 
 class PermissionHook:
@@ -116,10 +112,9 @@ class PermissionHook:
     hook does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the CLI
     waited. `outcomes` has what came of the calls, whoever answered them, and `answer` the run's answer, once a call has
     ended it. `ahead` prepares the writes that it admitted, until their tools are called. `before(call_id)` is awaited
-    ahead of an entry that waits for a person, or for child runs. `hand_over` answers what a second model is to go on
-    with where this one would end the run now, and None for nothing. `stale_call` is one at which an earlier run of the
-    thread has stopped. `rounds`: in how many messages the run may call tools. `only`: those that it may
-    call, if not all."""
+    ahead of an entry that waits for a person, or for child runs. `stale_call` is one at which an earlier run of the
+    thread has stopped. `rounds`: in how many messages the run may call tools. `only`: those that it may call, if not
+    all."""
 
     def __init__(
         self,
@@ -133,7 +128,6 @@ class PermissionHook:
         calls: MessageCalls | None = None,
         waiting: Waiting | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
-        hand_over: Callable[[], Awaitable[Sequence[str] | None]] | None = None,
         rounds: int | None = None,
         only: frozenset[str] | None = None,
     ) -> None:
@@ -146,7 +140,6 @@ class PermissionHook:
         self.calls = calls or MessageCalls()
         self._waiting = waiting or NoWaiting()
         self._before = before
-        self._hand_over = hand_over
         self._rounds = rounds
         self._only = only
         self.passed: set[str] = set()
@@ -203,12 +196,6 @@ class PermissionHook:
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
         if (refusal := await self._stands_behind(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
-        if tool.answer is not None and self._hand_over is not None:
-            if self._before is not None:
-                await self._before(call_id)
-            if (left := await self._hand_over()) is not None:
-                self.answer = Answer("")
-                return await self._handed_over(name, call_id, arguments, left)
         if not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name):
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
             if tool.collect is not None:
@@ -239,15 +226,6 @@ class PermissionHook:
             admitted = await runs.admitted_tools(conn, self._context.run_id)
         self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | admitted)
         return self._policy.admits(name)
-
-    async def _handed_over(
-        self, name: str, call_id: str, arguments: dict[str, JsonValue], left: Sequence[str]
-    ) -> Verdict:
-        reason = "Not done: another model goes on with what is not settled."
-        data: dict[str, JsonValue] = {"paths": list(left[:_MOST_TOLD])}
-        await self._enter(name, call_id, arguments, CallStatus.REFUSED, reason)
-        self.outcomes[call_id] = ToolOutcome(reason, "handed_over", data, is_error=True)
-        return Verdict("deny", self.outcomes[call_id].text, ends=True)
 
     async def _stands_behind(self, tool: Tool[Any], call_id: str) -> tuple[str, str] | None:
         """Why a call is refused for what stands before it in its message, and the code of that. The model has written

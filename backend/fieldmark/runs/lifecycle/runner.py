@@ -47,13 +47,6 @@ log = structlog.get_logger()
 MAX_CONSECUTIVE_FAILURES = 10
 """How often in a row a run may be broken off, by whatever death, without a single call done. Workers die for reasons of
 their own, several runs at a time; a run that is the reason comes to nothing each time."""
-_OF_THE_MODEL = frozenset(
-    {
-        *(RunError.MODEL_REFUSED_REQUEST, RunError.MODEL_BUSY, RunError.MODEL_UNAVAILABLE, RunError.MODEL_DECLINED),
-        *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG, RunError.AGENT_STOPPED, RunError.MAX_TURNS),
-    }
-)
-"""Failures of one model that another need not have."""
 _NO_FALLBACK = frozenset({RunError.UNSEALED, RunError.INTERNAL, RunError.SESSION})
 """What is wrong with the service itself is told, and not passed over."""
 _ASKED_ONCE_MORE = frozenset(
@@ -80,8 +73,7 @@ class TaskLimits:
 class Limits:
     """How long and how far a run may go where it does not say so itself, and what that costs. `approval_wait_seconds`:
     how long a CLI stays for a person's decision, while no other run wants its place. `first_part_bytes`: how much of a
-    document's text a run's first message may hold. `second`: the model that goes on with what `model` has not settled;
-    what two cannot share is wholly its."""
+    document's text a run's first message may hold."""
 
     model: str
     max_turns: int
@@ -89,7 +81,6 @@ class Limits:
     prices: Prices = field(default_factory=Prices)
     first_part_bytes: int = FIRST_PART_BYTES
     approval_wait_seconds: float = 0
-    second: str | None = None
     tool_seconds: float = TOOL_SECONDS
     embedder: Embedder | None = None
     tasks: Mapping[str, TaskLimits] = field(default_factory=dict[str, "TaskLimits"])
@@ -110,17 +101,7 @@ class Limits:
         )
 
     def model_of(self, run: RunRow) -> str:
-        """The model whose turn it is in a run, as the run's row tells."""
-        if run.model is not None or self.second is None:
-            return run.model or self.model
-        return self.model if self.hands_over(run) else self.second
-
-    def hands_over(self, run: RunRow) -> bool:
-        """Whether the first of two models is at work on a run."""
-        if run.model is not None or self.second is None or run.handed_over is not None or run.agent not in AGENTS:
-            return False
-        task = AGENTS[run.agent].tasks.get(run.task)
-        return task is not None and task.unsettled is not None
+        return run.model or self.model
 
 
 class Runner:
@@ -349,10 +330,7 @@ class Runner:
         try:
             async with asyncio.timeout(left) as deadline:
                 watch.deadline = deadline
-                outcome = await self._lead(context, telemetry, deltas, watch)
-                if (second := await self._second(context, outcome)) is not None:
-                    outcome = await self._lead(second, telemetry, deltas, watch)
-                return outcome
+                return await self._lead(context, telemetry, deltas, watch)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {seconds} seconds.", code=RunError.DEADLINE)
 
@@ -370,27 +348,6 @@ class Runner:
             gone = await runs.seconds_since_start(conn, root.id)
         return min(most, of_task), min(most, of_task - gone)
 
-    async def _second(self, context: RunContext[Any], outcome: Outcome) -> RunContext[Any] | None:
-        """The run as a second model goes on with it; None where none does. The first has left it some of the work, or
-        all where it came to no end of its own."""
-        if not self._limits.hands_over(context.run):
-            return None
-        if outcome.status != RunStatus.COMPLETED and outcome.code not in _OF_THE_MODEL:
-            return None
-        ending = AGENTS[context.run.agent].toolset.ending
-        async with self._database.as_user(context.scope) as conn:
-            run = await runs.get(conn, context.run_id)
-            if run is None or self._turns_left(run) < 1:
-                return None
-            if run.handed_over is None and await tool_calls.done_of(conn, run.id, ending) is None:
-                await runs.fence(conn, run.id, context.fencing_token)
-                await runs.hand_over(conn, run.id, [])
-                run = await runs.get(conn, run.id)
-        if run is None or run.handed_over is None:
-            return None
-        log.info("a second model goes on", left=len(run.handed_over) or "all")
-        return replace(context, run=replace(run, fencing_token=context.fencing_token))
-
     def _turns_left(self, run: RunRow) -> int:
         most = self._most_turns(run)
         return min(run.max_turns or most, most) - run.turns
@@ -403,7 +360,7 @@ class Runner:
     async def _lead(
         self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
     ) -> Outcome:
-        """One model's conversation, to its end."""
+        """The conversation with the model, to its end."""
         run = context.run
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
         start, told, stale_call = await self._start(context, sessions)
@@ -428,8 +385,6 @@ class Runner:
     ) -> Attempt:
         """What an attempt of a run is made with."""
         run, limits, turns = context.run, self._limits, self._turns_left(context.run)
-        hands_over = turns > 1 and limits.hands_over(run)  # with the last of its turns a model ends what it can
-        is_metered = run.handed_over is not None or run.thread_id is not None
         telemetry.model = limits.model_of(run)
         task = limits.task(run)
         kept = 1 if task.last_question is not None and turns > 1 else 0  # that needs one
@@ -438,12 +393,9 @@ class Runner:
             agent=AGENTS[run.agent],
             policy=Policy(run.approval, frozenset(run.auto_approved_tools)),
             model=telemetry.model,
-            # The meter counts those of a second model alone, so that its CLI can be one that was kept; and those that a
-            # thread's run has left, so that its CLI can stay for the next turn.
-            turns=(self._most_turns(run) if run.max_turns is None and is_metered else turns) - kept,
-            # The first of two leaves the second half of them.
-            messages=(turns - kept + 1) // 2 if hands_over else turns - kept,
-            hands_over=hands_over,
+            # The meter counts those that a thread's run has left, so that its CLI can stay for the next turn.
+            turns=(self._most_turns(run) if run.max_turns is None and run.thread_id is not None else turns) - kept,
+            messages=turns - kept,
             prices=limits.prices,
             sessions=sessions,
             waiting_call=run.waiting_call,
@@ -497,8 +449,7 @@ class Runner:
         which an earlier run of the thread has stopped: it was never decided, and never will be."""
         run = context.run
         assert run.session_id is not None
-        # (A second model that was left all is told that there was another.)
-        is_first = run.fencing_token == 1 and run.handed_over != []
+        is_first = run.fencing_token == 1
         # Before its first attempt a run has a conversation only where its thread has one.
         has_begun = (run.thread_id is not None or not is_first) and await sessions.has(run.session_id)
         told: frozenset[str] = frozenset({run.waiting_call} if run.waiting_call is not None else ())
@@ -520,10 +471,8 @@ class Runner:
 
     async def _briefing(self, context: RunContext[Any]) -> Prompt:
         task = AGENTS[context.run.agent].tasks[context.run.task]
-        # What was left to a second model, unless that is all.
-        briefing = task.settling if context.run.handed_over and task.settling is not None else task.briefing
         async with self._database.as_user(context.scope) as conn:
-            return await briefing(conn, context, task.parse(context.run))
+            return await task.briefing(conn, context, task.parse(context.run))
 
     async def _anew(self, context: RunContext[Any]) -> Prompt:
         """The first message of a conversation that begins again: an attempt that left none may have written all the

@@ -74,10 +74,6 @@ class Run(BaseModel):
     error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
     cost_usd: float | None
     usage: TokensUsed
-    handed_over: list[str] | None = Field(
-        description="The paths that alone the run may write: those that a first model left to a second "
-        "(`FIELDMARK_MODELS`), none of them for everything; or those that it was asked for (`fields`). Else null."
-    )
     examples: list[ShownExample] | None = Field(
         description="The corrections that it was shown as examples. null where none were looked for."
     )
@@ -176,7 +172,6 @@ def _described(
         error_code=None if row.error_code is None else RunError(row.error_code),
         cost_usd=None if row.cost_usd is None else float(row.cost_usd),
         usage=TokensUsed.model_validate(row.usage),
-        handed_over=row.handed_over,
         examples=None if row.examples is None else [ShownExample.model_validate(one) for one in row.examples],
         models=used,
     )
