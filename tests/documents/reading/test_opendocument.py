@@ -30,6 +30,8 @@ STYLES = (
     '<style:style style:family="text" style:name="white"><style:text-properties fo:color="#ffffff"/></style:style>'
     '<style:style style:family="text" style:name="gone"><style:text-properties text:display="none"/></style:style>'
     '<style:style style:family="text" style:name="tiny"><style:text-properties fo:font-size="1pt"/></style:style>'
+    '<style:style style:family="text" style:name="up">'
+    '<style:text-properties style:text-position="super 58%"/></style:style>'
     '<style:style style:family="text" style:name="child" style:parent-style-name="gone"/>'
     '<style:style style:family="paragraph" style:name="next">'
     '<style:paragraph-properties fo:break-before="page"/></style:style>'
@@ -77,13 +79,17 @@ def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("style", ["white", "gone", "tiny", "child"])
-def test_what_nobody_sees_is_left_out_and_counted_and_its_twin_is_not(style: str) -> None:
+@pytest.mark.parametrize("style", ["gone", "tiny", "child"])
+def test_text_marked_as_hidden_is_left_out_and_counted_and_its_twin_is_not(style: str) -> None:
     body = f"<text:p>Total: 1<text:span text:style-name='{style}'>secret 4711</text:span></text:p>"
     (part,) = opendocument_parts(made("text", body), Limits())
     assert (list(part), part.hidden) == (["Total: 1"], ["secret", "4711"])
-    (part,) = opendocument_parts(made("text", body.replace(style, "none")), Limits())
+    (part,) = opendocument_parts(made("text", body.replace(style, "white")), Limits())
     assert (list(part), part.hidden) == (["Total: 1secret 4711"], [])
+
+
+def test_raised_digits_are_not_part_of_a_number() -> None:
+    assert lines("text", "<text:p>12<text:span text:style-name='up'>99</text:span> EUR</text:p>") == [["12⁹⁹ EUR"]]
 
 
 def test_deleted_text_and_comments_are_not_read() -> None:

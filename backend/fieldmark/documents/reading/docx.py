@@ -12,12 +12,17 @@ import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 from fieldmark.documents.reading.archive import open_archive
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.documents.reading.pagination import Part, align, expand_tabs
+from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.errors import Damaged
 
 etree: Any = lxml.etree  # pyright: ignore
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FORMULA_TEXT = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
+_SYMBOLS = {  # boxes to tick, by their font and code
+    ("wingdings", "A8"): "☐", ("wingdings", "6F"): "☐", ("wingdings", "FD"): "☒", ("wingdings", "FE"): "☑",
+    ("wingdings 2", "A3"): "☐", ("wingdings 2", "52"): "☑", ("wingdings 2", "53"): "☒",
+}  # fmt: skip
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 
@@ -77,10 +82,7 @@ class _Body:
 
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
-        cells = [
-            _Body(cell, self._styles, self._hidden, self._styles.of_cell(cell, style)).parts
-            for cell in _rows_or_cells(row, "tc")
-        ]
+        cells = [_Body(cell, self._styles, self._hidden, style).parts for cell in _rows_or_cells(row, "tc")]
         return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
@@ -88,10 +90,12 @@ class _Body:
         boxes: list[Any] = []
         for kind, value, is_visible in self._inline(paragraph, style):
             if not is_visible:
-                if kind == "text":
+                if kind in ("text", "raised"):
                     self._hidden.extend(clean(value).split())
             elif kind == "text":
                 line += value
+            elif kind == "raised":
+                line += superscript(value, line)
             elif kind == "box":
                 boxes.append(value)
             elif kind == "line":
@@ -105,17 +109,21 @@ class _Body:
                 self._lines = []
         self._lines.append(expand_tabs(line))
         for box in boxes:
-            self._add_blocks(box, style.on_unknown_background())
+            self._add_blocks(box, style)
 
     def _inline(self, node: Any, style: TextStyle) -> Iterator[tuple[str, Any, bool]]:
         """What a paragraph holds, as (kind, value, whether it is visible).
 
-        The kinds are ("text", str), ("line", None), ("page", None), and ("box", element) for a text box.
+        The kinds are ("text", str), ("raised", str) for a superscript, ("line", None), ("page", None), and
+        ("box", element) for a text box.
         """
         for child in node:
             tag = child.tag
-            if tag == f"{_W}t":
-                yield "text", child.text or "", style.is_visible
+            if tag in (f"{_W}t", _FORMULA_TEXT):
+                yield ("raised" if style.is_raised else "text"), child.text or "", style.is_visible
+            elif tag == f"{_W}sym":
+                symbol = (child.get(f"{_W}font", "").lower(), child.get(f"{_W}char", "").upper()[-2:])
+                yield "text", _SYMBOLS.get(symbol, ""), style.is_visible
             elif tag == f"{_W}tab":
                 yield "text", "\t", style.is_visible
             elif tag == f"{_W}noBreakHyphen":

@@ -1,11 +1,9 @@
-"""The style of text in a Word document, and whether a person can see it: hidden by mark, by size, or by its colour."""
+"""The style of text in an office document, as far as it hides or raises the text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
-
-from fieldmark.documents.reading.colour import BLACK, WHITE, Colour, from_hex, is_distinct
 
 SMALLEST_POINTS = 1.5  # Word goes down to 1
 MAX_STYLE_DEPTH = 20  # of styles based on one another
@@ -16,22 +14,16 @@ _OFF = frozenset({"0", "false", "off", "none"})
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How text looks. `background` is None where it is not known: a style of tables or a shape may paint it."""
+    """Whether text is marked as hidden, its size in points, and whether it is a superscript."""
 
     hidden: bool = False
     size: float = 10.0
-    colour: Colour | None = BLACK
-    background: Colour | None = WHITE
+    is_raised: bool = False
 
     @property
     def is_visible(self) -> bool:
-        """Whether a person can see the text."""
-        # Word prints automatic colour so that it stands out.
-        return not self.hidden and self.size >= SMALLEST_POINTS and is_distinct(self.colour, self.background)
-
-    def on_unknown_background(self) -> TextStyle:
-        """The same style on a background that is not known."""
-        return replace(self, background=None)
+        """Whether the text is shown, whatever its colour."""
+        return not self.hidden and self.size >= SMALLEST_POINTS
 
 
 class DocxStyles:
@@ -51,8 +43,7 @@ class DocxStyles:
     def of_paragraph(self, paragraph: Any, inherited: TextStyle) -> TextStyle:
         """The style of a paragraph's runs, before their own properties."""
         named = paragraph.find(f"{_W}pPr/{_W}pStyle")
-        style = self._with_named(named.get(f"{_W}val") if named is not None else self._normal, inherited)
-        return _with_shading(paragraph.find(f"{_W}pPr/{_W}shd"), style)
+        return self._with_named(named.get(f"{_W}val") if named is not None else self._normal, inherited)
 
     def of_run(self, run: Any, inherited: TextStyle) -> TextStyle:
         """The style of a run (Word's name for a piece of text with properties of its own)."""
@@ -64,20 +55,14 @@ class DocxStyles:
         return _with_run_properties(properties, style)
 
     def of_table(self, table: Any, inherited: TextStyle) -> TextStyle:
-        """The style of a table's text. Most styles of tables paint some of the cells."""
-        style = inherited
-        if table.find(f"{_W}tblPr/{_W}tblStyle") is not None:
-            style = style.on_unknown_background()
-        return _with_shading(table.find(f"{_W}tblPr/{_W}shd"), style)
+        """The style of a table's text."""
+        named = table.find(f"{_W}tblPr/{_W}tblStyle")
+        return self._with_named(named.get(f"{_W}val"), inherited) if named is not None else inherited
 
     def of_row(self, row: Any, inherited: TextStyle) -> TextStyle:
         """The style of the text in a row."""
         hidden = row.find(f"{_W}trPr/{_W}hidden")
         return replace(inherited, hidden=inherited.hidden or _is_on(hidden))
-
-    def of_cell(self, cell: Any, inherited: TextStyle) -> TextStyle:
-        """The style of the text in a cell."""
-        return _with_shading(cell.find(f"{_W}tcPr/{_W}shd"), inherited)
 
     def _with_named(self, name: str | None, inherited: TextStyle) -> TextStyle:
         chain: list[Any] = []
@@ -89,40 +74,25 @@ class DocxStyles:
         style = inherited
         for definition in reversed(chain):
             style = _with_run_properties(definition.find(f"{_W}rPr"), style)
-            style = _with_shading(definition.find(f"{_W}pPr/{_W}shd"), style)
         return style
 
 
 def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
     if properties is None:
         return style
-    vanish, size, colour = (properties.find(f"{_W}{name}") for name in ("vanish", "sz", "color"))
+    vanish, size, alignment = (properties.find(f"{_W}{name}") for name in ("vanish", "sz", "vertAlign"))
     if vanish is not None:
         style = replace(style, hidden=_is_on(vanish))
     if size is not None:
         style = replace(style, size=_half_points(size.get(f"{_W}val"), style.size))
-    if colour is not None:
-        # What is automatic is black or white, whichever stands out: not known, that is, and visible.
-        style = replace(style, colour=from_hex(colour.get(f"{_W}val")))
-    highlight = properties.find(f"{_W}highlight")
-    if highlight is not None and highlight.get(f"{_W}val") != "none":
-        is_white = highlight.get(f"{_W}val") == "white"
-        style = replace(style, background=WHITE) if is_white else style.on_unknown_background()
-    return _with_shading(properties.find(f"{_W}shd"), style)
-
-
-def _with_shading(shading: Any, style: TextStyle) -> TextStyle:
-    if shading is None:
-        return style
-    if shading.get(f"{_W}val", "clear") not in ("clear", "nil"):
-        return style.on_unknown_background()  # a pattern of two colours
-    fill = shading.get(f"{_W}fill", "auto")
-    return style if fill == "auto" else replace(style, background=from_hex(fill))
+    if alignment is not None:
+        style = replace(style, is_raised=alignment.get(f"{_W}val") == "superscript")
+    return style
 
 
 def _is_on(mark: Any) -> bool:
     return mark is not None and mark.get(f"{_W}val", "true") not in _OFF
 
 
-def _half_points(text: str | None, otherwise: float) -> float:
-    return float(text) / 2 if text and text.isascii() and text.isdigit() else otherwise
+def _half_points(text: str | None, default: float) -> float:
+    return float(text) / 2 if text and text.isascii() and text.isdigit() else default

@@ -10,7 +10,7 @@ import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.html_hidden import Visibility, VisibilityResolver
 from fieldmark.documents.reading.pages import clean
-from fieldmark.documents.reading.pagination import Part, align
+from fieldmark.documents.reading.pagination import Part, align, superscript
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Damaged
 
@@ -24,7 +24,6 @@ _INLINE_TAGS = frozenset(
     """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr optgroup
     option output q s samp select small span strike strong sub sup time tspan tt u var wbr""".split()  # noqa: SIM905
 )
-_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
@@ -58,31 +57,27 @@ class _Block:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._open = ""
+        self.open_line = ""
 
     def add(self, text: str, keep_space: bool) -> None:
         if keep_space:
             head, *rest = text.split("\n")
-            self._open += head
+            self.open_line += head
             for line in rest:
                 self.end(blank=True)
-                self._open = line
+                self.open_line = line
             return
         words = " ".join(text.split())
-        if text[:1].isspace() and self._open and not self._open.endswith(" "):
-            self._open += " "
-        self._open += words
+        if text[:1].isspace() and self.open_line and not self.open_line.endswith(" "):
+            self.open_line += " "
+        self.open_line += words
         if words and text[-1].isspace():
-            self._open += " "
-
-    @property
-    def ends_in_a_digit(self) -> bool:
-        return self._open[-1:].isdigit()
+            self.open_line += " "
 
     def end(self, blank: bool = False) -> None:
-        if self._open.strip() or blank:
-            self._lines.append(self._open.rstrip())
-        self._open = ""
+        if self.open_line.strip() or blank:
+            self._lines.append(self.open_line.rstrip())
+        self.open_line = ""
 
     def extend(self, lines: Sequence[str]) -> None:
         self.end()
@@ -135,8 +130,8 @@ class _Page:
     def _inside(self, node: Any, block: _Block, keep_space: bool, visibility: Visibility) -> None:
         self._add(block, node.text, keep_space, visibility)
         for child in node:
-            if child.tag == "sup" and child.text and block.ends_in_a_digit:
-                child.text = child.text.translate(_SUPERSCRIPTS)  # a footnote or cents, not digits of the number
+            if child.tag == "sup" and child.text:
+                child.text = superscript(child.text, block.open_line)
             self.walk(child, block, keep_space, visibility)
             self._add(block, child.tail, keep_space, visibility)
 

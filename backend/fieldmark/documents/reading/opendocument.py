@@ -10,10 +10,9 @@ import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 from openpyxl.utils import get_column_letter
 
 from fieldmark.documents.reading.archive import open_archive
-from fieldmark.documents.reading.colour import from_hex
 from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.documents.reading.pagination import Part, align, expand_tabs
+from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.documents.reading.xlsx import MAX_ROW_CHARACTERS
 from fieldmark.errors import Damaged, OverLimit, PasswordProtected
 
@@ -190,7 +189,7 @@ class _Reader:
             if not style.is_visible:
                 self._hidden.extend(clean(words).split())
             else:
-                pieces.append(words)
+                pieces.append(superscript(words, "".join(pieces[-1:])) if style.is_raised else words)
 
         add(node.text)
         for child in node:
@@ -204,7 +203,7 @@ class _Reader:
             elif tag in _HIDDEN:
                 self._inline(child, replace(style, hidden=True), pieces, boxes)
             elif tag == f"{_DRAW}frame" or tag == f"{_TEXT}note":
-                boxes.append((child, style.on_unknown_background()))
+                boxes.append((child, style))
             elif tag not in _LEFT_OUT and isinstance(tag, str):
                 self._inline(child, self._with("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
             add(child.tail)
@@ -233,11 +232,8 @@ def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
     size = properties.get(f"{_FO}font-size", "")
     if size.endswith("pt") and size[:-2].replace(".", "", 1).isdigit():
         style = replace(style, size=float(size[:-2]))
-    if (colour := properties.get(f"{_FO}color")) is not None:
-        style = replace(style, colour=from_hex(colour.removeprefix("#")))
-    background = properties.get(f"{_FO}background-color")
-    if background is not None and background != "transparent":
-        style = replace(style, background=from_hex(background.removeprefix("#")))
+    if (position := properties.get(f"{_STYLE}text-position")) is not None:
+        style = replace(style, is_raised=position.startswith("super"))
     return style
 
 

@@ -21,6 +21,7 @@ PAGE_CHARACTERS = 4000
 PAGE_ROWS = 150
 MAX_CELL = 40  # characters; a longer cell does not move the columns after it on the other lines
 
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TOKEN = re.compile(r"(\s*)(\S+)")
 
 
@@ -83,6 +84,11 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
             column += width + 3 if width else 0
         lines.append(line)
     return lines
+
+
+def superscript(text: str, before: str) -> str:
+    """A raised text, so that its digits are no part of a number they are behind: `100¹`, `12⁹⁹`, but `m2`."""
+    return text.translate(_SUPERSCRIPTS) if before[-1:].isdigit() else text
 
 
 def expand_tabs(line: str) -> str:

@@ -25,7 +25,6 @@ from PIL import (
     ImageFile,  # noqa: F401 # pyright: ignore[reportUnusedImport] — Image needs it; nothing can be imported after lockdown
 )
 
-from fieldmark.documents.reading.colour import LEAST_CONTRAST
 from fieldmark.documents.reading.pdfium import (
     FORM_OBJECT,
     TEXT_OBJECT,
@@ -46,6 +45,8 @@ from fieldmark.documents.reading.pdfium import (
     text_object,
 )
 
+# A change of fewer than 16 of 255 levels is not seen. A power of two: it is found in many pixels at once.
+LEAST_CONTRAST = 16
 # Letters lower than this, or on average narrower than a tenth of it, are dots and lines to a person. In points; on a
 # page smaller than a sheet it is a share of the page's longer side, since such a page is shown as large as any other.
 SMALLEST = 1.5

@@ -12,7 +12,7 @@ from openpyxl import load_workbook
 from fieldmark.documents.reading.archive import open_archive
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part
-from fieldmark.documents.reading.xlsx_visibility import SheetVisibility, table_ranges
+from fieldmark.documents.reading.xlsx_visibility import SheetVisibility
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
 MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
@@ -27,13 +27,12 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     parts: list[Part] = []
     archive = zipfile.ZipFile(io.BytesIO(data))
-    painted = table_ranges(archive)
     hidden: list[str] = []
     for sheet in book.worksheets:
         is_visible = sheet.sheet_state == "visible"
         # The dimensions a file declares make openpyxl pad every row to them.
         sheet.reset_dimensions()  # pyright: ignore
-        visibility = SheetVisibility(archive, sheet, painted)
+        visibility = SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
         for row in sheet.iter_rows():
             line = ""

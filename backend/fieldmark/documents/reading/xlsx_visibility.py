@@ -1,15 +1,11 @@
-"""Which cells of a sheet a person can see (rows, columns, formats, sizes, colours), and which lack a value."""
+"""Which cells of a sheet are hidden (by row, column, number format or tiny font), and which formulas lack a value."""
 
 from __future__ import annotations
 
-import re
 import zipfile
 from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
-from openpyxl.utils import range_boundaries
-
-from fieldmark.documents.reading.colour import BLACK, WHITE, Colour, from_hex, is_distinct
 
 etree: Any = lxml.etree  # pyright: ignore
 
@@ -17,41 +13,14 @@ SMALLEST_POINTS = 1.5
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
-Range = tuple[int, int, int, int]
-"""Cells: first column, first row, last column, last row."""
-
-
-def table_ranges(archive: zipfile.ZipFile) -> list[Range]:
-    """The ranges of a workbook's tables. The styles of tables paint their cells."""
-    found: list[Range] = []
-    for name in archive.namelist():
-        if re.fullmatch(r"xl/tables/[^/]+\.xml", name):
-            root = etree.fromstring(archive.read(name), etree.XMLParser(resolve_entities=False, no_network=True))
-            found += _ranges(root.get("ref"))
-    return found
-
-
-def _ranges(text: str | None) -> list[Range]:
-    found: list[Range] = []
-    for part in (text or "").split():
-        try:
-            bounds = range_boundaries(part)
-        except ValueError:
-            continue
-        if all(isinstance(bound, int) for bound in bounds):
-            found.append(bounds)  # pyright: ignore
-    return found
-
 
 class SheetVisibility:
     """Which cells of one sheet a person can see."""
 
-    def __init__(self, archive: zipfile.ZipFile, sheet: Any, painted: list[Range]) -> None:
+    def __init__(self, archive: zipfile.ZipFile, sheet: Any) -> None:
         """`sheet` is one that openpyxl opened read-only. Such a sheet does not know its rows and columns."""
         self._hidden_rows: set[int] = set()
         self._hidden_columns: list[tuple[int, int]] = []
-        self._painted = list(painted)
-        self._by_style: dict[Any, bool | None] = {}
         self.formulas_without_values: list[str] = []
         path = sheet._worksheet_path.lstrip("/")
         hide_all = False
@@ -76,30 +45,18 @@ class SheetVisibility:
                         self._hidden_rows.add(number_of_row)
                 elif node.tag == f"{_S}sheetFormatPr":
                     hide_all = node.get("zeroHeight") in ("1", "true")
-                elif node.tag == f"{_S}col":
-                    if node.get("hidden") in ("1", "true") or _is_zero(node.get("width")):
-                        self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
-                elif node.tag == f"{_S}conditionalFormatting":
-                    self._painted += _ranges(node.get("sqref"))
+                elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
+                    self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
 
     def shows(self, cell: Any) -> bool:
-        """Whether a person can see the value of a cell that has one."""
+        """Whether the value of a cell that has one is shown, whatever its colour."""
         if cell.row in self._hidden_rows or any(first <= cell.column <= last for first, last in self._hidden_columns):
             return False
         if not cell.has_style:
             return True
-        style = cell.style_array if hasattr(cell, "style_array") else cell._style_id
-        section = _section(cell.value)
-        key = (str(style), section)
-        if key not in self._by_style:
-            self._by_style[key] = _style_shows(cell, section)
-        shown = self._by_style[key]
-        if shown is None:
-            # As white as the sheet, if nothing else paints the cell.
-            return any(
-                left <= cell.column <= right and top <= cell.row <= bottom for left, top, right, bottom in self._painted
-            )
-        return shown
+        font = cell.font
+        is_tiny = font is not None and font.sz is not None and font.sz < SMALLEST_POINTS
+        return not is_tiny and not _is_blanked(cell.number_format, cell.value)
 
 
 def _formulas_without_values(row: Any) -> list[str]:
@@ -113,20 +70,10 @@ def _formulas_without_values(row: Any) -> list[str]:
     return found
 
 
-def _style_shows(cell: Any, section: int | None) -> bool | None:
-    """Whether the cell's style lets a person see its text. None where the text is as white as an unpainted sheet."""
-    sections = cell.number_format.split(";")
-    if section is not None and len(sections) > max(section, 1) and not sections[section].strip():
-        return False
-    font, fill = cell.font, cell.fill
-    if font is not None and font.sz is not None and font.sz < SMALLEST_POINTS:
-        return False
-    colour = _cell_colour(font.color) if font is not None and font.color is not None else BLACK
-    if fill is not None and fill.fill_type == "solid":
-        return is_distinct(colour, _cell_colour(fill.fgColor))
-    if fill is not None and fill.fill_type:
-        return True
-    return None if not is_distinct(colour, WHITE) else True
+def _is_blanked(number_format: str, value: object) -> bool:
+    """Whether a number format shows a value as nothing, as `;;;` does."""
+    sections, section = number_format.split(";"), _section(value)
+    return section is not None and len(sections) > max(section, 1) and not sections[section].strip(' "')
 
 
 def _section(value: object) -> int | None:
@@ -146,14 +93,3 @@ def _is_zero(measure: str | None) -> bool:
         return measure is not None and float(measure) < 0.5
     except ValueError:
         return False
-
-
-def _cell_colour(colour: Any) -> Colour | None:
-    if colour is None:
-        return None
-    if colour.type == "rgb":
-        return from_hex(colour.rgb)
-    if colour.type == "indexed":
-        return {0: BLACK, 8: BLACK, 64: BLACK, 1: WHITE, 9: WHITE, 65: WHITE}.get(colour.indexed)
-    # The first colours of a theme are, in every theme that Office brings, the sheet's white and the ink's black.
-    return {0: WHITE, 1: BLACK}.get(colour.theme) if not colour.tint else None
