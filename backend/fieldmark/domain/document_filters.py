@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
@@ -29,6 +28,7 @@ from pydantic import (
 )
 
 from fieldmark.domain import paths
+from fieldmark.domain.days import is_day
 from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, is_number
 from fieldmark.domain.paths import Each, Pattern
 from fieldmark.domain.values import problem_with
@@ -187,14 +187,6 @@ class DocumentFilters(BaseModel):
     uploaded_before: AwareDatetime | None = None
     filename: Text | None = None
     fields: tuple[FieldCondition, ...] = Field(default=(), max_length=MAX_CONDITIONS)
-
-
-def is_day(text: str) -> bool:
-    """Whether a text is a day of the calendar, YYYY-MM-DD."""
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
 
 
 def parsed(model: type[Any], values: Any) -> Any:

@@ -29,12 +29,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
+from fieldmark.domain.days import is_day
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.numbers import exact, is_number, places
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
-from fieldmark.domain.validation import is_day
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidPath, InvalidSchema
 

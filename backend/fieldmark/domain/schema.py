@@ -23,7 +23,7 @@ from fieldmark.domain.fields import Nothing, value_at, walk
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, broken_rules, check_rules
-from fieldmark.domain.schema_hints import TYPES, nearest, unknown_words
+from fieldmark.domain.schema_hints import TYPES, misplaced_names, with_names_as_properties
 from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import grounded, one_budget, validate, validate_partial
 from fieldmark.domain.violations import Violation
@@ -36,8 +36,8 @@ MAX_SUGGESTION_CHARACTERS = 20_000
 
 
 def check_schema(schema: JsonObject) -> None:
-    """Raise InvalidSchema with the place of the first thing wrong if `schema` is no JSON Schema for an object, usable
-    here; where it was probably meant as another one, `suggestion` in its details is that.
+    """Raise InvalidSchema, with the path of the first error, if `schema` is not a usable JSON Schema for an object. If
+    it lists fields in place of keywords, `suggestion` in the error's details is the schema with them as properties.
 
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
     """
@@ -53,15 +53,15 @@ def check_schema(schema: JsonObject) -> None:
 
 
 def _suggestion(schema: JsonObject) -> JsonObject | None:
-    """The nearest schema that can be used, if that is another one."""
     if len(json.dumps(schema)) > MAX_SUGGESTION_CHARACTERS:
         return None
     try:
-        suggestion = nearest(schema)
-        _check_form(suggestion)
+        suggestion = with_names_as_properties(schema)
+        if suggestion is not None:
+            _check_form(suggestion)
     except (InvalidSchema, RecursionError):
         return None
-    return None if suggestion == schema else suggestion
+    return suggestion
 
 
 def _check_form(schema: JsonObject) -> None:
@@ -71,8 +71,8 @@ def _check_form(schema: JsonObject) -> None:
         where = paths.name(tuple(error.absolute_path))
         what = f"The schema is not a valid JSON Schema at {error.json_path}: {_said_of(error)}."
         raise InvalidSchema(what, _errors((where, str(error.validator), what))) from None
-    if unknown := list(islice(unknown_words(schema), MAX_VIOLATIONS)):
-        told = [(paths.name(at), "unknown_keyword", _said_of_word(at, meant)) for at, meant in unknown]
+    if misplaced := list(islice(misplaced_names(schema), MAX_VIOLATIONS)):
+        told = [(paths.name(at), "unknown_keyword", _said_of_word(at)) for at in misplaced]
         raise InvalidSchema(f"The schema is no JSON Schema: {told[0][2]}.", _errors(*told))
     if schema.get("type", "object") != "object":
         raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
@@ -107,11 +107,9 @@ def _said_of(error: SchemaError) -> str:
     return error.message[:300]
 
 
-def _said_of_word(at: Path, meant: str | None) -> str:
-    word = shown(at[-1])
-    if meant is not None:
-        return f"at {paths.name(at)}, {word} is no word of it; {shown(meant)} is"
-    return f'at {paths.name(at)}, {word} is no word of it. Name the fields under "properties", each with its schema'
+def _said_of_word(at: Path) -> str:
+    where, word = paths.name(at), shown(at[-1])
+    return f'at {where}, {word} is not a keyword. Name the fields under "properties", each with its schema'
 
 
 def _errors(*told: tuple[str, str, str]) -> JsonObject:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
 from pydantic import JsonValue
 from rapidfuzz.distance import Indel
-from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from fieldmark.domain import paths
-from fieldmark.domain.fields import NOTHING, Nothing
+from fieldmark.domain.fields import NOTHING, Nothing, walk
 from fieldmark.domain.folding import fold_alphanumeric
 from fieldmark.domain.numbers import canonical_decimal, is_number
 
@@ -26,8 +24,6 @@ LONGEST_TEXT = 500
 LEAST_ALIKE = 0.6
 """How alike two different texts must be to count as alike at all, 0..1."""
 
-# scipy has no types.
-_best_assignment: Callable[..., tuple[Sequence[int], Sequence[int]]] = linear_sum_assignment  # pyright: ignore[reportUnknownVariableType]
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
 
@@ -137,7 +133,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
 def pairs(gold: Found, got: Found, gold_path: paths.Path = (), got_path: paths.Path = ()) -> Iterator[Leaf]:
     """Every leaf of two extractions, paired with its like in the other.
 
-    Items of lists are paired so that as much as possible agrees, whatever their order.
+    Items of lists are paired with the most similar item, whatever their order.
     """
     if isinstance(gold, dict) and isinstance(got, dict) and ((gold and got) or not gold_path):
         for key in [*gold, *(key for key in got if key not in gold)]:
@@ -154,7 +150,7 @@ def pairs(gold: Found, got: Found, gold_path: paths.Path = (), got_path: paths.P
         yield Leaf(gold_path, got_path, gold, got)
     else:  # one has a leaf where the other has a container, or nothing where the other has one
         for side, (node, path) in enumerate(((gold, gold_path), (got, got_path))):
-            for steps, value in _leaves(node, path):
+            for steps, value in () if isinstance(node, Nothing) else walk(node, path):
                 yield Leaf(steps, steps, value, NOTHING) if side == 0 else Leaf(steps, steps, NOTHING, value)
 
 
@@ -184,33 +180,23 @@ def _is_leaf(node: Found) -> bool:
     return isinstance(node, Nothing) or not isinstance(node, dict | list) or not node
 
 
-def _leaves(node: Found, above: paths.Path) -> Iterator[tuple[paths.Path, JsonValue]]:
-    if isinstance(node, dict) and node:
-        for key, value in node.items():
-            yield from _leaves(value, (*above, key))
-    elif isinstance(node, list) and node:
-        for index, value in enumerate(node):
-            yield from _leaves(value, (*above, index))
-    elif not isinstance(node, Nothing):
-        yield above, node
-
-
 def _assigned(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
-    """The (index, index) of the items that belong together: the pairing that is most alike in sum. Items that are not
-    alike at all stay alone."""
-    if not gold or not got:
-        return []
+    """Return the (index, index) of the items that belong together: again and again the two that are most alike. Items
+    that are not alike at all stay alone."""
     if len(gold) * len(got) > MAX_PAIRS:
         return [(index, index) for index in range(min(len(gold), len(got)))]
-    ours = [_signature(item) for item in gold]
-    theirs = [_signature(item) for item in got]
-    likeness = [[_likeness(one, other) for other in theirs] for one in ours]
-    rows, columns = _best_assignment(np.array(likeness), maximize=True)
-    return [(int(row), int(column)) for row, column in zip(rows, columns, strict=True) if likeness[row][column] > 0]
+    ours, theirs = [_signature(item) for item in gold], [_signature(item) for item in got]
+    ranked = sorted((-_likeness(a, b), i, j) for i, a in enumerate(ours) for j, b in enumerate(theirs))
+    rows, columns = dict[int, int](), set[int]()
+    for unlikeness, row, column in ranked:
+        if unlikeness < 0 and row not in rows and column not in columns:
+            rows[row] = column
+            columns.add(column)
+    return list(rows.items())
 
 
 def _signature(item: JsonValue) -> dict[str, str]:
-    return {_pattern(steps): folded(value) for steps, value in _leaves(item, ())}
+    return {_pattern(steps): folded(value) for steps, value in walk(item, (0,))}
 
 
 def _likeness(one: Mapping[str, str], other: Mapping[str, str]) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import date
 from fractions import Fraction
 from itertools import islice
 from typing import Any, Final, TypeAlias, cast
@@ -20,6 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from fieldmark.domain import paths
+from fieldmark.domain.days import is_day
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.sentences import shown
@@ -45,7 +44,6 @@ _WORDS = {
 }
 _NOTHING = "nothing may stand here"
 """What a schema says that is just `false`, which is no keyword."""
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema, whose keywords have been checked."""
@@ -211,14 +209,6 @@ def _format(validator: Any, name: str, instance: JsonValue, schema: Schema) -> I
     # Of all formats only this one is asserted: the others tell what a text is, as the draft has it.
     if name == "date" and isinstance(instance, str) and not is_day(instance):
         yield ValidationError(f"{shown(instance)} is no date: YYYY-MM-DD is wanted, such as 2024-03-12")
-
-
-def is_day(text: str) -> bool:
-    """Whether a text is a day that there is, as YYYY-MM-DD."""
-    try:
-        return bool(_DAY.fullmatch(text) and date.fromisoformat(text))
-    except ValueError:
-        return False
 
 
 def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Keyword:

@@ -1,0 +1,13 @@
+"""Days of the calendar as text."""
+
+from __future__ import annotations
+
+from datetime import date
+
+
+def is_day(text: str) -> bool:
+    """Return whether the text is a day that exists, written YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
