@@ -11,7 +11,7 @@ import psutil
 
 _DYING_SECONDS: Final = 10
 # The service, and what its readers are forked from: nobody but root sees their environment.
-_CLOSED: Final = ("fieldmark.cli import main", "reading import forkserver")
+_CLOSED: Final = ("fieldmark.cli import main", "import zygote", "reading import forkserver")
 
 # What sealed-cli.sh becomes before it becomes the CLI. The command lines of all of them end as the CLI's own.
 _LAUNCHERS = {"sh", "dash", "bash", "setpriv", "setsid", "env"}

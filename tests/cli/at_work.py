@@ -6,7 +6,6 @@ import asyncio
 import os
 import pty
 import re
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import fieldmark
+import zygote
 from desk import sql
 from fieldmark.offline_model.server import OfflineModel
 from standing import PATIENCE, Clone
 
-MAIN = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
@@ -93,7 +92,7 @@ class Commands:
 
     async def start(self, *arguments: str, **streams: Any) -> asyncio.subprocess.Process:
         pipes = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE, "stderr": -1, **streams}
-        return await asyncio.create_subprocess_exec(*MAIN, *arguments, cwd=self.folder, env=self.environment(), **pipes)
+        return await zygote.start(*arguments, cwd=self.folder, env=self.environment(), **pipes)
 
     async def run(self, *arguments: str, stdin: str | None = None) -> Ended:
         """A command to its end; `stdin` is piped in, without it there is no input."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 import structlog
@@ -24,9 +24,12 @@ from fieldmark.cli.process import LOCAL_USER
 from fieldmark.identity.tokens import LocalTokens
 from living import children
 from standing import PATIENCE
+from zygote import Command
 
 # A suite that was started with nohup ignores SIGHUP, and so would every command that it starts.
 COMMAND = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from fieldmark.cli import main; main()"
+# What Python reads when it starts.
+_OF_PYTHON = ("PYTHON", "LC_", "LANG")
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
 
@@ -46,11 +49,15 @@ class Home:
     major: int
 
     def start(
-        self, *arguments: str | Path, group: bool = False, redirected: str = "", **environment: str
+        self,
+        *arguments: str | Path,
+        group: bool = False,
+        redirected: str = "",
+        is_fresh: bool = False,
+        **environment: str,
     ) -> subprocess.Popen[str]:
         """Starts a command; `group`: in a process group of its own, as a terminal does; `redirected`: as a shell has it
-        (`2>&-`)."""
-        shell = ["sh", "-c", f'exec "$@" {redirected}', "sh"] if redirected else []
+        (`2>&-`); `is_fresh`: in an interpreter of its own."""
         given = {
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
@@ -59,21 +66,24 @@ class Home:
             "FIELDMARK_POSTGRES_MAJOR": str(self.major),
             **environment,
         }
-        return subprocess.Popen(
-            [*shell, sys.executable, "-c", COMMAND, *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={name: value for name, value in given.items() if value},
-            cwd=self.folder,
-            start_new_session=group,
-        )
+        streams: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            "encoding": "utf-8",
+            "env": {name: value for name, value in given.items() if value},
+            "cwd": self.folder,
+            "start_new_session": group,
+        }
+        if not redirected and not is_fresh and not any(name.startswith(_OF_PYTHON) for name in environment):
+            return Command(arguments, **streams)
+        shell = ["sh", "-c", f'exec "$@" {redirected}', "sh"] if redirected else []
+        return subprocess.Popen([*shell, sys.executable, "-c", COMMAND, *map(str, arguments)], **streams)
 
-    def run(self, *arguments: str | Path, redirected: str = "", **environment: str) -> Done:
+    def run(self, *arguments: str | Path, redirected: str = "", is_fresh: bool = False, **environment: str) -> Done:
         """Runs a command to its end."""
-        return finish(self.start(*arguments, redirected=redirected, **environment))
+        return finish(self.start(*arguments, redirected=redirected, is_fresh=is_fresh, **environment))
 
     def file(self, name: str | bytes, content: str | bytes) -> Path:
         """A file in the folder that commands run in."""

@@ -23,6 +23,7 @@ from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
 from living import clis
 from standing import PATIENCE, Clone
+from zygote import Command
 
 _COMMAND = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
 _BACKEND = str(Path(fieldmark.__file__).parents[1])
@@ -34,13 +35,15 @@ class Process:
     def __init__(self, folder: Path, arguments: Sequence[str], settings: dict[str, str], before: Sequence[str]) -> None:
         self._log = folder / f"{arguments[0]}-{uuid4().hex[:6]}.log"
         with self._log.open("wb") as log:
-            self.popen = subprocess.Popen(
-                [*before, *_COMMAND, *arguments],
-                cwd=folder,  # without a .env
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": _BACKEND, **settings},  # noqa: TID251  no settings here
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+            given: dict[str, Any] = {
+                "cwd": folder,  # without a .env
+                "env": {"PATH": os.environ["PATH"], "PYTHONPATH": _BACKEND, **settings},  # noqa: TID251  no settings here
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": log,
+            }
+            self.popen: subprocess.Popen[Any] = (
+                subprocess.Popen([*before, *_COMMAND, *arguments], **given) if before else Command(arguments, **given)
             )
 
     @property
