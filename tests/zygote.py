@@ -50,7 +50,7 @@ class Command(subprocess.Popen[Any]):
             stream if stream != -1 else standard
             for standard, stream in enumerate((named["p2cread"], named["c2pwrite"], named["errwrite"]))
         ]
-        wanted = {
+        wanted: dict[str, Any] = {
             "arguments": [os.fsdecode(argument) for argument in named["args"]],
             "environment": dict(named["env"]),
             "folder": os.fspath(named["cwd"]),
