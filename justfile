@@ -15,6 +15,7 @@ check:
     pyright
     lint-imports
     squawk migrations/*.sql
+    python frontend/check.py
 
 # Put imports and spacing in order.
 format:
@@ -37,14 +38,13 @@ serve:
 page: page-packages
     cd frontend && npm run dev
 
-# The page's types against the API as it is now, and its own tests.
-page-check: page-packages
-    python -c "import json; from fieldmark.api.app import create_app; from fieldmark.settings import Settings; print(json.dumps(create_app(Settings(_env_file=None)).openapi()))" > frontend/openapi.json
-    cd frontend && npm run describe && npm run types && npm test
+# The types of the web UI against the routes the API has, and its own tests.
+page-check:
+    python frontend/check.py
 
 # The pictures of the page in README and docs, from docs/samples.
 screenshots:
-    python bench/pictures.py docs/pictures
+    python frontend/pictures.py docs/pictures
 
 [private]
 page-packages:

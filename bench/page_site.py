@@ -1,4 +1,4 @@
-"""A service with documents of known fields and a browser before it: for bench/page.py, review.py and pictures.py."""
+"""A service with documents of known fields and a browser before it: for bench/page.py and frontend/pictures.py."""
 
 from __future__ import annotations
 

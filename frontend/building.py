@@ -6,7 +6,7 @@ says so at its address), `require` (that is an error) or `skip`. Where pip canno
 pip fetches what a build needs before it asks the build.
 
 The page is built without types: nothing of what is generated from the OpenAPI is needed for it, since types are gone
-when TypeScript has become JavaScript. That they fit is checked in the tests (tests/browser/test_page_code.py).
+when TypeScript has become JavaScript. That they fit is checked by `python frontend/check.py`.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from browsing import browsing
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, indexed, submit
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, endless
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 ROOF, GUTTERS = "The roof leaks at the chimney.", "The gutters are sound."
 CITED = [INTENT, READ]
@@ -42,7 +41,7 @@ async def shown_box(page) -> list[float]:
     return [round(edge, 3) for edge in (x, y, x + width, y + height)]
 
 
-async def test_a_question_is_answered_and_its_second_source_opened(serve, picture):
+async def test_a_question_is_answered_and_its_second_source_opened(serve, browsing, picture):
     goes_on = asyncio.Event()
 
     async def submits(body):
@@ -82,7 +81,7 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, pictur
         assert window.faults == []
 
 
-async def test_three_questions_in_a_row_stay_one_conversation_and_can_be_deleted(serve):
+async def test_three_questions_in_a_row_stay_one_conversation_and_can_be_deleted(serve, browsing):
     nothing = [INTENT, call("search_documents", {"query": "dragons"})], [submit("Nothing.", nothing_found=True)]
     async with serve(Script([*nothing, *nothing, *nothing])) as served, browsing(served) as window:
         page = window.page
@@ -101,7 +100,7 @@ async def test_three_questions_in_a_row_stay_one_conversation_and_can_be_deleted
         assert window.faults == []
 
 
-async def test_a_question_is_cancelled(serve):
+async def test_a_question_is_cancelled(serve, browsing):
     async def never(body):
         await asyncio.Event().wait()
 
@@ -113,7 +112,7 @@ async def test_a_question_is_cancelled(serve):
         await window.page.get_by_role("button", name="Cancel").wait_for(state="detached")
 
 
-async def test_words_are_searched_for_and_stand_on_their_page(serve, picture):
+async def test_words_are_searched_for_and_stand_on_their_page(serve, browsing, picture):
     async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await served.document(SURVEY, "survey.txt")

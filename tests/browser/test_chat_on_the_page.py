@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from browsing import browsing
 
 from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
 from agents.document.talking import SCHEMA
 from agents.document.test_talking import FIELDS, PRINTED, model
+from browser.window import held
 from desk import until
 from fieldmark.offline_model.messages import call, text
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 HOSTILE = "<img src=x onerror=alert(1)> ![](http://evil.invalid/x.png)"
 
@@ -29,7 +29,7 @@ async def say(page, message: str) -> None:
     await box.press("Enter")
 
 
-async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_row(serve, picture):
+async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_row(serve, browsing, picture):
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
     script = model(
         [call("create_schema", {"name": "Invoices", "schema": schema})],
@@ -74,7 +74,7 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         assert window.faults == []
 
 
-async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, picture):
+async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, browsing, picture):
     async with serve(model([text("It is about invoices.")])) as served, browsing(served) as window:
         page = window.page
         for name in ("Receipts", "Invoices"):
@@ -112,7 +112,7 @@ async def _is(options, wanted: list[str]) -> bool:
     return [" ".join(one.split()) for one in await options.all_inner_texts()] == wanted
 
 
-async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve):
+async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing):
     holds = asyncio.Event()
 
     async def late(_body):
@@ -141,8 +141,25 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve):
         assert window.faults == []
 
 
+async def test_late_answer_does_not_reopen_the_chat(serve, browsing):
+    async with serve(model([text("Heard.")])) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(PRINTED)
+        await window.enter(f"/documents/{document}?chat=new")
+        await page.get_by_label("Your message").wait_for()
+        async with held(page, "**/api/agent/chat"):
+            await say(page, "Hello")
+            await page.get_by_role("button", name="Send", exact=True).and_(page.locator(":disabled")).wait_for()
+            await page.get_by_role("tab", name="Fields").click()
+        await page.wait_for_timeout(500)
+        assert page.url == f"{served.base_url}/documents/{document}"
+        await page.get_by_role("tab", name="Chat").click()
+        await page.get_by_role("log", name="Conversation").get_by_text("Hello").wait_for()
+        assert window.faults == []
+
+
 @pytest.mark.parametrize("answer", ["Accept", "Reject"])
-async def test_what_is_proposed_by_itself_is_decided_as_one(serve, picture, answer):
+async def test_what_is_proposed_by_itself_is_decided_as_one(serve, browsing, picture, answer):
     async with serve(proposing(*MADE)) as served, browsing(served) as window:
         page = window.page
         document = await upload(served)

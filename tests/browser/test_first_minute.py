@@ -9,12 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from browsing import SAMPLES, Window, browsing, held
 
+from browser.window import SAMPLES, Window, held
 from desk import until
 from documents.reading.made_files import pdf, show
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 
@@ -53,7 +53,7 @@ def near(box: list[float], other: list[float]) -> bool:
     return all(abs(a - b) < 0.005 for a, b in zip(box, other, strict=True))
 
 
-async def test_from_the_link_to_the_export(serve, picture):
+async def test_from_the_link_to_the_export(serve, browsing, picture):
     async with serve() as served, browsing(served) as window:
         page = window.page
         await window.enter()
@@ -106,7 +106,7 @@ async def test_from_the_link_to_the_export(serve, picture):
         assert window.faults == []
 
 
-async def test_the_text_of_a_page_can_be_marked_and_copied(serve):
+async def test_the_text_of_a_page_can_be_marked_and_copied(serve, browsing):
     async with serve() as served, browsing(served) as window:
         page = window.page
         await window.enter()
@@ -127,7 +127,7 @@ async def test_the_text_of_a_page_can_be_marked_and_copied(serve):
         assert 0 < shown["width"] / sheet["width"] - (word["x1"] - word["x0"]) < 0.03
 
 
-async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve):
+async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve, browsing):
     async with serve() as served, browsing(served) as window:
         page = window.page
         kept, gone = await served.document(name="kept.txt"), await served.document(name="gone.txt")
@@ -179,7 +179,7 @@ def wide_pages() -> bytes:
         ("wide.pdf", wide_pages, "page"),
     ],
 )
-async def test_a_link_to_a_field_shows_where_it_stands(serve, name, made, late):
+async def test_a_link_to_a_field_shows_where_it_stands(serve, browsing, name, made, late):
     """Also where that is far down, and whatever comes last of what the page asks for."""
     async with serve() as served, browsing(served, viewport={"width": 1000, "height": 500}) as window:
         page = window.page

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from browsing import browsing
 
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
 
 
-async def test_a_version_is_restored_and_the_fields_show_it(serve, picture):
+async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing, picture):
     identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
     saved = call("extract_fields", {"fields": FIELDS, "confidences": dict.fromkeys(FIELDS, 0.9)})
     script = Script([[identified], [saved], [call("complete_extraction", {"summary": "Two fields."})]])
@@ -50,7 +49,7 @@ def extracting(*steps):
     return Script([[identified], *steps, [call("complete_extraction", {"summary": "Done."})]])
 
 
-async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, picture):
+async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, browsing, picture):
     def saves(**fields):
         return [call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})]
 

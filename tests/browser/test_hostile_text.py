@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from browsing import browsing
 
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 TAG = "<img src=x onerror=window.hacked=1>"
 LINK = "[total](javascript:alert(1)) ![](http://evil.invalid/x.png)"
@@ -16,7 +15,7 @@ NAME = "<img src=x onerror=window.hacked=1>invoice\u202efdp.exe.txt"
 KEY = "<b onclick=alert(1)>key</b>"
 
 
-async def test_hostile_text_is_shown_and_does_nothing(serve):
+async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
     said = [
         call("identify_document", {"document_type": TAG, "confidence": 0.9}),
         call("extract_fields", {"fields": {KEY: TAG, "note": LINK}, "confidences": {KEY: 0.9, "note": 0.9}}),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from browsing import browsing
 
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.testing.script import Script, held, paced
 from two_agents import run, talking
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
 SAVED = call(
@@ -21,7 +20,7 @@ COMPLETE = call("complete_extraction", {"summary": "Two fields."})
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 
 
-async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_on(serve, picture):
+async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_on(serve, browsing, picture):
     goes_on = asyncio.Event()
 
     async def pen(written: str) -> None:
@@ -55,7 +54,7 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
         assert window.faults == []
 
 
-async def test_a_call_waits_for_a_person_and_is_done_when_they_approve(serve, picture):
+async def test_a_call_waits_for_a_person_and_is_done_when_they_approve(serve, browsing, picture):
     async with serve(Script([[IDENTIFIED], [SAVED], [COMPLETE]])) as served, browsing(served) as window:
         page = window.page
         document = await served.document(TEXT)
@@ -76,7 +75,7 @@ async def test_a_call_waits_for_a_person_and_is_done_when_they_approve(serve, pi
         assert window.faults == []
 
 
-async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_told_there(serve, picture):
+async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_told_there(serve, browsing, picture):
     goes_on, extracts_on = asyncio.Event(), asyncio.Event()
 
     async def pen(written: str) -> None:

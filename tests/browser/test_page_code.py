@@ -1,61 +1,27 @@
-"""The page's own code: its types against the running description, its tests, and how large it is at first."""
+"""The code of the web UI: how large its first load is, and what it must not contain. `frontend/check.py` runs its types
+and its own tests."""
 
 from __future__ import annotations
 
 import gzip
-import json
 import re
-import shutil
 from pathlib import Path
 
-import pytest
-
-from fieldmark.api.app import create_app
 from fieldmark.api.edge import PAGE_ADDRESSES
-from fieldmark.settings import Settings
-from node import installed, run
+from fieldmark.api.page import BUILT
 
-ROOT = Path(__file__).parents[2]
-FRONTEND = ROOT / "frontend"
+FRONTEND = Path(__file__).parents[2] / "frontend"
 FIRST_LOAD = 200_000
 """Bytes, compressed."""
 
-pytestmark = [pytest.mark.xdist_group("page"), pytest.mark.long]
 
-
-@pytest.fixture(scope="module")
-def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the page's code, with its packages and the types of the API as it is now."""
-    modules = installed(FRONTEND)
-    root = tmp_path_factory.mktemp("page")
-    folder = root / "frontend"
-    ignored = shutil.ignore_patterns("node_modules", "openapi.json", "description.d.ts")
-    shutil.copytree(FRONTEND, folder, ignore=ignored)
-    following = root / "clients" / "typescript" / "src"
-    following.mkdir(parents=True)
-    shutil.copy(ROOT / "clients" / "typescript" / "src" / "following.ts", following)
-    (folder / "node_modules").symlink_to(modules)
-    (folder / "openapi.json").write_text(json.dumps(create_app(Settings(_env_file=None)).openapi()))
-    run(folder, "node_modules/.bin/openapi-typescript", "openapi.json", "--output", "src/api/description.d.ts")
-    return folder
-
-
-def test_it_asks_only_for_what_the_api_has(code: Path):
-    run(code, "node_modules/.bin/tsc", "--noEmit")
-
-
-def test_its_own_tests_pass(code: Path):
-    run(code, "node_modules/.bin/vitest", "run")
-
-
-def test_the_first_load_is_small_and_its_page_has_no_script_of_its_own(code: Path):
-    run(code, "node_modules/.bin/vite", "build", "--outDir", "built")
-    page = (code / "built" / "index.html").read_text()
+def test_first_load_is_small_and_has_no_inline_script(built_page):
+    page = (BUILT / "index.html").read_text()
     # What the list of documents loads: the page's own files, and the chunk of that area.
     first = re.findall(r'(?:src|href)="/(assets/[^"]+)"', page)
-    area = [path.relative_to(code / "built").as_posix() for path in code.glob("built/assets/DocumentsPage-*")]
+    area = [path.relative_to(BUILT).as_posix() for path in BUILT.glob("assets/DocumentsPage-*")]
     assert len(first) >= 3 and len(area) == 2
-    sizes = {name: len(gzip.compress((code / "built" / name).read_bytes())) for name in {*first, *area}}
+    sizes = {name: len(gzip.compress((BUILT / name).read_bytes())) for name in {*first, *area}}
     assert sum(sizes.values()) < FIRST_LOAD, sizes
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", page)
 

@@ -6,14 +6,13 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from browsing import browsing
 
 from desk import sql, until
 from fieldmark.offline_model.messages import call
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\nNet: 10.50 EUR\n"
 FIELDS = {"number": "17", "total": 99.25, "vat": 2, "net": 10.5}
@@ -44,7 +43,7 @@ async def nothing_to_check(served) -> bool:
     return (await served.http.get("/api/extractions?to_check=true")).json()["items"] == []
 
 
-async def test_two_documents_are_settled_by_the_keyboard_alone(serve, clone, picture):
+async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, clone, picture):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         first, second = await extracted(served, clone, "a.txt"), await extracted(served, clone, "b.txt")
@@ -109,7 +108,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, clone, pic
         assert window.faults == []
 
 
-async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(serve, clone):
+async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(serve, browsing, clone):
     async with serve(reading()) as served, browsing(served) as window:
         page, may_go = window.page, asyncio.Event()
         extraction_id = await extracted(served, clone, "a.txt")
@@ -143,7 +142,7 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
         assert window.faults == [f"a dialog: {dialog.message}"]
 
 
-async def test_two_decisions_are_taken_back_before_they_are_written(serve, clone):
+async def test_two_decisions_are_taken_back_before_they_are_written(serve, browsing, clone):
     async with serve(reading()) as served, browsing(served) as window:
         page, may_go = window.page, asyncio.Event()
         extraction_id = await extracted(served, clone, "a.txt")
@@ -172,7 +171,7 @@ async def test_two_decisions_are_taken_back_before_they_are_written(serve, clone
         assert window.faults == []
 
 
-async def test_what_is_left_for_later_stays_to_be_checked(serve, clone):
+async def test_what_is_left_for_later_stays_to_be_checked(serve, browsing, clone):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         extraction_id = await extracted(served, clone, "a.txt")
@@ -189,7 +188,7 @@ async def test_what_is_left_for_later_stays_to_be_checked(serve, clone):
         assert window.faults == []
 
 
-async def test_what_cannot_be_written_comes_again(serve, clone):
+async def test_what_cannot_be_written_comes_again(serve, browsing, clone):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         extraction_id = await extracted(served, clone, "a.txt")
@@ -236,7 +235,7 @@ async def misread(served) -> str:
     return str(made)
 
 
-async def test_a_broken_rule_offers_what_would_make_it_hold(serve, picture):
+async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing, picture):
     async with serve() as served, browsing(served) as window:
         page = window.page
         made = await misread(served)
@@ -272,7 +271,7 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, picture):
         assert window.faults == []
 
 
-async def test_what_could_not_be_completed_since_it_breaks_a_rule_comes_to_be_checked(serve):
+async def test_what_could_not_be_completed_since_it_breaks_a_rule_comes_to_be_checked(serve, browsing):
     async with serve() as served, browsing(served) as window:
         page = window.page
         made = await misread(served)
@@ -299,7 +298,7 @@ async def shown_at(page, path: str) -> float:
     return float(await box.get_attribute("y"))
 
 
-async def test_words_within_a_rectangle_are_written_into_the_field(serve, clone, picture):
+async def test_words_within_a_rectangle_are_written_into_the_field(serve, browsing, clone, picture):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         extraction_id = await extracted(served, clone, "a.txt")

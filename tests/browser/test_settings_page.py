@@ -5,17 +5,16 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from browsing import browsing
 
 from agents.library.test_asking import INTENT, submit
 from fieldmark.offline_model.messages import call
 from fieldmark.services.organisations import enter
 from fieldmark.testing.script import Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 
-async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, picture):
+async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, browsing, picture):
     async with serve() as served, browsing(served) as window, browsing(served) as other:
         page, stranger = window.page, uuid4()
         await enter(served.service.database, stranger)
@@ -64,7 +63,7 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         assert (window.faults, other.faults) == ([], [])
 
 
-async def test_a_key_is_shown_once_works_and_is_revoked(serve, picture):
+async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing, picture):
     async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await window.enter("/settings")
@@ -91,7 +90,7 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, picture):
         assert window.faults == []
 
 
-async def test_what_was_used_is_told(serve):
+async def test_what_was_used_is_told(serve, browsing):
     nothing = [INTENT, call("search_documents", {"query": "hello"})], [submit("Nothing was found.", nothing_found=True)]
     script = Script(nothing)
     async with serve(script) as served, browsing(served) as window:

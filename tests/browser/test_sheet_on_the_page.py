@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from browsing import browsing
 
 from desk import until
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 from shelf import Shelved, put
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
@@ -35,7 +34,7 @@ async def stored(served, extraction_id: str) -> tuple[object, bool]:
     return now["extracted_fields"]["total"], "total" in now["locks"]
 
 
-async def test_a_column_is_settled_by_the_keyboard_alone(serve, picture):
+async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing, picture):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         third, second, first = [await extracted(served, name) for name in ("c.txt", "b.txt", "a.txt")]
@@ -87,7 +86,7 @@ async def same(served, extraction_id: str, wanted: tuple[object, bool]) -> bool:
     return await stored(served, extraction_id) == wanted
 
 
-async def test_what_somebody_changed_meanwhile_is_not_written_over(serve):
+async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         extraction_id = await extracted(served, "a.txt")
@@ -109,7 +108,7 @@ async def test_what_somebody_changed_meanwhile_is_not_written_over(serve):
         assert window.faults == []
 
 
-async def test_what_was_written_is_kept_wherever_one_goes(serve):
+async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         second, first = await extracted(served, "b.txt"), await extracted(served, "a.txt")
@@ -134,7 +133,7 @@ async def test_what_was_written_is_kept_wherever_one_goes(serve):
         assert window.faults == []
 
 
-async def test_it_is_reached_from_a_field_and_from_the_review(serve):
+async def test_it_is_reached_from_a_field_and_from_the_review(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         await extracted(served, "a.txt")
@@ -150,7 +149,7 @@ async def test_it_is_reached_from_a_field_and_from_the_review(serve):
         assert window.faults == []
 
 
-async def test_thousands_of_rows_cost_what_is_seen(serve, clone):
+async def test_thousands_of_rows_cost_what_is_seen(serve, browsing, clone):
     many = 1200
     async with serve(with_worker=False) as served, browsing(served) as window:
         page = window.page

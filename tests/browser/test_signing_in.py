@@ -5,14 +5,13 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from browsing import browsing
 
 from fieldmark.services.organisations import enter
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 
-async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve):
+async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, browsing):
     async with serve() as served, browsing(served) as window:
         page = window.page
         await page.goto(f"{served.base_url}/documents")
@@ -36,7 +35,7 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve):
         assert window.faults == []
 
 
-async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve):
+async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve, browsing):
     async with serve() as served, browsing(served) as window:
         page, stranger = window.page, uuid4()
         await enter(served.service.database, stranger)
@@ -49,12 +48,3 @@ async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve)
         await page.get_by_role("link", name="mine.txt").wait_for()
         await page.get_by_role("button", name="Change").click()
         await page.get_by_role("heading", name="Drop documents here").wait_for()
-
-
-async def test_another_s_document_is_none(serve):
-    async with serve() as served, browsing(served) as window:
-        document, stranger = await served.document(), uuid4()
-        await enter(served.service.database, stranger)
-        await window.enter(f"/documents/{document}", user_id=stranger)
-        await window.page.get_by_text("There is no such document").wait_for()
-        assert await window.page.locator("[data-page]").count() == 0

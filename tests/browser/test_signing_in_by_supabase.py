@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from browsing import browsing
-from gotrue import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
 
+from browser.gotrue import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
 from desk import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 
-async def test_with_a_password_and_its_tokens_are_refreshed(serve):
+async def test_with_a_password_and_its_tokens_are_refreshed(serve, browsing):
     with supabase_auth() as auth:
         settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
         async with serve(**settings) as served, browsing(served) as window:

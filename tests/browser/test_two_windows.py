@@ -5,15 +5,15 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 import pytest
-from browsing import Window, browsing
 
 from agents.library.test_asking import INTENT, submit
+from browser.window import Window
 from desk import until
 from fieldmark.offline_model.messages import call
 from fieldmark.services.organisations import enter
 from fieldmark.testing.script import Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
@@ -69,7 +69,7 @@ async def write(window: Window, path: str, text: str, *, keep: bool = True) -> N
         await window.page.keyboard.press("Enter")
 
 
-async def test_what_is_changed_in_one_tab_is_seen_in_the_other(serve):
+async def test_what_is_changed_in_one_tab_is_seen_in_the_other(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         document, _ = await extracted(served)
         await window.enter(f"/documents/{document}")
@@ -81,9 +81,7 @@ async def test_what_is_changed_in_one_tab_is_seen_in_the_other(serve):
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-async def test_a_value_that_was_changed_while_it_was_written_over_is_not_lost_and_neither_is_what_was_written(
-    serve, is_told
-):
+async def test_edit_conflict_offers_both_values(serve, browsing, is_told):
     async with serve(reading()) as served, browsing(served) as window:
         document, extraction_id = await extracted(served)
         await window.enter(f"/documents/{document}")
@@ -104,7 +102,7 @@ async def test_a_value_that_was_changed_while_it_was_written_over_is_not_lost_an
         assert (window.faults, other.faults) == ([], [])
 
 
-async def test_an_editor_that_was_opened_and_left_writes_nothing_back(serve):
+async def test_an_editor_that_was_opened_and_left_writes_nothing_back(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         document, extraction_id = await extracted(served)
         await window.enter(f"/documents/{document}")
@@ -121,7 +119,7 @@ async def test_an_editor_that_was_opened_and_left_writes_nothing_back(serve):
         assert (await stored(served, extraction_id))["extracted_fields"] == {**FIELDS, "total": 13}
 
 
-async def test_a_field_is_written_though_another_one_was_changed_meanwhile(serve):
+async def test_a_field_is_written_though_another_one_was_changed_meanwhile(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         document, extraction_id = await extracted(served)
         await window.enter(f"/documents/{document}")
@@ -134,7 +132,7 @@ async def test_a_field_is_written_though_another_one_was_changed_meanwhile(serve
         assert window.faults == []
 
 
-async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve):
+async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         document = await served.document(TEXT)
         asked = {"document_id": str(document), "approval": "ask", "wait": False}
@@ -152,7 +150,7 @@ async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve):
         assert (window.faults, inbox.faults) == ([], [])
 
 
-async def test_signing_out_in_one_tab_leaves_nothing_in_the_other(serve):
+async def test_signing_out_in_one_tab_leaves_nothing_in_the_other(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         document, _ = await extracted(served, "secret.txt")
         await window.enter(f"/documents/{document}")
@@ -167,7 +165,7 @@ async def test_signing_out_in_one_tab_leaves_nothing_in_the_other(serve):
             assert "secret" not in await one.page.title()
 
 
-async def test_a_link_that_is_pasted_into_a_tab_with_the_page_is_heeded(serve):
+async def test_a_link_that_is_pasted_into_a_tab_with_the_page_is_heeded(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         document, _ = await extracted(served)
         page = window.page
@@ -192,15 +190,19 @@ async def test_a_link_that_is_pasted_into_a_tab_with_the_page_is_heeded(serve):
         assert window.faults == []
 
 
-async def test_a_link_of_another_tenant_shows_nothing_of_theirs_and_says_so(serve, clone):
-    script = Script([[IDENTIFIED], [saves(**FIELDS)], [COMPLETE], [INTENT], [submit("It is secretly 12.5.")]])
-
+async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, browsing):
+    second = [[IDENTIFIED], [saves(**FIELDS)], [COMPLETE]]  # a run whose first write waits for approval
+    script = Script(
+        [[IDENTIFIED], [saves(**FIELDS)], [COMPLETE], [INTENT], [submit("It is secretly 12.5.")], *second],
+    )
     async with serve(script) as served, browsing(served) as window, browsing(served) as foreign:
         document, extraction_id = await extracted(served, "secret.txt")
         await put(served, extraction_id, "total", 99.25)  # no page prints it
         asked = await served.http.post("/api/agent/ask", json={"message": "What is secret?", "wait": True})
         assert asked.status_code == 200, asked.text
         (thread,) = [one["id"] for one in (await served.http.get("/api/threads?agent=library")).json()["items"]]
+        waiting = {"document_id": str(document), "approval": "ask", "wait": False}
+        assert (await served.http.post("/api/agent/extract", json=waiting)).status_code == 202
         stranger = uuid4()
         await enter(served.service.database, stranger)
         async with served.client(stranger) as http:
@@ -220,6 +222,8 @@ async def test_a_link_of_another_tenant_shows_nothing_of_theirs_and_says_so(serv
         await window.page.get_by_label("About total").wait_for()
         await window.page.goto(f"{served.base_url}/ask?thread={thread}")
         await window.page.get_by_text("What is secret?").first.wait_for()
+        await window.page.goto(f"{served.base_url}/approvals")
+        await window.page.get_by_role("link", name="Approvals 1").wait_for()
         # Cannot.
         await foreign.enter("/documents", user_id=stranger)
         heard: list[str] = []
@@ -237,13 +241,15 @@ async def test_a_link_of_another_tenant_shows_nothing_of_theirs_and_says_so(serv
             # (What they asked for themselves stands in their own address, and in their own search.)
             said = await foreign.page.locator("main").inner_text()
             assert "secret.txt" not in said and "99.25" not in said and "secretly" not in said, address
+            if address.startswith(f"/documents/{document}"):
+                assert await foreign.page.locator("[data-page]").count() == 0
         await foreign.page.unroute_all(behavior="wait")
         assert len(heard) > len(addresses)
         assert not any("secret.txt" in one or "99.25" in one or "secretly" in one for one in heard)
         assert (window.faults, foreign.faults) == ([], [])
 
 
-async def test_another_organisation_shows_nothing_of_the_one_before_and_each_gets_what_was_dropped_in_it(serve):
+async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apart(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         document, _ = await extracted(served, "personal.txt")
@@ -282,7 +288,7 @@ async def test_another_organisation_shows_nothing_of_the_one_before_and_each_get
         assert (window.faults, other.faults) == ([], [])
 
 
-async def test_whoever_is_removed_from_an_organisation_is_told_and_comes_to_their_own(serve):
+async def test_whoever_is_removed_from_an_organisation_is_told_and_comes_to_their_own(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page, member = window.page, uuid4()
         await enter(served.service.database, member)
@@ -307,7 +313,7 @@ async def test_whoever_is_removed_from_an_organisation_is_told_and_comes_to_thei
         assert window.faults == []
 
 
-async def test_a_session_that_is_revoked_ends_with_the_reason_in_every_tab(serve):
+async def test_a_session_that_is_revoked_ends_with_the_reason_in_every_tab(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         await extracted(served, "secret.txt")
         made = await served.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from browsing import browsing
 
 from desk import until
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("page"), pytest.mark.usefixtures("built_page")]
+pytestmark = pytest.mark.anyio
 
 TEXT = """Invoice number: 17
 Due on 12 March 2024
@@ -43,7 +42,7 @@ async def unclaimed(served, extraction_id: str) -> list[dict]:
     return (await served.http.get(f"/api/extractions/{extraction_id}/unclaimed")).json()["items"]
 
 
-async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, picture):
+async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing, picture):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         document_id, extraction_id = await extracted(served)
@@ -112,7 +111,7 @@ async def is_written_there(page, path: str) -> bool:
     return await field.count() == 1 and await field.input_value() == path
 
 
-async def test_fields_that_other_documents_have_are_suggested(serve):
+async def test_fields_that_other_documents_have_are_suggested(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         _, other = await extracted(served)
@@ -144,7 +143,7 @@ async def test_fields_that_other_documents_have_are_suggested(serve):
         assert window.faults == []
 
 
-async def test_only_the_kinds_that_one_wants_are_shown(serve):
+async def test_only_the_kinds_that_one_wants_are_shown(serve, browsing):
     async with serve(reading()) as served, browsing(served) as window:
         page = window.page
         document_id, _ = await extracted(served)

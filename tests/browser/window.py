@@ -1,4 +1,4 @@
-"""A browser in tests: the machine's own Chromium, shown one running service."""
+"""The machine's own Chromium, and a window of it on one running service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from fieldmark.identity.tokens import LocalTokens
-from standing import PATIENCE, Served
+from standing import Served
 
 playwright = pytest.importorskip("playwright.async_api", reason="Install the extra `browser`.")
 
@@ -56,7 +56,7 @@ class Window:
         await self.page.get_by_role("navigation", name="Areas").wait_for()
 
 
-def chromium() -> str:
+def find_chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("There is no Chromium here: apt-get install chromium.")
@@ -64,14 +64,12 @@ def chromium() -> str:
 
 
 @asynccontextmanager
-async def browsing(served: Served, **options: Any) -> AsyncIterator[Window]:
-    """A window; options are those of a Playwright context (`viewport`, `color_scheme`)."""
+async def launch(executable: str) -> AsyncIterator[Any]:
+    """A Playwright driver and the browser it runs."""
     async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=chromium(), args=_FLAGS)
+        browser = await driver.chromium.launch(executable_path=executable, args=_FLAGS)
         try:
-            context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-            context.set_default_timeout(PATIENCE * 1000 / 4)
-            yield Window(served, await context.new_page())
+            yield browser
         finally:
             await browser.close()
 

@@ -1,6 +1,6 @@
 """Makes the pictures of the page that the documentation shows, from docs/samples, with the rules in the model's place.
 
-    pip install '.[bench,browser]' && python bench/pictures.py docs/pictures
+    pip install '.[bench,browser]' && python frontend/pictures.py docs/pictures
 
 They are of 1280 × 800 points, with a palette of colours, so that each takes at most 150 kB.
 """
@@ -10,10 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
+
+sys.path.append(str(Path(__file__).parents[1] / "bench"))
 
 from page_site import Site, chromium, site
 

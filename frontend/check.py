@@ -1,0 +1,50 @@
+"""Checks the code of the web UI: its types against the routes the API has, and its own tests (Vitest).
+
+    python frontend/check.py
+
+It needs the extras `test` and `lint`, and runs the Node that builds the web UI. The packages of `package-lock.json` are
+installed once, below `~/.cache/fieldmark-tests`. It works on a copy: the checkout stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+FRONTEND = Path(__file__).resolve().parent
+ROOT = FRONTEND.parent
+FOLLOWING = "clients/typescript/src/following.ts"
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from fieldmark.api.app import create_app  # noqa: E402
+from fieldmark.settings import Settings  # noqa: E402
+from node import installed, run  # noqa: E402
+
+
+def copy(root: Path) -> Path:
+    """Copy the code into a folder, beside the file it shares with the client. Return its own folder."""
+    folder = root / "frontend"
+    ignored = shutil.ignore_patterns("node_modules", "__pycache__", "openapi.json", "description.d.ts")
+    shutil.copytree(FRONTEND, folder, ignore=ignored)
+    (root / FOLLOWING).parent.mkdir(parents=True)
+    shutil.copy(ROOT / FOLLOWING, root / FOLLOWING)
+    (folder / "node_modules").symlink_to(installed(FRONTEND))
+    return folder
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="fieldmark-page-") as root:
+        folder = copy(Path(root))
+        (folder / "openapi.json").write_text(json.dumps(create_app(Settings(_env_file=None)).openapi()))
+        bin_folder = "node_modules/.bin"
+        run(folder, f"{bin_folder}/openapi-typescript", "openapi.json", "--output", "src/api/description.d.ts")
+        run(folder, f"{bin_folder}/tsc", "--noEmit")
+        print(run(folder, f"{bin_folder}/vitest", "run", NO_COLOR="1"))
+
+
+if __name__ == "__main__":
+    main()
