@@ -176,9 +176,6 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8731
     cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    request_seconds: Annotated[float, Field(ge=1, le=3600)] = 10
-    max_connections: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    max_connections_per_peer: Annotated[int, Field(ge=1, le=100_000)] = 200
     min_free_mb: Annotated[int, Field(ge=0)] = 200
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None

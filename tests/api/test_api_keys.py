@@ -15,8 +15,6 @@ from answers import as_owner, problem
 from people import joined, org_of
 
 from desk import sql, until
-from fieldmark.api.edge import OPEN
-from fieldmark.api.permissions import FOR_ANYBODY, FOR_PEOPLE, permission_of
 from fieldmark.domain.permissions import Permission
 from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script
@@ -66,42 +64,6 @@ async def test_a_key_is_shown_once_and_works(serve, clone):
             for _ in range(3):
                 assert (await robot.get("/api/documents")).is_success
             assert sql(clone.owner_url, query) == [noted]  # once a minute
-
-
-async def test_a_key_does_what_it_was_made_for(serve, openapi):
-    """Every operation of the description asks for its scope, and a key without it is refused."""
-    async with serve() as served:
-        everything = [scope.value for scope in Permission]
-        lacking = {
-            scope: (await made(served.http, *(one for one in everything if one != scope)))["key"]
-            for scope in everything
-        }
-        asked = set()
-        for path, item in openapi["paths"].items():
-            for verb, operation in item.items():
-                if not path.startswith("/api/") or path in OPEN or (verb.upper(), path) in FOR_ANYBODY:
-                    continue
-                needed = permission_of(verb.upper(), path)
-                place = re.sub(r"\{organisation_id\}", str(served.scope.org_id), path).replace("{number}", "1")
-                place = re.sub(r"\{\w+\}", str(uuid4()), place)
-                query = {
-                    one["name"]: "a"
-                    for one in operation.get("parameters", [])
-                    if one.get("required") and one["in"] == "query"
-                }
-                key = lacking[needed.value] if needed else lacking["usage:read"]
-                async with served.bearing(key) as robot:
-                    answer = await robot.request(verb, place, json={}, params=query)
-                if needed is None:
-                    assert (verb.upper(), path) in FOR_PEOPLE
-                    assert answer.status_code in (403, 422), path
-                    if answer.status_code == 403:
-                        problem(answer, 403, "person_needed")
-                else:
-                    problem(answer, 403, "scope_missing")
-                    assert operation["security"] == [{"HTTPBearer": [needed.value]}]
-                    asked.add(needed)
-        assert asked == set(Permission)
 
 
 async def test_people_s_own_business_is_no_key_s(serve):

@@ -38,8 +38,6 @@ async def test_every_parameter_that_is_described_is_known(serve, openapi):
                     place = place.replace(f"{{{name}}}", str(uuid4()))
                 given = await served.http.request(verb, place, params=dict.fromkeys(names, "1"), json={})
                 assert "There is no query parameter" not in given.text, (verb, path)
-                refused = await served.http.request(verb, place, params={"unknown": "1"}, json={})
-                assert "There is no query parameter" in problem(refused, 422), (verb, path)
                 asked += 1
         assert asked >= 8
 

@@ -16,20 +16,15 @@ SSE = {"accept": "text/event-stream"}
 
 @pytest.mark.parametrize(
     ("body", "headers"),
-    [
-        ({"wait": False}, {}),
-        ({}, {"prefer": "respond-async"}),
-        ({"wait": True}, {"prefer": "handling=lenient, Respond-Async"}),
-        ({"wait": False}, SSE),
-    ],
+    [({"wait": False}, {}), ({"wait": False}, SSE)],
 )
 async def test_the_ids_are_answered_at_once(serve, body, headers):
-    async with serve(Script([[text("Done.")]]), request_seconds=30) as served:
+    async with serve(Script([[text("Done.")]])) as served:
         document_id = str(await served.document())
         answer = await served.http.post(
             "/api/agent/extract", json={"document_id": document_id, **body}, headers=headers
         )
-        assert answer.status_code == 202 and answer.headers["preference-applied"] == "respond-async"
+        assert answer.status_code == 202
         started = answer.json()
         assert list(started) == ["run_id", "extraction_id", "document_id", "thread_id", "status", "waits_behind"]
         assert started["document_id"] == document_id and answer.headers["location"] == f"/api/runs/{started['run_id']}"
@@ -66,13 +61,6 @@ async def test_the_same_key_is_answered_though_it_could_not_be_started_anew(serv
         other = {**body, "instructions": "Amounts are net."}
         problem(await served.http.post("/api/agent/extract", json=other, headers=key), 422, "idempotency_key_reused")
         problem(await served.http.post("/api/agent/extract", json=body), 409, "document_failed")
-
-
-@pytest.mark.parametrize("headers", [{"prefer": "respond-asynchronously"}, {"prefer": "respond-async", **SSE}])
-async def test_another_preference_or_a_stream_is_waited_for(serve, headers):
-    async with serve(Script([[text("Done.")]])) as served:
-        body = {"document_id": str(await served.document())}
-        assert (await served.http.post("/api/agent/extract", json=body, headers=headers)).status_code == 200
 
 
 async def test_a_decision_is_carried_out_when_202_comes(serve):

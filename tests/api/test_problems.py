@@ -61,23 +61,9 @@ async def test_our_own_fault_says_nothing_of_what_it_was(serve, clone):
 
 
 # Values that are hard to say, to store or to compare; each goes into each input.
-TEXTS = [
-    "\0",
-    "a\0b",
-    "\ud800",
-    "\udfff\ud800",
-    "x" * 30_000,
-    "",
-    " ",
-    "\u202e",
-    "😀",
-    "%00",
-    "' or 1=1 --",
-    "{}",
-    "../..",
-]
-OTHERS = [None, True, 0, -1, 1.5, 10**30, [], ["\0"], ["\ud800"], {}, {"\0": 1}, {"\ud800": "\0"}, [[[[]]]]]
-NUMBERS = ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1" * 5000, "0.0000001", "1e-400"]
+TEXTS = ["\0", "a\0b", "\ud800", "x" * 30_000, ""]
+OTHERS = [None, -1, 10**30, ["\ud800"], {"\0": 1}, [[[[]]]]]
+NUMBERS = ["NaN", "1e400", "1" * 5000]
 
 
 @pytest.fixture
@@ -107,22 +93,14 @@ def waiting(clone) -> Callable[[Scope], tuple[UUID, UUID]]:
 async def test_no_value_in_a_json_body_is_our_fault(serve, waiting):
     async with serve() as served:
         document_id, extraction_id = await asyncio.to_thread(waiting, served.scope)
-        common = ("approval", "auto_approved_tools", "model", "max_cost_usd", "\ud800", "\0", "x" * 5000)
         starts = 0
         for path, body, names in (
-            ("/api/agent/extract", {"document_id": str(document_id)}, ("document_id", "schema", "instructions")),
-            (
-                "/api/agent/correct",
-                {"extraction_id": str(extraction_id), "message": "set a to b"},
-                ("extraction_id", "message"),
-            ),
+            ("/api/agent/extract", {"document_id": str(document_id)}, ("schema", "max_cost_usd", "\ud800")),
+            ("/api/agent/correct", {"extraction_id": str(extraction_id), "message": "set a to b"}, ("message", "\0")),
         ):
             contents = [
-                *(json.dumps({**body, name: value}) for name, value in product(names + common, TEXTS + OTHERS)),
-                *(
-                    json.dumps({**body, name: "@"}).replace('"@"', number)
-                    for name, number in product(names + common, NUMBERS)
-                ),
+                *(json.dumps({**body, name: value}) for name, value in product(names, TEXTS + OTHERS)),
+                *(json.dumps({**body, name: "@"}).replace('"@"', number) for name, number in product(names, NUMBERS)),
                 *("", "null", "[]", "{", "\0", '{"a": ' + "[" * 100_000),
             ]
             for content in contents:
@@ -137,41 +115,20 @@ async def test_no_value_in_a_json_body_is_our_fault(serve, waiting):
                     code = "invalid_schema" if answer.json()["code"] == "invalid_schema" else None
                     detail = problem(answer, answer.status_code, code)
                     assert len(detail) <= 2000
-        # Some are fine: an emoji as instructions, null for what may be left out.
-        assert 10 < starts < 60, starts
+        # null is fine for what may be left out.
+        assert 0 < starts < 10, starts
 
 
 async def test_no_parameter_or_header_is_our_fault(serve):
     async with serve() as served:
         document_id = await served.document()
-        odd = [
-            "",
-            "x",
-            "0",
-            "-1",
-            "1.5",
-            "1e3",
-            "9" * 30,
-            "9" * 5000,
-            "%00",
-            "%ff",
-            "%ed%a0%80",
-            "²",
-            "NaN",
-            "None",
-            "[]",
-        ]
+        odd = ["", "-1", "1.5", "9" * 5000, "%00", "%ff", "%ed%a0%80", "²"]
         for template in (
             "/api/documents?limit={}",
-            "/api/documents?before={}",
             "/api/documents/{}",
-            "/api/documents/{}/text",
             f"/api/documents/{document_id}/text?first={{}}",
-            f"/api/documents/{document_id}/text?last={{}}",
             f"/api/documents/{document_id}/pages/{{}}",
             f"/api/documents/{document_id}/pages/{{}}.png",
-            "/api/extractions/{}",
-            "/api/runs/{}",
             "/api/runs/{}/events",
         ):
             for value in odd:
@@ -180,7 +137,7 @@ async def test_no_parameter_or_header_is_our_fault(serve):
                     assert answer.status_code in (404, 422), (template, value)
                     problem(answer, answer.status_code)
         for header in ("x-org-id", "idempotency-key", "last-event-id", "accept", "content-type", "authorization"):
-            for value in (b"", b"\xff\xfe", b"x" * 10_000, b"\xa0", b"0", b"-1", str(uuid4()).encode()):
+            for value in (b"", b"\xff\xfe", b"x" * 10_000):
                 for method, path in (("GET", f"/api/runs/{uuid4()}/events"), ("POST", "/api/agent/extract")):
                     body = None if method == "GET" else json.dumps({"document_id": str(uuid4())})
                     headers = {"content-type": "application/json"} | {header: value}

@@ -50,10 +50,7 @@ Dollars = Annotated[
 
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
 
-_WAIT = (
-    "false: answer at once, with 202 and the run's id; so does the header `Prefer: respond-async`. "
-    "`GET /api/runs/{id}/events` tells what follows."
-)
+_WAIT = "false: answer at once, with 202 and the run's id. `GET /api/runs/{id}/events` tells what follows."
 
 
 class RunRequest(BaseModel):
@@ -165,8 +162,6 @@ IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
 ]
 
-Prefer = Annotated[str | None, Header(max_length=200, description="`respond-async` does what `wait: false` does.")]
-
 
 def make_router() -> APIRouter:
     """The routes of all agents that are registered now."""
@@ -196,7 +191,6 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
         scope: TheScope,
         runtime: TheRuntime,
         idempotency_key: IdempotencyKey = None,
-        prefer: Prefer = None,
         deltas: Deltas = False,
     ) -> Response:
         _check_beforehand(caller, body, (task.approval or agent.approval) is ApprovalPolicy.ASK)
@@ -210,7 +204,7 @@ def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any
             idempotency_key=idempotency_key,
         )
         run_id = await launch.start(runtime.database, scope, task.name, body, prices=runtime.prices, options=options)
-        if _is_not_awaited(request, prefer, wait=body.wait):
+        if not body.wait:
             return await _accepted(runtime, scope, run_id)
         return await _answer(request, runtime, scope, run_id, deltas=deltas)
 
@@ -243,7 +237,6 @@ async def decide_call(
     request: Request,
     scope: TheScope,
     runtime: TheRuntime,
-    prefer: Prefer = None,
     deltas: Deltas = False,
 ) -> Response:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
@@ -258,7 +251,7 @@ async def decide_call(
         body.run_id,
         decisions.Decision(said.call_id, said.approved, said.input, said.reason, said.further),
     )
-    if _is_not_awaited(request, prefer, wait=body.wait):
+    if not body.wait:
         return await _accepted(runtime, scope, body.run_id)
     return await _answer(request, runtime, scope, body.run_id, after=last, deltas=deltas)
 
@@ -281,12 +274,6 @@ def _wants_events(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-def _is_not_awaited(request: Request, prefer: str | None, *, wait: bool) -> bool:
-    """Whether the caller goes on at once. (A preference gives way to a stream, which begins at once anyway.)"""
-    preferred = (prefer or "").lower().replace(";", ",").split(",")
-    return not wait or ("respond-async" in map(str.strip, preferred) and not _wants_events(request))
-
-
 async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     async with runtime.database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
@@ -301,7 +288,7 @@ async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
         status=run.status,
         waits_behind=behind.get(run_id),
     )
-    headers = {"Location": f"/api/runs/{run_id}", "Preference-Applied": "respond-async"}
+    headers = {"Location": f"/api/runs/{run_id}"}
     return Response(accepted.model_dump_json(), 202, headers, "application/json")
 
 

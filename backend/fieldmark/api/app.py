@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from uuid import UUID
 
 import uvicorn
 from fastapi import FastAPI
@@ -35,7 +33,6 @@ from fieldmark.api import (
     threads,
     usage,
 )
-from fieldmark.api.connections import AT_ONCE, BoundedConfig, BoundedProtocol, ConnectionLimits, fitted
 from fieldmark.api.edge import FORM_BYTES, Edge
 from fieldmark.api.known_query import KnownQuery
 from fieldmark.api.permissions import describe_permissions
@@ -48,6 +45,9 @@ from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
 from fieldmark.services.api_keys import known_keys
 from fieldmark.settings import Settings, read_settings
+
+MAX_CONNECTIONS = 700
+"""More get 503. Fewer than the 1024 descriptors that a process usually may have, with those for its own work."""
 
 _ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
 
@@ -114,12 +114,11 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.own_port = False
-    app.state.requests = Counter[UUID]()  # under way, by organisation
     add_handlers(app)
     describe(app, event_schemas() | schemas_of(extractions.Evidence))
     describe_permissions(app)
     forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
-    app.add_middleware(Edge, forms=forms, seconds=settings.request_seconds)
+    app.add_middleware(Edge, forms=forms)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -127,9 +126,9 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=[
                 *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
-                *("prefer", "range"),
+                "range",
             ],
-            expose_headers=["content-disposition", "location", "preference-applied", "retry-after", "x-box"],
+            expose_headers=["content-disposition", "location", "retry-after", "x-box"],
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
@@ -170,21 +169,19 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serve_app(app: FastAPI, listener: socket.socket, settings: Settings) -> None:
+async def serve_app(app: FastAPI, listener: socket.socket) -> None:
     """Answer at `listener` until cancelled; requests under way then get two seconds. The app's lifespan is the
     caller's to open, so what keeps it from starting reaches the caller as it is."""
-    config = BoundedConfig(
+    config = uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
-        backlog=AT_ONCE,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=2,
     )
-    limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_peer, settings.request_seconds)
-    config.connection_limits = fitted(limits)
     server = _Server(config)
     serving = asyncio.create_task(server.serve([listener]), name="server")
     try:

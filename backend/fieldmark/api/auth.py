@@ -3,9 +3,6 @@ is checked on the way: see `permissions`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Annotated
 from uuid import UUID
 
@@ -16,7 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fieldmark.api.permissions import SAFE, permission_of
 from fieldmark.api.request_log import route_of
 from fieldmark.domain.statuses import MembershipRole
-from fieldmark.errors import Invalid, NotFound, PersonNeeded, TooManyAtOnce
+from fieldmark.errors import Invalid, NotFound, PersonNeeded
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
@@ -61,34 +58,17 @@ async def scope_of(
             json_schema_extra={"format": "uuid"},
         ),
     ] = None,
-) -> AsyncGenerator[Scope]:
-    """Who asks, and in which organisation, until it is answered. Raises NotFound for an organisation not theirs, what
-    `check_permission` raises, and TooManyAtOnce where as many of its requests are under way as may."""
-    async with _under_way(request, await _enter(request, caller, _asked_for(x_org_id))) as scope:
-        yield scope
+) -> Scope:
+    """Return the caller and their organisation. Raise NotFound for an organisation that is not theirs, and what
+    `check_permission` raises."""
+    return await _enter(request, caller, _asked_for(x_org_id))
 
 
 async def organisation_scope_of(
     request: Request, organisation_id: UUID, caller: Annotated[Person | Machine, Depends(caller_of)]
-) -> AsyncGenerator[Scope]:
+) -> Scope:
     """The same, in the organisation that the path names."""
-    async with _under_way(request, await _enter(request, caller, organisation_id)) as scope:
-        yield scope
-
-
-@asynccontextmanager
-async def _under_way(request: Request, scope: Scope) -> AsyncGenerator[Scope]:
-    # A request may take as long as a run, and a stream longer. Without a bound one organisation had all connections.
-    under_way: Counter[UUID] = request.app.state.requests
-    if under_way[scope.org_id] >= max(1, runtime_of(request).settings.max_connections * 7 // 10):
-        raise TooManyAtOnce("Too many requests of this organisation are under way at once: end some of its streams.")
-    under_way[scope.org_id] += 1
-    try:
-        yield scope
-    finally:
-        under_way[scope.org_id] -= 1
-        if not under_way[scope.org_id]:
-            del under_way[scope.org_id]
+    return await _enter(request, caller, organisation_id)
 
 
 async def _enter(request: Request, caller: Person | Machine, org_id: UUID | None) -> Scope:

@@ -4,7 +4,7 @@
 2. The length that its body announces, against its route's limit. Open addresses take no body.
 3. Its body as it comes: counted, and no slower than it may be.
 
-Connections are limited before that, and the time for a request's head: see `connections`.
+Slow clients and many connections are the business of the proxy in front.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ FORM_BYTES = 1024 * 1024
 """What a multipart upload may have around its file."""
 
 BYTES_PER_SECOND = 16 * 1024
-"""A body may be waited for as long as a head, and one second more for so many bytes that have come."""
+BODY_SECONDS = 10
+"""A body may take this long, and one second more for each `BYTES_PER_SECOND` that have come."""
 
 
 class Edge:
     """Refuses with 401, 413 or 408 what does not pass. `forms` are the routes that take multipart, by method and path,
-    each with the most bytes of its body; every other body may have 2 MB. `seconds` are what a body may take, see
-    `BYTES_PER_SECOND`."""
+    each with the most bytes of its body; every other body may have 2 MB. `seconds`: see `BODY_SECONDS`."""
 
-    def __init__(self, app: ASGIApp, forms: Mapping[tuple[str, str], int], seconds: float) -> None:
+    def __init__(self, app: ASGIApp, forms: Mapping[tuple[str, str], int], seconds: float = BODY_SECONDS) -> None:
         self._app = app
         self._seconds = seconds
         self._forms = forms

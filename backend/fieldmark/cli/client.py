@@ -85,14 +85,9 @@ class Client:
 
     async def start(self, task: str, body: Mapping[str, object], key: str) -> str:
         """Start a run and answer its id. The same key again answers with the same run."""
-        headers = {"Accept": "text/event-stream", "Prefer": "respond-async", "Idempotency-Key": key}
-        async with self._stream("POST", f"/api/agent/{task}", headers=headers, json=body) as answer:
-            if not _is_stream(answer):
-                return str(_json(await answer.aread())["run_id"])
-            async for line in answer.aiter_lines():
-                if named := re.match(r": run (\S+)$", line):
-                    return named[1]
-        raise Disconnected("The service ended the answer before it said which run it had started.")
+        headers = {"Idempotency-Key": key}
+        answer = await self._ask("POST", f"/api/agent/{task}", headers=headers, json={**body, "wait": False})
+        return str(_json(answer.content)["run_id"])
 
     @asynccontextmanager
     async def events(self, run_id: str, after: int = 0) -> AsyncGenerator[AsyncIterator[tuple[int, dict[str, Any]]]]:
@@ -105,10 +100,8 @@ class Client:
 
     async def decide(self, run_id: str, decision: Mapping[str, object]) -> None:
         """Decide what a run waits for. When this returns it is done."""
-        body = {"run_id": run_id, "approvals": [decision]}
-        headers = {"Accept": "text/event-stream"}  # the answer begins at once, and does not wait for the run's end
-        async with self._stream("POST", "/api/agent/approve", headers=headers, json=body):
-            pass
+        body = {"run_id": run_id, "approvals": [decision], "wait": False}
+        await self._ask("POST", "/api/agent/approve", json=body)
 
     async def org_id(self) -> str:
         """The organisation that is asked for; the personal one, or the key's, if none is."""
@@ -253,10 +246,6 @@ def _json(text: bytes | str) -> Any:
 
 def _no_service() -> Refused:
     return Refused(502, "unavailable", NO_SERVICE)
-
-
-def _is_stream(answer: httpx.Response) -> bool:
-    return answer.headers.get("Content-Type", "").startswith("text/event-stream")
 
 
 async def _events(answer: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:

@@ -86,11 +86,11 @@ async def _serve(settings: Settings, host: str, port: int, with_worker: bool) ->
         await stack.enter_async_context(app.router.lifespan_context(app))
         _announce(settings, *listener.getsockname()[:2])
         async with asyncio.TaskGroup() as serving:
-            serving.create_task(serve_app(app, listener, settings))
+            serving.create_task(serve_app(app, listener))
             if watched is not None:
                 err.print(f"/metrics, /healthz and /readyz at {_url(*watched.getsockname()[:2])}")
                 watching = create_watching_app(app.state.runtime, app.state.worker)
-                serving.create_task(serve_app(watching, watched, settings))
+                serving.create_task(serve_app(watching, watched))
 
 
 def _announce(settings: Settings, host: str, port: int) -> None:
@@ -137,7 +137,7 @@ async def _work(settings: Settings, port: int | None) -> None:
             await task
         else:
             err.print(f"/healthz, /readyz and /metrics at {_url(*listener.getsockname()[:2])}")
-            await serve_app(create_watching_app(runtime, task), listener, settings)
+            await serve_app(create_watching_app(runtime, task), listener)
 
 
 def _url(host: str, port: int) -> str:

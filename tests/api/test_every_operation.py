@@ -1,5 +1,5 @@
-"""What every operation of the description answers to the same bad input, at things that are there: a problem with the
-same code everywhere, and nothing has changed."""
+"""Every operation of the description refuses the same callers and the same bad input with the same code, at things that
+exist, and changes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def key_of(http: httpx.AsyncClient, *scopes: str) -> dict[str, str]:
     return made.json()
 
 
-async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(serve, clone, openapi):
+async def test_every_operation_refuses_callers_and_input_with_the_same_codes(serve, clone, openapi):
     async with serve() as served, served.client() as stranger:
         org = await org_of(served.http)
         served.http.headers["x-org-id"] = org
@@ -62,6 +62,7 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
         run = (await served.http.post("/api/agent/extract", json={"document_id": document})).json()
         revoked, expired, used = [await key_of(served.http) for _ in range(3)]
         theirs = await key_of(stranger)
+        lacking = {scope: await key_of(served.http, *(set(Permission) - {scope})) for scope in Permission}
         invitation = await invited(served.http, org)
         schema = (await served.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
         prompt = (await served.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
@@ -74,6 +75,8 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
             served.bearing(revoked["key"]) as past,
             served.bearing(expired["key"]) as over,
             served.bearing(theirs["key"]) as other,
+            served.bearing("") as robot,
+            httpx.AsyncClient(base_url=served.base_url) as nobody,
         ):
             names = {
                 "document_id": document,
@@ -92,7 +95,7 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
                 "thread_id": thread["id"],
             }
             before = everything(clone)
-            asked = 0
+            asked = set()
             for method, template, path, operation in operations(openapi, names):
                 known = operation.get("parameters", [])
                 query = {one["name"]: "a" for one in known if one["in"] == "query" and one.get("required")}
@@ -102,9 +105,10 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
                 ) -> httpx.Response:
                     return await http.request(method, path, params=query | more, content=body, headers=JSON)
 
+                problem(await ask(nobody), 401)
                 problem(await ask(past), 401, "key_revoked")
                 problem(await ask(over), 401, "key_expired")
-                problem(await ask(served.http, unknown="1"), 422)
+                assert "There is no query parameter" in problem(await ask(served.http, unknown="1"), 422)
                 if "application/json" in operation.get("requestBody", {}).get("content", {}):
                     problem(await ask(served.http, body='{"a": '), 422)
                 if "before" in {one["name"] for one in known}:
@@ -112,13 +116,18 @@ async def test_what_is_refused_is_refused_alike_everywhere_and_changes_nothing(s
                     problem(await ask(served.http, before=of_another), 422)
                 if (method, template) in FOR_PEOPLE:
                     problem(await ask(other), 403, "person_needed")
-                elif (method, template) not in FOR_ANYBODY | OF_NO_ORGANISATION:
+                elif (method, template) not in FOR_ANYBODY:
+                    needed = permission_of(method, template)
+                    assert needed is not None and operation["security"] == [{"HTTPBearer": [needed.value]}]
+                    robot.headers["authorization"] = f"Bearer {lacking[needed]['key']}"
+                    problem(await ask(robot), 403, "scope_missing")
+                    asked.add(needed)
+                    if (method, template) in OF_NO_ORGANISATION:
+                        continue
                     other.headers["x-org-id"] = org
                     problem(await ask(other), 404)
                     del other.headers["x-org-id"]
-                    needed = permission_of(method, template)
-                    if method not in SAFE and not (needed and needed.only_reads):
+                    if method not in SAFE and not needed.only_reads:
                         problem(await ask(viewer), 403, "read_only")
-                asked += 1
-            assert asked > 35
+            assert asked == set(Permission)
             assert everything(clone) == before
