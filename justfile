@@ -42,6 +42,27 @@ page: page-packages
 page-check:
     python frontend/check.py
 
+# Measure one thing: `just bench extraction --runs 12`. Without a name: what there is, and how long it takes.
+bench name="" *args:
+    #!/usr/bin/env bash
+    if [ -n "{{ name }}" ]; then exec python "bench/{{ name }}.py" {{ args }}; fi
+    cat << 'LIST'
+    ask          questions over documents: answers right, sources true, cheats refused    2 min
+    covered_by   which tests run which lines, for mutants                                30 min
+    extraction   one extraction beside a bare SDK client and a raw loop                   2 min
+    fairness     what one organisation's flood costs another                              5 min
+    grounding    values found where they are printed (needs a folder of samples)          2 min
+    growth       every route and store function: a thousand documents and many           10 min; --scale 1: 60 min
+    mutants      guards taken away one by one: do the tests notice?                       1 min a mutant
+    ocr          OCR beside rapidocr called directly                                      5 min
+    page         the web UI in a browser: clicks, loads, scrolling                       10 min
+    photographs  values read from photographed receipts (needs a folder of samples)       3 min
+    readers      200 readers of live streams, cut at random                               3 min
+    reading      pages a second of PDFs with text, beside pdfplumber                      1 min
+    search       ranking and speed of search (needs questions, or --chunks)               5 min; --chunks 1000000: 20 min
+    warm         throughput, first word, and nothing mixed up between runs                3 min; --canaries 1000: 15 min
+    LIST
+
 # The pictures of the page in README and docs, from docs/samples.
 screenshots:
     python frontend/pictures.py docs/pictures

@@ -7,10 +7,9 @@ count. Then all questions are asked through the real CLI, of a script that does 
 fixed rules know, of the rules; and scripts that cheat are to come to nothing. Every source is opened: the words of the
 page under its boxes must say its quote.
 
-    pip install '.[bench]' && python bench/ask.py [--samples ../shared/samples] [--crops FOLDER]
+    pip install '.[bench]' && python bench/ask.py [--samples ../shared/samples]
 
-Without the folder of samples only what may be committed is there, and what needs more is not asked. `--crops` puts a
-picture of each place of a scripted answer there, to be looked at.
+Without the folder of samples only what may be committed is there, and what needs more is not asked.
 
 Ends with 1 if an answer is wrong, a source does not say its quote, or a cheat is not refused.
 """
@@ -19,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import json
 import os
 import re
@@ -34,7 +32,6 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-from PIL import Image
 
 from fieldmark.db.embedded import running
 from fieldmark.identity.tokens import LocalTokens
@@ -153,7 +150,6 @@ class Bench:
     """What is asked of whom, and what went wrong."""
 
     samples: Path | None
-    crops: Path | None
     model: asked.Model = field(default_factory=asked.Model)
     faults: list[str] = field(default_factory=list[str])
 
@@ -199,31 +195,11 @@ async def questions(bench: Bench, http: httpx.AsyncClient, wanted: list[asked.Qu
         print(f"  {mark} {counted}  {question.kind:<9} {question.message} → {said[:150]}", flush=True)
         for one in wrong:
             bench.fault(f"{who}: {question.message}: {one}")
-        if bench.crops is not None and not bench.model.by_rules:
-            for source in result["sources"][:2]:
-                await crop(bench.crops, http, len(took), source)
     print(
         f"  {right} of {len(wanted)} right; {good} of {sources} sources say their quote; an answer took "
         f"{statistics.median(took) * 1000:.0f} ms by the median, {max(took) * 1000:.0f} ms at most, "
         f"{statistics.mean(calls):.1f} messages of the model"
     )
-
-
-async def crop(folder: Path, http: httpx.AsyncClient, number: int, source: dict[str, Any]) -> None:
-    """A picture of the place of a source, with a little around it."""
-    answer = await http.get(f"/api/documents/{source['document_id']}/pages/{source['page']}.png")
-    if answer.status_code != 200:
-        return
-    picture = Image.open(io.BytesIO(answer.content)).convert("RGB")
-    boxes = source["boxes"]
-    x0, y0 = min(box[0] for box in boxes), min(box[1] for box in boxes)
-    x1, y1 = max(box[2] for box in boxes), max(box[3] for box in boxes)
-    width, height = picture.size
-    part = picture.crop(
-        (int((x0 - 0.02) * width), int((y0 - 0.005) * height), int((x1 + 0.02) * width), int((y1 + 0.005) * height))
-    )
-    spelt = re.sub(r"\W+", "_", source["quote"])[:40]
-    part.save(folder / f"{number:02}-{source['filename']}-{spelt}.png")
 
 
 def refused(body: Body) -> list[str]:
@@ -269,9 +245,7 @@ async def measure(options: argparse.Namespace, home: Path) -> int:
     docs = [*asked.MADE, *asked.COMMITTED]
     if samples is not None:
         docs += [*asked.KEPT_APART, *asked.written_out(samples)]
-    bench = Bench(samples, options.crops)
-    if options.crops is not None:
-        options.crops.mkdir(parents=True, exist_ok=True)
+    bench = Bench(samples)
     async with OfflineModel(bench.model) as model:
         with running(home, 18):
             port = free_port()
@@ -325,7 +299,6 @@ async def asked_all(bench: Bench, address: str, home: Path, docs: list[asked.Doc
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=Path)
-    parser.add_argument("--crops", type=Path)
     options = parser.parse_args()
     heed_signals()
     with tempfile.TemporaryDirectory(prefix="fieldmark-ask-", ignore_cleanup_errors=True) as folder:

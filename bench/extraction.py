@@ -3,11 +3,12 @@
 Fieldmark is answered with all calls in one message, as its prompt asks for; the two others with the five messages that
 the same work takes where the document has to be read by a call.
 
-Prints wall time, CPU and peak memory of each, and their ratios, all of one run with the three interleaved. The scripted
-model answers without delay from a process of its own, the same for all three. With `--at-once 16` each does so many
-requests at the same time, `--runs` times in turn.
+Prints wall time, CPU and peak memory of each, their ratios, and how often and with how many input tokens the model is
+called, all of one run with the three interleaved. The scripted model answers without delay from a process of its own,
+the same for all three. With `--at-once 16` each does so many requests at the same time, `--runs` times in turn. With
+`--writes 50` each run writes so many more fields, one in each message: what that adds is the time of a write.
 
-    pip install '.[bench]' && python bench/extraction.py [--runs 20] [--at-once 16]
+    pip install '.[bench]' && python bench/extraction.py [--runs 20] [--at-once 16] [--writes 50]
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("extract_fields", {"fields": FIELDS, "confidences": {"number": 0.9, "total": 0.8}}),
     ("complete_extraction", {}),
 ]
-SUMMARY = {"complete_extraction": {"summary": "Done."}}
+SUMMARY = {"summary": "Done."}
 DEADLINE_SECONDS = 900
 PROMPT = "Extract the fields of the document."
 
@@ -45,21 +46,31 @@ PROMPT = "Extract the fields of the document."
 # The scripted model ------------------------------------------------------------------------------------------------
 
 
-async def model() -> None:
-    from fieldmark.offline_model.messages import Body, call, text
+async def model(writes: str) -> None:
+    """Serves. For a line on stdin it prints how often it was called, and with how many tokens, by who asked."""
+    from fieldmark.offline_model.messages import Body, call, input_tokens, text
     from fieldmark.offline_model.replies import Reply
     from fieldmark.offline_model.server import OfflineModel
     from fieldmark.testing.script import Script
 
-    five = Script([*[[call(name, arguments)] for name, arguments in CALLS], [text("Done.")]])
-    one = Script([[call(name, {**arguments, **SUMMARY.get(name, {})}) for name, arguments in CALLS[1:]]])
+    more = [[call("update_field", {"path": f"f{n}", "value": n, "confidence": 0.9})] for n in range(int(writes))]
+    complete = call("complete_extraction", SUMMARY)
+    five = Script([*[[call(*one)] for one in CALLS[:3]], *more, [call(*CALLS[3])], [text("Done.")]])
+    first = [call(*one) for one in CALLS[1:3]]
+    one = Script([first, *more, [complete]] if more else [[*first, complete]])
+    asked: dict[str, list[int]] = {"Fieldmark": [0, 0], "the others": [0, 0]}
 
     async def answer(body: Body) -> Reply:
-        return await (five if "You extract." in json.dumps(body.get("system")) else one)(body)
+        is_other = "You extract." in json.dumps(body.get("system"))
+        counted = asked["the others" if is_other else "Fieldmark"]
+        counted[0] += 1
+        counted[1] += input_tokens(body)
+        return await (five if is_other else one)(body)
 
     async with OfflineModel(answer) as server:
         print(server.base_url, flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(asked), flush=True)
 
 
 # (a) The same tools, in memory, in a bare ClaudeSDKClient per request ------------------------------------------------
@@ -142,7 +153,10 @@ async def raw_request(client: Any) -> None:
             assert answer.content[0].text == "Done."
             return
         messages.append({"role": "assistant", "content": [block.model_dump() for block in answer.content]})
-        results = [{"type": "tool_result", "tool_use_id": use.id, "content": does[use.name](use.input)} for use in uses]
+        results = [
+            {"type": "tool_result", "tool_use_id": use.id, "content": does.get(use.name, lambda _: "")(use.input)}
+            for use in uses
+        ]
         messages.append({"role": "user", "content": results})
 
 
@@ -249,7 +263,7 @@ def wait_for(address: str) -> None:
     raise SystemExit("The service did not become ready.")
 
 
-def main(runs: int, at_once: int) -> None:
+def main(runs: int, at_once: int, writes: int = 0) -> None:
     from fieldmark.cli.process import LOCAL_USER  # not for the processes that are measured
     from fieldmark.identity.tokens import LocalTokens
 
@@ -257,7 +271,7 @@ def main(runs: int, at_once: int) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="fieldmark-bench-") as home,
         bounded(DEADLINE_SECONDS, Path(home)),
-        child(me, "model") as model_process,
+        child(me, "model", str(writes)) as model_process,
     ):
         base_url = said(model_process)
         settings = {
@@ -265,6 +279,7 @@ def main(runs: int, at_once: int) -> None:
             "ANTHROPIC_API_KEY": "bench",
             "ANTHROPIC_BASE_URL": base_url,
             "FIELDMARK_PORT": str(port := free_port()),
+            "FIELDMARK_MAX_TURNS": str(writes + 20),
             "DATABASE_URL": "",
             "SUPABASE_URL": "",
         }
@@ -319,6 +334,12 @@ def main(runs: int, at_once: int) -> None:
                         + (f", one of them {statistics.median(singles[name]):.2f} s" if at_once > 1 else "")
                     )
                 print(f"    and Postgres itself: CPU {statistics.median(postgres_cpu):.2f} s a time")
+                assert model_process.stdin is not None
+                model_process.stdin.write("\n")
+                model_process.stdin.flush()
+                for name, (calls, tokens) in json.loads(said(model_process)).items():
+                    times = (runs + warming_up) * at_once * (1 if name == "Fieldmark" else 2)
+                    print(f"{name}: the model is called {calls / times:.1f} times, {tokens / times:,.0f} input tokens")
 
 
 if __name__ == "__main__":
@@ -328,6 +349,7 @@ if __name__ == "__main__":
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--runs", type=int, default=20)
         parser.add_argument("--at-once", type=int, default=1)
+        parser.add_argument("--writes", type=int, default=0)
         given = parser.parse_args()
         heed_signals()
-        main(given.runs, given.at_once)
+        main(given.runs, given.at_once, given.writes)

@@ -1,17 +1,15 @@
-"""Whether values are found where they stand, and how fast: on receipts beside LangExtract's aligner, on PDFs and scans.
+"""Whether values are found where they stand, and how fast: on receipts, on PDFs and scans.
 
-    pip install '.[bench]' 'langextract==1.7.*'
-    python bench/grounding.py ../shared/samples [--misses] [--repeat 3]
+    pip install '.[bench]' && python bench/grounding.py ../shared/samples [--misses] [--repeat 3]
 
-LangExtract is not needed for our own figures, and no model is. The samples folder holds `sroie/key/NNN.json` (four
+No model is needed. The samples folder holds `sroie/key/NNN.json` (four
 values a receipt), `sroie/box/NNN.csv` (the lines of its text with their boxes), PDFs with `*.truth.json`, and scans
 with `*.textract.json` (the OCR's words). Nothing of it is committed.
 
 What is right on receipts is judged from the boxes alone: the characters under them, taken as equally wide in their
 word, must equal the value after folding case, space and punctuation; from LONG such characters on 90 % alike is enough;
 a date or an amount may be printed differently; and no token may be cut: not between two letters or two digits, nor in
-a number.
-Of LangExtract the characters of its interval are judged. Times are CPU seconds, building the words' index included.
+a number. Times are CPU seconds, building the words' index included.
 """
 
 from __future__ import annotations
@@ -22,11 +20,10 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import SequenceMatcher
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,27 +185,6 @@ def ours(all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], scor
             judge(score, receipt, name, value, place is not None, text, cut, place.match if place else "")
 
 
-def langextract(
-    all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], score: Score, one_by_one: bool = False
-) -> None:
-    """Its aligner, given all values of a receipt in one call, or each in a call of its own as an agent writes them."""
-    from langextract import resolver  # pyright: ignore
-    from langextract.core import data  # pyright: ignore
-
-    aligner = resolver.WordAligner()
-    for receipt, values in zip(all_receipts, wanted, strict=True):
-        every = [data.Extraction(name, str(value)) for name, value in values.items()]
-        started = time.process_time()
-        calls = [[one] for one in every] if one_by_one else [every]
-        aligned = [one for call in calls for one in aligner.align_extractions([call], receipt.text)[0]]
-        score.seconds += time.process_time() - started
-        for (name, value), extraction in zip(values.items(), aligned, strict=True):
-            span = extraction.char_interval
-            text = receipt.text[span.start_pos : span.end_pos] if span else ""
-            cut = bool(span) and is_cut(receipt.text, span.start_pos, span.end_pos)
-            judge(score, receipt, name, value, bool(span), text, cut, str(extraction.alignment_status))
-
-
 def judge(
     score: Score, receipt: Receipt, name: str, value: Any, located: bool, text: str, cut: bool, match: str
 ) -> None:
@@ -224,31 +200,19 @@ def judge(
 def on_receipts(folder: Path, misses: bool, repeat: int) -> None:
     everything = list(receipts(folder))
     print(f"{len(everything)} receipts, {sum(len(r.words) for r in everything):,} words; long is {LONG} characters")
-    ways: dict[str, Callable[..., None]] = {"ours": ours}
-    try:
-        import langextract as _  # noqa: F401  # pyright: ignore
-
-        ways["langextract, all values of a receipt in a call"] = langextract
-        ways["langextract, a call a value"] = partial(langextract, one_by_one=True)
-    except ImportError:
-        print("langextract is not installed: our figures only")
     for title, wanted in (
         ("values as printed", [receipt.values for receipt in everything]),
         ("values as a schema has them", [as_schema(receipt.values) for receipt in everything]),
     ):
         print(title)
-        scores: dict[str, Score] = {}
-        for name, way in ways.items():
-            # The quickest of some times: other work on the machine only ever adds.
-            tries = [Score() for _ in range(repeat)]
-            for one in tries:
-                way(everything, wanted, one)
-            scores[name] = min(tries, key=lambda score: score.seconds)
-            print(f"  {name:46} {scores[name]}")
-            if misses and name == "ours":
-                print("\n".join(scores[name].misses))
-        for name, score in list(scores.items())[1:]:
-            print(f"  ours / {name}: {score.seconds / scores['ours'].seconds:.1f} x its speed")
+        # The quickest of some times: other work on the machine only ever adds.
+        tries = [Score() for _ in range(repeat)]
+        for one in tries:
+            ours(everything, wanted, one)
+        score = min(tries, key=lambda score: score.seconds)
+        print(f"  {score}")
+        if misses:
+            print("\n".join(score.misses))
 
 
 def printings(value: Any) -> list[str]:

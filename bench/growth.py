@@ -23,28 +23,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from collections.abc import Generator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import UUID, uuid4
 
-import psutil
 import psycopg
 import structlog
 
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
-from fieldmark.domain.events import TextEvent
-from fieldmark.stores import runs, usage
-from growth_operations import ALL, AT_ONCE, LARGER, MESSAGE, NOT_MEASURED, Side, StoreTimes, opened
+from growth_operations import ALL, LARGER, NOT_MEASURED, Side, StoreTimes, opened
 from growth_rows import load
-from processes import at_work_in, bounded, heed_signals
+from processes import bounded, heed_signals
 
 WORST = 1.5
 NOTICEABLE_MS = 0.2
 WARM = 6
-FLUSH_MICROSECONDS = 3000
 
 
 async def compare(small: Side, large: Side, times: int, stores: StoreTimes) -> list[str]:
@@ -93,92 +88,6 @@ def table(of: str, small: Side, large: Side, taken: dict[str, tuple[list[float],
         slower += [name] * is_slower
         print(f"| {name} | {one:.2f} | {other:.2f} | {other / one:.2f} ×{' !' * is_slower} |", flush=True)
     return slower
-
-
-async def charges(side: Side, seconds: float, max_usd: int | None) -> float:
-    """Messages a second that 16 clients charge to one organisation."""
-    with psycopg.connect(side.owner_url) as owner:
-        owner.execute("delete from credit_limits")
-        if max_usd is not None:
-            owner.execute("insert into credit_limits (org_id, max_usd) values (%s, %s)", [side.scope.org_id, max_usd])
-        owner.execute("update runs set status = 'running' where id = any(%s)", [side.at_work])
-    done = 0
-
-    async def client(run_id: UUID) -> None:
-        nonlocal done
-        while time.monotonic() < until:
-            async with side.database.as_user(side.scope) as conn:
-                key = f"1.{uuid4()}"
-                refusal = await usage.charge(conn, run_id=run_id, org_id=side.scope.org_id, message_id=key, **MESSAGE)
-                assert refusal is None, refusal
-            done += 1
-
-    until = time.monotonic() + seconds
-    await asyncio.gather(*(client(run_id) for run_id in side.at_work))
-    with psycopg.connect(side.owner_url) as owner:
-        owner.execute("update runs set status = 'completed' where id = any(%s)", [side.at_work])
-        owner.execute("delete from credit_limits")
-    return done / seconds
-
-
-async def events(side: Side, seconds: float, *, inside: bool) -> float:
-    """Events a second that 16 writers add to a run each. `inside`: they notify in the transaction itself, as before."""
-    done = 0
-
-    async def writer(run_id: UUID) -> None:
-        nonlocal done
-        while time.monotonic() < until:
-            async with side.database.as_user(side.scope) as conn:
-                if inside:
-                    body = '{"type": "text", "text": "A word."}'
-                    await conn.execute("select private.append_event(%s, %s::json, true)", (run_id, body))
-                else:
-                    await runs.append_event(conn, run_id, TextEvent(text="A word."))
-            done += 1
-
-    until = time.monotonic() + seconds
-    await asyncio.gather(*(writer(run_id) for run_id in side.at_work))
-    return done / seconds
-
-
-async def starts(side: Side, seconds: float, *, told: bool) -> tuple[float, float]:
-    """Runs a second that 16 clients start, and then cancel. Not `told`: without the queue's own NOTIFY."""
-    notify = "procrastinate_jobs_notify_queue_job_inserted_v1"
-    with psycopg.connect(side.owner_url) as owner:
-        state = "enable" if told else "disable"
-        owner.execute(f"alter table queue.procrastinate_jobs {state} trigger {notify}".encode())
-        owner.execute(
-            "insert into queue_limits (org_id, max_waiting_runs) values (%s, 1000000) "
-            "on conflict (org_id) do update set max_waiting_runs = 1000000",
-            [side.scope.org_id],
-        )
-    ids: list[UUID] = []
-    numbers = [side.of_ours(turn) + 1 for turn in range(AT_ONCE)]
-
-    async def start(n: int) -> None:
-        subject = runs.Subject(side.document(n), side.extraction(n))
-        while time.monotonic() < until:
-            async with side.database.as_user(side.scope) as conn:
-                given = {"id": uuid4(), "agent": "extraction", "task": "extract", "task_input": {}, "subject": subject}
-                ids.append(await runs.add(conn, side.scope, **given))
-
-    async def cancel(ids: Iterator[UUID]) -> None:
-        for run_id in ids:
-            async with side.database.as_user(side.scope) as conn:
-                await runs.cancel(conn, run_id, "Cancelled.")
-
-    began = time.monotonic()
-    until = began + seconds
-    await asyncio.gather(*(start(n) for n in numbers))
-    started = len(ids) / (time.monotonic() - began)
-    began, left = time.monotonic(), iter(ids)
-    await asyncio.gather(*(cancel(left) for _ in numbers))
-    cancelled = len(ids) / (time.monotonic() - began)
-    with psycopg.connect(side.owner_url) as owner:
-        owner.execute("delete from runs where id = any(%s)", [ids])
-        owner.execute("delete from queue_limits")
-        owner.execute(f"alter table queue.procrastinate_jobs enable trigger {notify}".encode())
-    return started, cancelled
 
 
 async def wal_of_runs(side: Side, count: int) -> float:
@@ -231,46 +140,7 @@ async def measure(server: Embedded, sides: dict[str, int], home: Path, times: in
         slower = await compare(small, large, times, stores)
         for side in opened_sides:
             print(f"log of a run among {side.count:,}: {await wal_of_runs(side, 10):,.0f} KB", flush=True)
-    # Without the service: its worker would take up what is started here.
-    name, count = list(sides.items())[-1]
-    with psycopg.connect(server.owner_url, autocommit=True) as administration:
-        async with opened(*urls[name], count, home / name, serving=False) as large:
-            for delay in (0, FLUSH_MICROSECONDS):
-                # Whoever flushes waits for so long first, as on a slower disk.
-                with altered(administration, commit_delay=str(delay), commit_siblings="0"):
-                    await asyncio.sleep(1)
-                    print(f"\n{AT_ONCE} at once, a flush of {f'{delay / 1000:g} ms more' if delay else 'this disk'}:")
-                    await rates(large, 5, home)
     return slower
-
-
-def cpu_of_postgres(home: Path) -> float:
-    seconds = 0.0
-    for process in at_work_in(home):
-        with suppress(psutil.Error):
-            seconds += sum(process.cpu_times()[:2])
-    return seconds
-
-
-async def rates(side: Side, seconds: float, home: Path) -> None:
-    for name, rate in (
-        ("messages charged to one organisation without a limit", charges(side, seconds, None)),
-        ("— with one", charges(side, seconds, 1_000_000)),
-        ("events, told after the commit", events(side, seconds, inside=False)),
-        ("— told inside of it", events(side, seconds, inside=True)),
-    ):
-        before = time.process_time(), cpu_of_postgres(home)
-        found = await rate
-        here, there = time.process_time() - before[0], cpu_of_postgres(home) - before[1]
-        each = 1000 / (found * seconds)
-        print(
-            f"- {name}: {found:,.0f}/s; CPU of one: {here * each:.2f} ms here, {there * each:.2f} in Postgres",
-            flush=True,
-        )
-    for told in (True, False):
-        started, cancelled = await starts(side, seconds, told=told)
-        how = "as they are" if told else "without the queue's own NOTIFY"
-        print(f"- runs started, and then cancelled, {how}: {started:,.0f}/s, {cancelled:,.0f}/s", flush=True)
 
 
 def filled(server: Embedded, scale: float) -> dict[str, int]:

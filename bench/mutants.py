@@ -5,9 +5,8 @@
                 out. In a copy of the migrated database, which the tests' clones are made of.
     conditions  each condition in a function's body: made true where rows are chosen by it, false where it decides. In
                 the same place.
-    guards      those of docs/security.md that stand in Python, as bench/guards.toml names them. In a copy of the tree.
     python      comparisons, conditions, constants, raises, returns and calls, drawn at random over what runs, decides
-                and lets in. There too.
+                and lets in. In a copy of the tree.
 
     pip install '.[test,bench]' && python bench/covered_by.py --into covered.json
     python bench/mutants.py sql python --number 300 --seed 1 --covered covered.json --into mutants.json
@@ -55,7 +54,6 @@ from fieldmark.db.migrate import migrate
 
 ROOT = Path(__file__).parents[1]
 KNOWN = Path(__file__).with_name("survivors.toml")
-GUARDS = Path(__file__).with_name("guards.toml")
 COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
 PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
 # The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
@@ -67,95 +65,6 @@ TESTS_OF_RIGHTS = (
 )
 TESTS_OF_CONSTRAINTS = ("tests/sql/test_constraints.py",)
 TESTS_OF_SQL = ("tests/sql/test_policies.py", "tests/sql", "tests/tools", "tests/agents/extraction", "tests/db")
-_LIFECYCLE = ("tests/runs/lifecycle/test_left_behind.py", "tests/runs/lifecycle", "tests/runs/test_recovery.py")
-# By the file of supabase/schemas that makes the table or the function.
-TESTS_BY_FILE: dict[str, tuple[str, ...]] = {
-    "agent_sessions": ("tests/runs/engine/test_session_store.py", "tests/sql/test_runs.py"),
-    "agents": ("tests/sql/test_agents.py", "tests/sql/test_runs.py"),
-    "api_keys": ("tests/api/test_api_keys.py", "tests/sql/test_viewers.py", "tests/runs/lifecycle/test_who_decides.py"),
-    "auto_creations": ("tests/services/test_auto_creations.py", "tests/sql/test_artifacts.py"),
-    "child_runs": ("tests/sql/test_child_runs.py", "tests/toy_agent"),
-    "current_extractions": ("tests/services/test_searching.py", "tests/sql/test_functions.py"),
-    "credit": ("tests/sql/test_credits.py", "tests/sql/test_races.py", "tests/runs/billing"),
-    "decisions": ("tests/sql/test_decisions.py", "tests/sql/test_taking_over.py", *_LIFECYCLE, "tests/toy_agent"),
-    "documents": (
-        "tests/sql/test_functions.py",
-        "tests/services/test_documents_taken_in.py",
-        "tests/api/test_documents.py",
-    ),
-    "extraction_authors": ("tests/sql/test_locks.py", *_LIFECYCLE),
-    "extraction_check": ("tests/sql/test_locks.py", "tests/sql/test_functions.py"),
-    "extraction_functions": ("tests/sql/test_functions.py", "tests/sql/test_locks.py", "tests/services"),
-    "extraction_journal": ("tests/sql/test_journal.py", "tests/tools"),
-    "extraction_locks": ("tests/sql/test_locks.py",),
-    "extraction_proposals": ("tests/sql/test_locks.py",),
-    "extractions": ("tests/sql/test_functions.py", "tests/api/test_extractions.py"),
-    "files_to_delete": ("tests/services/test_documents_taken_in.py", "tests/sql/test_functions.py", "tests/files"),
-    "invitations": ("tests/sql/test_races.py", "tests/api/test_organisations.py"),
-    "json": ("tests/sql/test_functions.py", "tests/sql/test_names.py", "tests/sql/test_locks.py"),
-    "organisations": (
-        "tests/sql/test_functions.py",
-        "tests/sql/test_viewers.py",
-        "tests/sql/test_retention.py",
-        "tests/sql/test_races.py",
-        "tests/api/test_organisations.py",
-        "tests/api/test_scope.py",
-    ),
-    "prompts": ("tests/sql/test_artifacts.py", "tests/agents/document/test_prompt_and_tag_tools.py"),
-    "queue": ("tests/sql/test_queue.py", "tests/sql/test_runs.py", "tests/sql/test_races.py"),
-    "retention": ("tests/sql/test_retention.py", "tests/worker/test_maintenance.py"),
-    "roles": ("tests/sql/test_ordinary_owner.py", "tests/sql/test_functions.py"),
-    "run_events": (
-        "tests/sql/test_functions.py",
-        "tests/api/test_threads.py",
-        "tests/runs/events/test_event_log.py",
-        "tests/runs/events",
-        "tests/runs/test_recovery.py",
-    ),
-    "run_watchers": ("tests/runs/events/test_deltas.py", "tests/runs/events"),
-    "runs": ("tests/sql/test_runs.py", "tests/sql/test_child_runs.py", *_LIFECYCLE),
-    "schemas": ("tests/sql/test_artifacts.py", "tests/api/test_kept_schemas.py"),
-    "search": ("tests/services/test_searching.py", "tests/api/test_search_over_http.py"),
-    "search_vectors": ("tests/services/test_searching_by_meaning.py", "tests/services/test_searching.py"),
-    "tags": ("tests/sql/test_artifacts.py", "tests/services/test_tagging.py"),
-    "threads": ("tests/api/test_threads.py", "tests/sql/test_runs.py", "tests/sql/test_functions.py"),
-    "tool_calls": (
-        "tests/tools/test_toolset.py",
-        "tests/sql/test_decisions.py",
-        "tests/runs/engine/test_permission_hook.py",
-    ),
-    "usage": ("tests/sql/test_credits.py", "tests/runs/billing", "tests/api/test_usage.py"),
-}
-TESTS_OF_PYTHON: dict[str, tuple[str, ...]] = {
-    "identity": ("tests/identity", "tests/api/test_scope.py"),
-    "tools": ("tests/tools", "tests/agents/extraction", "tests/toy_agent", "tests/runs/lifecycle"),
-    "services/exports": ("tests/services/exports", "tests/api/test_exports.py"),
-    "services": (
-        "tests/services",
-        "tests/agents/extraction",
-        "tests/api/test_extractions.py",
-        "tests/api",
-        "tests/acceptance/test_one_call.py",
-    ),
-    "runs/billing": ("tests/runs/billing", "tests/sql/test_credits.py", "tests/runs/test_ends.py"),
-    "runs/events": ("tests/runs/events", "tests/api/test_events.py", "tests/acceptance/test_approval.py"),
-    "runs/engine": (
-        "tests/runs/engine",
-        "tests/attacks",
-        "tests/runs/test_ends.py",
-        "tests/acceptance/test_kept_clis.py",
-        "tests/toy_agent",
-    ),
-    "runs/lifecycle": (
-        "tests/runs/lifecycle",
-        "tests/runs",
-        "tests/api/test_agent.py",
-        "tests/api/test_not_awaited.py",
-        "tests/acceptance",
-    ),
-    "runs": ("tests/runs", "tests/api/test_agent.py"),
-    "api": ("tests/api", "tests/cli/test_serve.py"),
-}
 MOST_SECONDS = 60
 """Of the tests of one mutant that are chosen by what they run."""
 DRAWN_FROM = ("identity", "tools", "services", "runs", "api")
@@ -263,30 +172,8 @@ def condition_mutants(server: Embedded) -> list[Mutant]:
 
 
 _TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|\w+|.", re.DOTALL)
-_AFTER_A_CONDITION = frozenset(
-    (
-        "and",
-        "or",
-        "then",
-        "order",
-        "group",
-        "limit",
-        "for",
-        "returning",
-        "union",
-        "loop",
-        "when",
-        "else",
-        "end",
-        "join",
-        "left",
-        "having",
-        "where",
-        "from",
-        "cross",
-        ";",
-        ",",
-    )
+_AFTER_A_CONDITION = re.compile(
+    r"and|or|then|order|group|limit|for|returning|union|loop|when|else|end|join|left|having|where|from|cross|;|,"
 )
 
 
@@ -318,7 +205,7 @@ def _conditions(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
                 within = 1
             elif depth == 0 and not cases and now == "and" and within:
                 within = 0
-            elif depth == 0 and not cases and now in _AFTER_A_CONDITION and tokens[end - 1][1] != "distinct":
+            elif depth == 0 and not cases and _AFTER_A_CONDITION.fullmatch(now) and tokens[end - 1][1] != "distinct":
                 break
             if depth < 0:
                 break
@@ -329,25 +216,29 @@ def _conditions(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _tests_of_sql(about: str) -> tuple[str, ...]:
+    """The tests that look at rights or constraints, those that name what is changed, then all that are about SQL."""
     first: tuple[str, ...] = ()
     if re.match("grant|revoke", about):
         first = TESTS_OF_RIGHTS[1:] if " on function " in about else (TESTS_OF_RIGHTS[0], TESTS_OF_RIGHTS[2])
     first += TESTS_OF_CONSTRAINTS if "drop constraint" in about else ()
-    names = re.findall(r"(?<=drop )trigger \w+", about)
-    names += re.findall(r"(?:public|private)\.\w+", about)
-    named = next((name for name in names if name in _made_in()), None)
-    of_file = TESTS_BY_FILE.get(_made_in()[named], ()) if named else ()
     if not re.match("public|private", about):  # no function's body: a policy, say
         first += TESTS_OF_SQL[:1]
-    return tuple(dict.fromkeys([*first, *of_file, *TESTS_OF_SQL]))
+    named = re.search(r"(?:public|private)\.(\w+)", about)
+    return tuple(dict.fromkeys([*first, *(_naming(named[1]) if named else ()), *TESTS_OF_SQL]))
 
 
 @functools.cache
-def _made_in() -> dict[str, str]:
-    """The file of supabase/schemas, by what it makes: `public.runs`, `trigger fill_run`."""
-    made = re.compile(r"^create (?:table |function |constraint )?((?:public|private)\.\w+|trigger \w+)", re.MULTILINE)
-    files = sorted((ROOT / "supabase/schemas").glob("*.sql"))
-    return {name: file.stem for file in files for name in made.findall(file.read_text("utf-8"))}
+def _naming(name: str) -> tuple[str, ...]:
+    """The five files of tests that name a table or a function most often."""
+    counted = {path: len(re.findall(rf"\b{name}\b", text)) for path, text in _test_files().items()}
+    most = sorted((path for path in counted if counted[path]), key=lambda path: (-counted[path], path))
+    return tuple(most[:5])
+
+
+@functools.cache
+def _test_files() -> dict[str, str]:
+    files = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "browser" not in path.parts)
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files}
 
 
 # Python ---------------------------------------------------------------------------------------------------------------
@@ -368,9 +259,9 @@ def _of_file(path: Path) -> Iterator[Mutant]:
     source = path.read_text("utf-8")
     file = str(path.relative_to(ROOT))
     place = path.relative_to(ROOT / "backend/fieldmark").as_posix()
-    tests = next(tests for folder, tests in TESTS_OF_PYTHON.items() if place.startswith(folder))
-    mirrored = [f"tests/{Path(place).parent}/test_{path.stem}.py", f"tests/test_{path.stem}.py"]
-    tests = tuple(dict.fromkeys([*(one for one in mirrored if (ROOT / one).exists()), *tests]))
+    folder = Path("tests", place).parent
+    near = [f"{folder}/test_{path.stem}.py", *map(str, (folder, *folder.parents[:-2])), "tests/api", "tests/acceptance"]
+    tests = tuple(dict.fromkeys(one for one in near if (ROOT / one).exists()))
     lines = source.encode().splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -453,25 +344,6 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                 yield node, "pass"
             case _:
                 pass
-
-
-def guard_mutants() -> list[Mutant]:
-    """Those of bench/guards.toml, each with the test that docs/security.md names. Raises ValueError for one that does
-    not stand in its file."""
-    found: list[Mutant] = []
-    for one in tomllib.loads(GUARDS.read_text("utf-8"))["guard"]:
-        texts: dict[str, str] = {}
-        names: list[str] = []
-        for part in (one, *one.get("and", ())):
-            file = f"backend/fieldmark/{part['file']}"
-            source = texts.get(file) or (ROOT / file).read_text("utf-8")
-            if source.count(part["was"]) != 1:
-                raise ValueError(f"{file} has {source.count(part['was'])} times {part['was']!r}")
-            texts[file] = source.replace(part["was"], part["becomes"])
-            was, becomes = (" ".join(part[key].split()) or "nothing" for key in ("was", "becomes"))
-            names.append(f"{file}: {was} → {becomes}")
-        found.append(Mutant("guards", " and ".join(names), (one["test"],), texts=tuple(texts.items())))
-    return found
 
 
 # Running --------------------------------------------------------------------------------------------------------------
@@ -644,21 +516,18 @@ def _at(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
-def drawn(
-    kinds: list[str], server: Embedded, number: int, seed: int, only: str, covered: dict[str, Any] | None
-) -> list[Mutant]:
-    """As many of each kind, in an order of the seed's; all of SQL's where fewer are not asked for."""
+def drawn(options: argparse.Namespace, server: Embedded, covered: dict[str, Any] | None) -> list[Mutant]:
+    """As many of each kind as asked for, in an order of the seed's."""
     found: list[list[Mutant]] = []
     sources: dict[str, Callable[[], list[Mutant]]] = {
         "sql": lambda: sql_mutants(server),
         "conditions": lambda: condition_mutants(server),
-        "guards": guard_mutants,
         "python": python_mutants,
     }
-    for kind in kinds:
-        of_kind = [mutant for mutant in sources[kind]() if re.search(only, mutant.name)]
-        random.Random(f"{seed} {kind}").shuffle(of_kind)
-        of_kind = of_kind[:number]
+    for kind in options.kinds:
+        of_kind = [mutant for mutant in sources[kind]() if re.search(options.only, mutant.name)]
+        random.Random(f"{options.seed} {kind}").shuffle(of_kind)
+        of_kind = of_kind[: options.number]
         if kind == "python" and covered is not None:
             of_kind = [by_coverage(mutant, covered, MOST_SECONDS) for mutant in of_kind]
         found.append(of_kind)
@@ -671,21 +540,10 @@ def known() -> dict[str, str]:
     return {one["mutant"]: one["why"] for one in tomllib.loads(KNOWN.read_text("utf-8")).get("known", [])}
 
 
-def run(
-    kinds: list[str],
-    *,
-    number: int,
-    seed: int,
-    only: str,
-    into: Path,
-    workers: int,
-    seconds: float,
-    each: float,
-    postgres: int,
-    covered: Path | None = None,
-) -> int:
+def run(options: argparse.Namespace) -> int:
+    into: Path = options.into
     results: dict[str, Any] = json.loads(into.read_text("utf-8")) if into.exists() else {}
-    until = time.monotonic() + seconds
+    until = time.monotonic() + options.seconds
     writing = threading.Lock()
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
 
@@ -696,7 +554,7 @@ def run(
             except queue.Empty:
                 return
             began = time.monotonic()
-            verdict, by = bench.try_(mutant, min(each, max(1, until - began)))
+            verdict, by = bench.try_(mutant, min(options.each, max(1, until - began)))
             with writing:
                 told = {
                     "kind": mutant.kind,
@@ -712,7 +570,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="fieldmark-mutants-", dir=memory, ignore_cleanup_errors=True) as place:
         place_ = Path(place)
         place_.chmod(0o755)
-        servers = [running(place_ / str(n) / "home", postgres) for n in range(workers)]
+        servers = [running(place_ / str(n) / "home", options.postgres) for n in range(options.workers)]
         entered = [server.__enter__() for server in servers]
         try:
             for server in entered:
@@ -722,8 +580,8 @@ def run(
                     conn.execute("select pg_reload_conf()")
                     conn.execute(f"create database {PRISTINE}")
                 asyncio.run(migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password))
-            tests = None if covered is None else json.loads(covered.read_text("utf-8"))
-            of_all = drawn(kinds, entered[0], number, seed, only, tests)
+            tests = json.loads(options.covered.read_text("utf-8")) if options.covered else None
+            of_all = drawn(options, entered[0], tests)
             # Those that took too long before come last.
             for left in ("not tried", "undecided"):
                 for mutant in of_all:
@@ -757,7 +615,7 @@ def _told(results: dict[str, Any], wanted: list[str]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="+", choices=["sql", "conditions", "guards", "python"])
+    parser.add_argument("kinds", nargs="+", choices=["sql", "conditions", "python"])
     parser.add_argument("--number", type=int, default=100_000, help="of each kind at the most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a pattern that the names of those must fit that are tried")
@@ -772,20 +630,7 @@ def main() -> None:
     if said.list:
         print(*(mutant.name for mutant in python_mutants()), sep="\n")
         return
-    sys.exit(
-        run(
-            said.kinds,
-            number=said.number,
-            seed=said.seed,
-            only=said.only,
-            into=said.into,
-            workers=said.workers,
-            seconds=said.seconds,
-            each=said.each,
-            postgres=said.postgres,
-            covered=said.covered,
-        )
-    )
+    sys.exit(run(said))
 
 
 if __name__ == "__main__":

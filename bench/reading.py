@@ -1,9 +1,8 @@
 """Pages a second of text-layer PDFs on one core: our reader, with and without its sandbox, beside pdfplumber.
 
-    python bench/reading.py [--pages 300] [--against ../before]
+    python bench/reading.py [--pages 300]
 
-The test PDF repeats the pages of docs/samples/*.pdf. Every reader gives the text and the words with their boxes. With
-`--against`, another checkout reads the same file in turn with this one, both through the sandbox.
+The test PDF repeats the pages of docs/samples/*.pdf. Every reader gives the text and the words with their boxes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -52,35 +50,6 @@ def with_ours_in_sandbox(path: Path) -> int:
     return sum(len(page.words) for page in asyncio.run(read_file(path, path.name, Limits())).pages)
 
 
-FIRST = ROOT / "docs" / "samples" / "zf_mustang_20221026.pdf"
-IN_TURN = """
-import asyncio, sys, time
-from pathlib import Path
-from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sandbox import read_file
-first, path = map(Path, sys.argv[1:])
-asyncio.run(read_file(first, first.name, Limits()))  # whatever is loaded once has been loaded
-began = time.perf_counter()
-asyncio.run(read_file(path, path.name, Limits()))
-print(time.perf_counter() - began)
-"""
-
-
-def in_turn(other: Path, path: Path, pages: int, times: int) -> None:
-    """Print the best pages a second of this checkout and another one, which take turns. By the clock: a reader is no
-    child of the process that asks for it, so its processor time is not told here."""
-    best = {ROOT: 0.0, other: 0.0}
-    for _ in range(times):
-        for root in best:
-            environment = {**os.environ, "PYTHONPATH": str(root / "backend")}
-            command = [sys.executable, "-c", IN_TURN, str(FIRST), str(path)]
-            seconds = float(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
-            best[root] = max(best[root], pages / seconds)
-    for root, rate in best.items():
-        print(f"{root}: {rate:.1f} pages a second")
-    print(f"this / other: {best[ROOT] / best[other]:.2f}")
-
-
 def with_pdfplumber(path: Path) -> int:
     words = 0
     with pdfplumber.open(path) as pdf:
@@ -105,7 +74,6 @@ def measured(reader: Callable[[Path], int], path: Path, pages: int, times: int) 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--pages", type=int, default=300)
-    arguments.add_argument("--against", type=Path, metavar="CHECKOUT", help="another one to compare this one with")
     given = arguments.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # inherited by the subprocess: one core for both
@@ -113,9 +81,6 @@ def main() -> None:
         path = Path(folder) / "repeated.pdf"
         pages = repeated(given.pages, path)
         print(f"{pages} pages, {path.stat().st_size / 2**20:.1f} MiB, one core")
-        if given.against:
-            in_turn(given.against, path, pages, 5)
-            return
         ours = measured(with_ours, path, pages, 3)
         sandboxed = measured(with_ours_in_sandbox, path, pages, 3)
         other = measured(with_pdfplumber, path, pages, 1)

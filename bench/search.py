@@ -1,4 +1,4 @@
-"""How well and how fast the library is searched: beside what Postgres ranks by itself, in one run.
+"""How well and how fast the library is searched.
 
 Quality: questions with known answers. `--folder` holds them (cran.xml, cranq.xml, cran.qrel: the Cranfield collection;
 xquad.LL.json: XQuAD); they are not part of the repository. A document of theirs is one of ours: its title is its name.
@@ -58,7 +58,6 @@ GOALS = {"cranfield": 0.40, "xquad-en": 0.96, "xquad-de": 0.94, "xquad-zh": 0.96
 GOALS_BY_MEANING = {**GOALS, "cranfield": 0.45}
 MOST_MS = 50
 MOST_OF_TEXT = 3
-CONFIGURATIONS = {"cranfield": "english", "xquad-en": "english", "xquad-de": "german", "xquad-zh": "simple"}
 TERMS_A_PIECE = 120
 VOCABULARY = 60_000
 SEED = 7
@@ -102,9 +101,7 @@ def ndcg(found: Sequence[str], wanted: set[str]) -> float:
     return gained / sum(1 / math.log2(place + 2) for place in range(min(10, len(wanted))))
 
 
-async def quality(
-    database: Database, owner_url: str, name: str, judged: Judged, most: int, embedder: Embedder | None
-) -> bool:
+async def quality(database: Database, name: str, judged: Judged, most: int, embedder: Embedder | None) -> bool:
     passages, questions, answers = judged
     step = max(1, len(questions) // most)
     questions = {asked: questions[asked] for asked in list(questions)[::step]}
@@ -147,41 +144,14 @@ async def quality(
         took.append(time.perf_counter() - began)
         ours.append(ndcg(list(dict.fromkeys(ids[hit.document_id] for hit in hits)), answers[asked]))
 
-    theirs = _postgres_itself(owner_url, CONFIGURATIONS[name], passages, questions, answers)
     score = statistics.mean(ours)
     print(
-        f"{name:10} nDCG@10 {score:.3f} (goal {goal:.2f}), Postgres' own ts_rank_cd {theirs:.3f}; "
+        f"{name:10} nDCG@10 {score:.3f} (goal {goal:.2f}); "
         f"{statistics.median(took) * 1000:.1f} ms a question, {indexed * 1000:.1f} ms a document to index; "
         f"{len(ours)} questions",
         flush=True,
     )
     return score >= goal
-
-
-def _postgres_itself(
-    owner_url: str,
-    configuration: str,
-    passages: Mapping[str, tuple[str, str]],
-    questions: Mapping[str, str],
-    answers: Mapping[str, set[str]],
-) -> float:
-    with psycopg.connect(owner_url) as conn:
-        conn.execute("create temporary table passage (id text, body tsvector)")
-        for number, (title, body) in passages.items():
-            conn.execute(
-                "insert into passage values (%s, to_tsvector(%s::regconfig, %s))",
-                (number, configuration, f"{title} {body}"),
-            )
-        scores: list[float] = []
-        for asked, question in questions.items():
-            if answers.get(asked):
-                rows = conn.execute(
-                    """select id from passage, plainto_tsquery(%s::regconfig, %s) as q where body @@ q
-                       order by ts_rank_cd(body, q) desc limit 10""",
-                    (configuration, question),
-                ).fetchall()
-                scores.append(ndcg([row[0] for row in rows], answers[asked]))
-    return statistics.mean(scores)
 
 
 FILL_ORGANISATIONS = """
@@ -386,7 +356,7 @@ async def main(
                     if (folder / f"xquad.{language}.json").exists():
                         sets[f"xquad-{language}"] = xquad(folder, language)
                 for name, judged in sets.items():
-                    reached &= await quality(database, server.owner_url, name, judged, questions, embedder)
+                    reached &= await quality(database, name, judged, questions, embedder)
                 text = sum(len(f"{a} {b}".encode()) for passages, _, _ in sets.values() for a, b in passages.values())
                 reached &= _size(server.owner_url, text)
             if pieces:

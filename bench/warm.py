@@ -28,7 +28,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
-import psutil
 import psycopg
 from psycopg.rows import dict_row
 
@@ -193,9 +192,8 @@ async def canaries(home: str, runs: int, seed: int) -> int:
                 "FIELDMARK_WARM_RUNS": "10",
                 "FIELDMARK_MODEL_PRICE": "3/15",
             }
-            with child(*SERVE, **settings(home, model.base_url, port, **more)) as server:
+            with child(*SERVE, **settings(home, model.base_url, port, **more)):
                 await asyncio.to_thread(extraction.wait_for, f"http://127.0.0.1:{port}/readyz")
-                memory = Memory(server.pid)
                 async with Database(embedded.app_url, size=CUSTOMERS + 2) as database:
                     people = await customers(database, home, f"http://127.0.0.1:{port}", ORGANISATIONS)
                     free = list(people)
@@ -216,7 +214,6 @@ async def canaries(home: str, runs: int, seed: int) -> int:
                                     found.faults.append(f"a run did not complete: {ended}")
                                     continue
                                 expected[canary] = (who.scope.org_id, UUID(ended["run_id"]))
-                                memory.look(len(expected) / runs)
                             free.append(who)
 
                     await asyncio.gather(*[work() for _ in range(CUSTOMERS)])
@@ -227,35 +224,11 @@ async def canaries(home: str, runs: int, seed: int) -> int:
                         await who.http.aclose()
     print(f"{len(expected)} runs of {ORGANISATIONS} organisations in {took:.0f} s, {CUSTOMERS} at once, seed {seed}")
     print(f"    processes: {', '.join(f'{name} {value:.0f}' for name, value in told.items() if value)}")
-    print(f"    memory of service and processes: {memory}")
     print(f"    {sum(found.requests.values())} requests, {len(found.of_session)} sessions, ", end="")
     print(f"{len(found.prefixes)} prefix of tools and system prompt, {len(found.faults)} faults")
     for fault in found.faults[:20]:
         print(f"    {fault}", file=sys.stderr)
     return 1 if found.faults or len(found.prefixes) != 1 else 0
-
-
-class Memory:
-    """What a process and its children hold (PSS), by how far the work has come."""
-
-    def __init__(self, pid: int) -> None:
-        self._root = psutil.Process(pid)
-        self._at: dict[int, float] = {}
-
-    def look(self, share: float) -> None:
-        tenth = int(share * 10)
-        if tenth in self._at:
-            return
-        total = 0.0
-        for process in (self._root, *self._root.children(recursive=True)):
-            try:
-                total += process.memory_full_info().pss / 1e6
-            except psutil.Error:
-                continue
-        self._at[tenth] = total
-
-    def __str__(self) -> str:
-        return ", ".join(f"{10 * tenth} % {mb:.0f} MB" for tenth, mb in sorted(self._at.items()))
 
 
 def search(owner_url: str, expected: dict[str, tuple[UUID, UUID]], found: Found) -> None:

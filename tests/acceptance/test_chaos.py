@@ -1,9 +1,8 @@
-"""A short run of bench/chaos.py, and that what it counts would be found."""
+"""A short run of tests/chaos.py, and that what it counts would be found."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import re
 import shutil
@@ -12,12 +11,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+import chaos
 from fieldmark.domain.events import CompleteEvent, RunStartedEvent
 from fieldmark.stores import runs
 from living import is_alive
@@ -25,15 +24,9 @@ from living import is_alive
 pytestmark = pytest.mark.anyio
 
 BENCH = Path(__file__).parents[2] / "bench"
-SHORT = ("--kills", "8", "--seconds", "15", "--every", "0.5", "--workers", "2", "--customers", "3", "--seed", "1")
+SHORT = ("--kills", "3", "--seconds", "8", "--every", "0.5", "--workers", "2", "--customers", "3", "--seed", "1")
 # How long things take is measured by hand, and is none of a test's business.
 SHORT += ("--patience", "4")
-
-
-@pytest.fixture
-def chaos(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCH)
-    return importlib.import_module("chaos")
 
 
 # As it may be started in the background: deaf to what should end it, which what it starts would inherit.
@@ -44,7 +37,7 @@ DEAF = ("bash", "-c", 'trap "" INT TERM QUIT; exec "$@"', "bash")
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
     # It ends with this process, however that ends.
     with_us = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
-    command = [*with_us, *DEAF, sys.executable, str(BENCH / "chaos.py"), *SHORT]
+    command = [*with_us, *DEAF, sys.executable, chaos.__file__, *SHORT]
     done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lost 0 duplicated 0 stuck 0 orphaned 0 failed 0" in done.stdout
@@ -91,18 +84,17 @@ def on_queue(desk, query: str) -> None:
 class Kept:
     """A run that went well, as its customer knows it, and what `reckon` finds in it."""
 
-    chaos: ModuleType
     desk: object
     followed: object
 
     def found(self) -> set[str]:
-        figures = self.chaos.Figures()
-        self.chaos.reckon(self.desk.owner_url, [self.followed], figures)
+        figures = chaos.Figures()
+        chaos.reckon(self.desk.owner_url, [self.followed], figures)
         return {what for what, details in figures.faults.items() if details}
 
 
 @pytest.fixture
-async def kept(chaos, desk) -> Kept:
+async def kept(desk) -> Kept:
     key = str(uuid4())
     run_id = await desk.run(idempotency_key=key)
     context = await desk.context(run_id)
@@ -118,7 +110,7 @@ async def kept(chaos, desk) -> Kept:
         await runs.append_event(conn, run_id, CompleteEvent(cost_usd=ended.cost_usd, usage=ended.usage))
     on_queue(desk, "delete from procrastinate_jobs")
     seen = {number: json.dumps(event) for number, event in enumerate(desk.events(run_id), 1)}
-    return Kept(chaos, desk, chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True))
+    return Kept(desk, chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True))
 
 
 async def test_in_a_run_that_went_well_nothing_is_found(kept):
@@ -150,7 +142,7 @@ async def test_a_job_that_is_left_is_found(kept):
     assert kept.found() == {"stuck"}
 
 
-def test_events_that_a_reader_misses_or_sees_changed_are_found(chaos):
+def test_events_that_a_reader_misses_or_sees_changed_are_found():
     figures = chaos.Figures()
     customers = chaos.Customers("http://127.0.0.1:1", "token", 1, figures)
     one = chaos.Followed("key", "r", 1, False)
@@ -168,7 +160,7 @@ def test_events_that_a_reader_misses_or_sees_changed_are_found(chaos):
     assert figures.faults.pop("duplicated")
 
 
-async def test_a_job_that_a_dead_worker_holds_is_found(chaos, desk):
+async def test_a_job_that_a_dead_worker_holds_is_found(desk):
     await desk.run()
     assert chaos.held_jobs(desk.owner_url)[0] == []
     on_queue(
@@ -189,6 +181,6 @@ def orphan(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_cli_without_its_worker_is_found(chaos, tmp_path, orphan):
+def test_a_cli_without_its_worker_is_found(tmp_path, orphan):
     processes = chaos.Processes(tmp_path, "http://127.0.0.1:1", 1)
     assert [process.pid for process in processes.orphans()] == [orphan.pid]

@@ -11,7 +11,7 @@ again, another worker takes the run up, two write at once. After each step the d
     unlocked    a leaf that a person set and that an agent changed
     broken      an act that ended as no act of a service may: with an error that is none of its own
 
-    pip install '.[test]' && python bench/tool_calls.py --calls 100000 --seed 1
+    pip install '.[test]' && python tests/drawn_calls.py --calls 100000 --seed 1
 
 Ends with 1 if any of these is not 0, and prints the steps that led there.
 """

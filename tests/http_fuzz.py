@@ -10,7 +10,7 @@ cursors and paths are exchanged for ones that exist, most of the time. Found and
     undescribed   a body or content type that is not as the description has it
     taken         a request that the description forbids, answered with success
 
-    pip install '.[test]' && python bench/http_fuzz.py --requests 20000 --seed 1
+    pip install '.[test]' && python tests/http_fuzz.py --requests 20000 --seed 1
 
 Ends with 1 if any of these is not 0. What a request is refused for that was well-formed (a path at which nothing
 stands, a schema that is none) stands in REFUSED_FOR_CAUSE.

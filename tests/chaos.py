@@ -12,7 +12,7 @@ readers saw must agree:
     stuck       a run that neither ended nor waits for a person
     orphaned    a CLI or a reader of documents whose worker is gone, a job that a dead worker still holds after 30 s
 
-    pip install '.[bench]' && python bench/chaos.py --kills 100 --seed 1
+    pip install '.[test]' && python tests/chaos.py --kills 100 --seed 1
 
 Ends with 1 if any of these is not 0, or a run failed. Ctrl-C ends the kills early, and counts. The seed gives the order
 of faults; what they hit differs. After `--deadline` seconds all that was started is killed, and what was counted so far
@@ -51,6 +51,9 @@ from fieldmark.db.embedded import running
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body, call, items, text
 from fieldmark.offline_model.server import OfflineModel
+
+sys.path.append(str(Path(__file__).parents[1] / "bench"))
+
 from processes import bounded, child, free_port, heed_signals, said
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
@@ -186,12 +189,12 @@ class Processes:
         self.urls = [f"http://127.0.0.1:{port}" for port in ports]
         (folder / "tmp").mkdir()
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("FIELDMARK_", "ANTHROPIC_"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(("FIELDMARK_", "ANTHROPIC_"))},  # noqa: TID251
             "FIELDMARK_HOME": str(folder / "home"),
             "FIELDMARK_MAX_LIVE_AGENTS": "3",
             "FIELDMARK_LOG_LEVEL": "warning",
             "FIELDMARK_RUN_SECONDS": "300",
-            "ANTHROPIC_API_KEY": "a-key-of-the-bench",
+            "ANTHROPIC_API_KEY": "a-key-of-the-test",
             "ANTHROPIC_BASE_URL": model_url,
             "TMPDIR": str(folder / "tmp"),
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
